@@ -1,0 +1,12 @@
+# Writes OUTPUT, a C++ source that holds the JSON files FILES as string literals.
+set(body "// Made from data/architectures/ by cmake/EmbedArchitectures.cmake.\n")
+string(APPEND body "#include \"regauge/arch/embedded.h\"\n\nnamespace regauge {\n\n")
+string(APPEND body "const std::vector<EmbeddedFile>& embedded_architectures() {\n")
+string(APPEND body "  static const std::vector<EmbeddedFile> files = {\n")
+foreach(file ${FILES})
+  get_filename_component(name "${file}" NAME)
+  file(READ "${file}" text)
+  string(APPEND body "      {\"${name}\", R\"json~(${text})json~\"},\n")
+endforeach()
+string(APPEND body "  };\n  return files;\n}\n\n}  // namespace regauge\n")
+file(WRITE "${OUTPUT}" "${body}")

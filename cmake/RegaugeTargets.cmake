@@ -1,0 +1,61 @@
+# What a module, the core library and the command line are made of.
+
+function(regauge_compile_options target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
+  if(REGAUGE_WARNINGS_AS_ERRORS)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+endfunction()
+
+# regauge_module(NAME DEPENDS ...): the sources of src/NAME as the object library regauge_NAME.
+function(regauge_module name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*.cpp")
+  add_library(regauge_${name} OBJECT ${sources})
+  set_target_properties(regauge_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON LINKER_LANGUAGE CXX)
+  target_include_directories(regauge_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(regauge_${name} PUBLIC ${ARG_DEPENDS})
+  regauge_compile_options(regauge_${name})
+endfunction()
+
+# The data files of a folder, compiled into a module as regauge::embedded_architectures().
+function(regauge_embed_architectures target folder)
+  file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.json")
+  set(output "${PROJECT_BINARY_DIR}/generated/embedded_architectures.cpp")
+  add_custom_command(OUTPUT "${output}"
+    COMMAND ${CMAKE_COMMAND} "-DOUTPUT=${output}" "-DFILES=${files}"
+            -P "${PROJECT_SOURCE_DIR}/cmake/EmbedArchitectures.cmake"
+    DEPENDS ${files} "${PROJECT_SOURCE_DIR}/cmake/EmbedArchitectures.cmake" VERBATIM)
+  target_sources(${target} PRIVATE "${output}")
+endfunction()
+
+function(regauge_core_library)
+  cmake_parse_arguments(ARG "" "" "MODULES" ${ARGN})
+  add_library(regauge_core)
+  add_library(regauge::core ALIAS regauge_core)
+  set_target_properties(regauge_core PROPERTIES EXPORT_NAME core OUTPUT_NAME regauge
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  foreach(module ${ARG_MODULES})
+    target_sources(regauge_core PRIVATE $<TARGET_OBJECTS:regauge_${module}>)
+  endforeach()
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/regauge/*.h")
+  target_sources(regauge_core PUBLIC FILE_SET HEADERS
+    BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${headers})
+  target_link_libraries(regauge_core
+    PUBLIC Eigen3::Eigen nlohmann_json::nlohmann_json fmt::fmt
+    PRIVATE $<BUILD_INTERFACE:regauge_blas> Threads::Threads)
+  target_compile_features(regauge_core PUBLIC cxx_std_20)
+  set_target_properties(regauge_core PROPERTIES LINKER_LANGUAGE CXX)
+endfunction()
+
+function(regauge_cli)
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cli/*.cpp")
+  add_executable(regauge_cli ${sources})
+  add_executable(regauge::cli ALIAS regauge_cli)
+  set_target_properties(regauge_cli PROPERTIES OUTPUT_NAME regauge EXPORT_NAME cli)
+  target_link_libraries(regauge_cli PRIVATE regauge_core CLI11::CLI11)
+  target_compile_definitions(regauge_cli PRIVATE REGAUGE_VERSION="${PROJECT_VERSION}")
+  regauge_compile_options(regauge_cli)
+endfunction()

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace regauge {
+
+// Everything the library throws. The message says where, what was expected, what was found and what
+// to do: "[safetensors] model.safetensors: tensor 'x': ...". The library never prints or exits.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// A file that cannot be opened, read or written.
+class FileError : public Error {
+ public:
+  using Error::Error;
+};
+
+// An argument, a description or a request that cannot be carried out as asked.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+// The user asked a long job to stop.
+class Cancelled : public Error {
+ public:
+  Cancelled() : Error("cancelled") {}
+};
+
+}  // namespace regauge

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "regauge/base/progress.h"
+#include "regauge/io/dtype.h"
+
+namespace regauge {
+
+enum class Format { safetensors, gguf, llama2c };
+std::string_view format_name(Format format);
+
+// One stored tensor: `shape` is row-major as the producer's framework prints it (GGUF's reversed
+// dimensions are turned round on reading).
+struct StoredTensor {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> shape;
+  std::int64_t shard = 0;     // index into Checkpoint::files()
+  std::int64_t offset = 0;    // of the first byte in that file
+  std::int64_t bytes = 0;
+
+  std::int64_t elements() const;
+};
+
+// A checkpoint on disk as named tensors, memory-mapped and lazy: opening reads headers only. Every file
+// is hostile until checked; a file that fails a check throws a typed error.
+class Checkpoint {
+ public:
+  // A safetensors, GGUF or llama2.c file, or a folder that holds config.json with
+  // model.safetensors or model.safetensors.index.json.
+  static Checkpoint open(const std::filesystem::path& path);
+
+  Format format() const { return format_; }
+  const std::filesystem::path& path() const { return path_; }
+  const std::vector<std::filesystem::path>& files() const { return files_; }
+  // In file order (shard by shard, by offset).
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  const StoredTensor* find(std::string_view name) const;
+  const StoredTensor& at(std::string_view name) const;  // throws UsageError, naming close names
+  // config.json of a folder, the key/value pairs of a GGUF file, the header of a llama2.c file; null
+  // for a bare safetensors file (its __metadata__ is in file_metadata).
+  const nlohmann::json& config() const { return config_; }
+  // __metadata__ of each safetensors file, by shard; empty objects elsewhere.
+  const std::vector<nlohmann::json>& file_metadata() const { return file_metadata_; }
+
+  std::span<const std::byte> bytes(const StoredTensor& tensor) const;
+  // Tells the system that the pages of this tensor are not needed for now, which keeps resident
+  // memory bounded by what is in use.
+  void release(const StoredTensor& tensor) const;
+
+ private:
+  class Mapping;
+  Format format_ = Format::safetensors;
+  std::filesystem::path path_;
+  std::vector<std::filesystem::path> files_;
+  std::vector<StoredTensor> tensors_;
+  nlohmann::json config_;
+  std::vector<nlohmann::json> file_metadata_;
+  std::vector<std::shared_ptr<const Mapping>> mappings_;
+  std::unordered_map<std::string, std::size_t> index_;
+};
+
+// Writes a checkpoint whole or not at all: bytes go to a hidden file or folder beside `path`, which
+// finish() renames; the destructor removes what was not finished. Deterministic: the same tensors
+// and metadata give the same bytes. Tensors may be written in any order, in pieces.
+class CheckpointWriter {
+ public:
+  struct Plan {
+    Format format = Format::safetensors;
+    // A file name for a single file; for a folder, the file of each shard ("model-00001-of-00002.safetensors").
+    std::vector<std::string> files;
+    std::vector<StoredTensor> tensors;            // name, dtype, shape and shard are read; the rest is computed
+    nlohmann::json config;                        // config.json / GGUF key-values / llama2.c header
+    std::vector<nlohmann::json> file_metadata;    // __metadata__ by shard
+    std::filesystem::path companions_from;        // a folder whose other files (tokenizer, ...) come along; may be empty
+  };
+  CheckpointWriter(const std::filesystem::path& path, Plan plan);
+  ~CheckpointWriter();
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  const std::vector<StoredTensor>& tensors() const;
+  // `offset` in bytes from the tensor's start. finish() throws if any byte was never written.
+  void write(std::string_view name, std::span<const std::byte> bytes, std::int64_t offset = 0);
+  void finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace regauge

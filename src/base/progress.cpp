@@ -1,0 +1,10 @@
+#include "regauge/base/progress.h"
+
+namespace regauge {
+
+Progress& Progress::silent() {
+  static Progress instance;
+  return instance;
+}
+
+}  // namespace regauge
