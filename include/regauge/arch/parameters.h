@@ -17,7 +17,7 @@ using Matrix = Eigen::Matrix<Scalar, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 template <class Scalar>
 using Parameters = std::map<std::string, Matrix<Scalar>>;
 
-// Generic values: weights normal with variance 1/rows, gains around 1 and never near 0, biases of order 0.3.
+// Generic values: weights normal with variance 1/rows (tables too), gains around 1 and never near 0, biases of order 0.3.
 Parameters<double> random_parameters(const Architecture& architecture, std::uint64_t seed);
 
 }  // namespace regauge

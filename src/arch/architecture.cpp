@@ -1,0 +1,222 @@
+#include "regauge/arch/architecture.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "regauge/base/error.h"
+
+namespace regauge {
+namespace {
+
+class SpecList {
+ public:
+  explicit SpecList(const Architecture& architecture) : a_(architecture) {}
+
+  void add(std::string name, std::int64_t rows, std::int64_t cols) {
+    specs_.push_back({prefix_ + std::move(name), rows, cols, layer_});
+  }
+  void add_if(bool present, std::string name, std::int64_t rows, std::int64_t cols) {
+    if (present) add(std::move(name), rows, cols);
+  }
+  void add_norm(const std::string& name) {
+    add(name + ".gain", 1, a_.width);
+    add_if(a_.norm_bias, name + ".bias", 1, a_.width);
+  }
+  void add_linear(const std::string& name, std::int64_t in, std::int64_t out, bool bias) {
+    add(name + ".weight", in, out);
+    add_if(bias, name + ".bias", 1, out);
+  }
+  void enter_layer(std::int64_t layer) {
+    layer_ = layer;
+    prefix_ = fmt::format("layers.{}.", layer);
+  }
+  void leave_layers() {
+    layer_ = -1;
+    prefix_.clear();
+  }
+  std::vector<ParameterSpec> take() { return std::move(specs_); }
+
+ private:
+  const Architecture& a_;
+  std::vector<ParameterSpec> specs_;
+  std::int64_t layer_ = -1;
+  std::string prefix_;
+};
+
+void add_embedding(SpecList& specs, const Architecture& a) {
+  if (a.input == Input::tokens) {
+    specs.add("embed.tokens", a.vocabulary, a.width);
+  } else {
+    specs.add_linear("embed.input", a.input_width, a.width, a.input_bias);
+  }
+  specs.add_if(a.class_token, "embed.class_token", 1, a.width);
+  specs.add_if(a.positions == Positions::learned, "embed.positions", a.max_positions, a.width);
+  specs.add_if(a.token_types > 0, "embed.types", a.token_types, a.width);
+  if (a.embedding_norm) specs.add_norm("embed.norm");
+}
+
+void add_attention(SpecList& specs, const Architecture& a) {
+  if (a.placement == Placement::pre) specs.add_norm("attn.norm");
+  specs.add_linear("attn.q", a.width, a.heads * a.qk_width, a.biases.q);
+  specs.add_linear("attn.k", a.width, a.kv_heads * a.qk_width, a.biases.k);
+  specs.add_linear("attn.v", a.width, a.kv_heads * a.v_width, a.biases.v);
+  specs.add_if(a.qk_norm, "attn.q_norm.gain", 1, a.qk_width);
+  specs.add_if(a.qk_norm, "attn.k_norm.gain", 1, a.qk_width);
+  specs.add_if(a.positions == Positions::relative, "attn.relative_bias", a.relative_buckets,
+               a.heads);
+  specs.add_linear("attn.o", a.heads * a.v_width, a.width, a.biases.o);
+  if (a.placement == Placement::post) specs.add_norm("attn.norm");
+}
+
+void add_feed_forward(SpecList& specs, const Architecture& a) {
+  if (a.placement == Placement::pre) specs.add_norm("ffn.norm");
+  if (a.gated) specs.add_linear("ffn.gate", a.width, a.ffn_width, a.biases.gate);
+  specs.add_linear("ffn.up", a.width, a.ffn_width, a.biases.up);
+  specs.add_linear("ffn.down", a.ffn_width, a.width, a.biases.down);
+  if (a.placement == Placement::post) specs.add_norm("ffn.norm");
+}
+
+}  // namespace
+
+std::int64_t Architecture::outputs() const {
+  switch (output) {
+    case Output::tokens:
+      return vocabulary;
+    case Output::classes:
+      return classes;
+    case Output::hidden:
+      return 0;
+  }
+  return 0;
+}
+
+std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
+  SpecList specs(a);
+  add_embedding(specs, a);
+  for (std::int64_t layer = 0; layer < a.layers; ++layer) {
+    specs.enter_layer(layer);
+    add_attention(specs, a);
+    add_feed_forward(specs, a);
+  }
+  specs.leave_layers();
+  if (a.head_transform) specs.add_linear("head.transform", a.width, a.width, true);
+  if (a.has_final_norm()) specs.add_norm("head.norm");
+  if (a.output != Output::hidden) {
+    specs.add_if(!a.tied, "head.weight", a.width, a.outputs());
+    specs.add_if(a.biases.head, "head.bias", 1, a.outputs());
+  }
+  return specs.take();
+}
+
+std::int64_t parameter_count(const Architecture& architecture) {
+  std::int64_t count = 0;
+  for (const auto& spec : parameter_specs(architecture)) count += spec.rows * spec.cols;
+  return count;
+}
+
+void validate(const Architecture& a) {
+  std::vector<std::string> problems;
+  const auto require = [&](bool holds, std::string problem) {
+    if (!holds) problems.push_back(std::move(problem));
+  };
+  constexpr std::int64_t kLargest = std::int64_t{1} << 31;
+  const auto size = [&](std::int64_t value, const char* name) {
+    require(value > 0 && value < kLargest,
+            fmt::format("{} is {}; expected a positive number below 2^31", name, value));
+  };
+  size(a.width, "width");
+  size(a.layers, "layers");
+  size(a.heads, "heads");
+  size(a.kv_heads, "kv_heads");
+  size(a.qk_width, "qk_width");
+  size(a.v_width, "v_width");
+  size(a.ffn_width, "ffn_width");
+  require(a.kv_heads <= 0 || a.heads % a.kv_heads == 0,
+          fmt::format("heads ({}) is not a multiple of kv_heads ({})", a.heads, a.kv_heads));
+
+  if (a.input == Input::tokens) {
+    size(a.vocabulary, "vocabulary");
+    require(!a.class_token, "class_token needs input 'vectors'; with tokens it is a token");
+    require(!a.input_bias, "input_bias needs input 'vectors'");
+  } else {
+    size(a.input_width, "input_width");
+    require(!a.tied, "tied needs input 'tokens'");
+    require(a.token_types == 0, "token_types needs input 'tokens'");
+    require(a.output != Output::tokens, "output 'tokens' needs input 'tokens'");
+    require(a.embedding_scale == 1, "embedding_scale needs input 'tokens'");
+  }
+  require(a.token_types >= 0, "token_types is negative");
+  require(std::isfinite(a.embedding_scale) && a.embedding_scale > 0,
+          "embedding_scale is not a positive number");
+
+  if (a.positions == Positions::learned || a.positions == Positions::sinusoidal) {
+    size(a.max_positions, "max_positions");
+  }
+  require(a.max_positions >= 0, "max_positions is negative");
+  if (a.positions == Positions::rotary) {
+    require(a.rotary_dims > 0 && a.rotary_dims % 2 == 0 && a.rotary_dims <= a.qk_width,
+            fmt::format("rotary_dims is {}; expected an even number in [2, qk_width = {}]",
+                        a.rotary_dims, a.qk_width));
+    require(2 * static_cast<std::int64_t>(a.rotary_frequencies.size()) == a.rotary_dims,
+            fmt::format("rotary_frequencies has {} entries; expected rotary_dims/2 = {}",
+                        a.rotary_frequencies.size(), a.rotary_dims / 2));
+    for (const double frequency : a.rotary_frequencies) {
+      require(std::isfinite(frequency) && frequency > 0,
+              fmt::format("a rotary frequency is {}; expected a positive number (leave "
+                          "un-rotated coordinates out of rotary_dims)",
+                          frequency));
+    }
+  } else {
+    require(a.rotary_dims == 0 && a.rotary_frequencies.empty(),
+            "rotary_dims and rotary_frequencies need positions 'rotary'");
+  }
+  if (a.positions == Positions::relative) {
+    size(a.relative_buckets, "relative_buckets");
+    size(a.relative_max_distance, "relative_max_distance");
+  } else {
+    require(a.relative_buckets == 0 && a.relative_max_distance == 0,
+            "relative_buckets and relative_max_distance need positions 'relative'");
+  }
+
+  require(a.norm == Norm::layer || !a.norm_bias, "norm_bias needs norm 'layer'");
+  require(std::isfinite(a.norm_eps) && a.norm_eps >= 0, "norm_eps is not a number >= 0");
+  require(!a.parallel || a.placement == Placement::pre, "parallel needs placement 'pre'");
+  require(std::isfinite(a.attention_scale) && a.attention_scale != 0,
+          "attention_scale is not a number other than 0");
+  require(a.attention_window >= 0, "attention_window is negative");
+  require(a.gated || !a.biases.gate, "a gate bias needs gated");
+
+  if (a.output == Output::classes) {
+    size(a.classes, "classes");
+  } else {
+    require(a.classes == 0, "classes needs output 'classes'");
+  }
+  require(!a.tied || a.output == Output::tokens, "tied needs output 'tokens'");
+  require(!a.biases.head || a.output != Output::hidden, "a head bias needs a head");
+  require(!a.log_probabilities || a.output != Output::hidden, "log_probabilities needs a head");
+  require(!a.head_transform || (a.placement == Placement::post && a.output == Output::tokens),
+          "head_transform needs placement 'post' and output 'tokens'");
+  if (!problems.empty()) {
+    throw UsageError(fmt::format("[architecture] {}", fmt::join(problems, "\n[architecture] ")));
+  }
+}
+
+std::vector<double> rotary_frequencies(std::int64_t dims, double theta) {
+  std::vector<double> frequencies;
+  for (std::int64_t b = 0; 2 * b < dims; ++b) {
+    frequencies.push_back(std::pow(theta, -2.0 * static_cast<double>(b) / static_cast<double>(dims)));
+  }
+  return frequencies;
+}
+
+double sinusoid(std::int64_t position, std::int64_t column, std::int64_t width) {
+  const std::int64_t even = column - column % 2;
+  const double frequency =
+      std::pow(10000.0, -static_cast<double>(even) / static_cast<double>(width));
+  const double angle = static_cast<double>(position) * frequency;
+  return column % 2 == 0 ? std::sin(angle) : std::cos(angle);
+}
+
+}  // namespace regauge
