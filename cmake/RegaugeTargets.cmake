@@ -1,5 +1,15 @@
 # What a module, the core library and the command line are made of.
 
+if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(REGAUGE_CCACHE ccache)
+  mark_as_advanced(REGAUGE_CCACHE)
+  if(REGAUGE_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${REGAUGE_CCACHE}")
+  endif()
+endif()
+
+set(CMAKE_CXX_EXTENSIONS OFF)
+
 function(regauge_compile_options target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
@@ -12,6 +22,10 @@ endfunction()
 function(regauge_module name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*.cpp")
+  if(NOT sources)
+    set(sources "${PROJECT_BINARY_DIR}/generated/${name}_is_empty.cpp")
+    file(TOUCH "${sources}")
+  endif()
   add_library(regauge_${name} OBJECT ${sources})
   set_target_properties(regauge_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON LINKER_LANGUAGE CXX)
   target_include_directories(regauge_${name} PUBLIC
@@ -45,16 +59,23 @@ function(regauge_core_library)
     BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${headers})
   target_link_libraries(regauge_core
     PUBLIC Eigen3::Eigen nlohmann_json::nlohmann_json fmt::fmt
-    PRIVATE $<BUILD_INTERFACE:regauge_blas> Threads::Threads)
+    PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_features(regauge_core PUBLIC cxx_std_20)
   set_target_properties(regauge_core PROPERTIES LINKER_LANGUAGE CXX)
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/src/base/version.cpp" PROPERTIES
+    COMPILE_DEFINITIONS "REGAUGE_VERSION=\"${PROJECT_VERSION}\"")
 endfunction()
 
 function(regauge_cli)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cli/*.cpp")
+  if(NOT sources)
+    set(sources "${PROJECT_BINARY_DIR}/generated/cli_is_empty.cpp")
+    file(WRITE "${sources}" "int main() {}\n")
+  endif()
   add_executable(regauge_cli ${sources})
   add_executable(regauge::cli ALIAS regauge_cli)
   set_target_properties(regauge_cli PROPERTIES OUTPUT_NAME regauge EXPORT_NAME cli)
+  set_target_properties(regauge_cli PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   target_link_libraries(regauge_cli PRIVATE regauge_core CLI11::CLI11)
   target_compile_definitions(regauge_cli PRIVATE REGAUGE_VERSION="${PROJECT_VERSION}")
   regauge_compile_options(regauge_cli)

@@ -5,8 +5,8 @@
 
 namespace regauge {
 
-// Told by long loops how far they are; cancels them by throwing Cancelled from advance(). The default
-// is silent and never cancels.
+// Told by long loops how far they are; cancels them by throwing Cancelled from advance(). The
+// default is silent and never cancels.
 class Progress {
  public:
   virtual ~Progress() = default;

@@ -1,0 +1,156 @@
+#include "regauge/base/blas.h"
+
+#include <Eigen/Core>
+#include <Eigen/QR>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "blas_library.h"
+#include "regauge/base/error.h"
+
+namespace regauge {
+namespace {
+
+template <class S>
+using RowMajor = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+template <class Matrix>
+using Strided = Eigen::Map<Matrix, Eigen::Unaligned, Eigen::OuterStride<>>;
+
+template <class S>
+const BlasFunctions<S>& blas_functions() {
+  if constexpr (std::is_same_v<S, float>) {
+    return blas_library().single_precision;
+  } else {
+    return blas_library().double_precision;
+  }
+}
+
+int checked_size(const char* function, const char* name, std::int64_t value) {
+  if (value < 0 || value > std::numeric_limits<int>::max()) {
+    throw UsageError(fmt::format("[{}] {} = {} is not in [0, 2^31)", function, name, value));
+  }
+  return static_cast<int>(value);
+}
+
+int checked_stride(const char* name, std::int64_t stride, std::int64_t row) {
+  if (stride < row) {
+    throw UsageError(
+        fmt::format("[gemm] {} = {} is shorter than a row of {} numbers", name, stride, row));
+  }
+  return std::max(1, checked_size("gemm", name, stride));
+}
+
+template <class S>
+void gemm_with_eigen(bool transpose_a, bool transpose_b, int m, int n, int k, S alpha, const S* a,
+                     int lda, const S* b, int ldb, S beta, S* c, int ldc) {
+  const Strided<const RowMajor<S>> left(a, transpose_a ? k : m, transpose_a ? m : k,
+                                        Eigen::OuterStride<>(lda));
+  const Strided<const RowMajor<S>> right(b, transpose_b ? n : k, transpose_b ? k : n,
+                                         Eigen::OuterStride<>(ldb));
+  Strided<RowMajor<S>> result(c, m, n, Eigen::OuterStride<>(ldc));
+  if (beta == S(0)) {
+    result.setZero();
+  } else if (beta != S(1)) {
+    result *= beta;
+  }
+  if (k == 0) return;
+  if (transpose_a && transpose_b) {
+    result.noalias() += alpha * left.transpose() * right.transpose();
+  } else if (transpose_a) {
+    result.noalias() += alpha * left.transpose() * right;
+  } else if (transpose_b) {
+    result.noalias() += alpha * left * right.transpose();
+  } else {
+    result.noalias() += alpha * left * right;
+  }
+}
+
+template <class S>
+void qr_with_eigen(int n, S* a) {
+  Eigen::Map<RowMajor<S>> matrix(a, n, n);
+  const Eigen::HouseholderQR<Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic>> qr(matrix);
+  const Eigen::Matrix<S, Eigen::Dynamic, 1> diagonal = qr.matrixQR().diagonal();
+  matrix = qr.householderQ() * Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic>::Identity(n, n);
+  for (int j = 0; j < n; ++j) {
+    if (diagonal(j) < S(0)) matrix.col(j) *= S(-1);
+  }
+}
+
+// LAPACK reads the rows of a as columns, that is a^T = L Q' with L = R^T and Q' = Q^T; the Q' that
+// it writes by columns is Q by rows.
+template <class S>
+void qr_with_lapack(const BlasFunctions<S>& lapack, int n, S* a) {
+  const auto order = static_cast<std::size_t>(n);
+  std::vector<S> tau(order);
+  std::vector<S> diagonal(order);
+  int info = 0;
+  int query = -1;
+  S factor_work = 0;
+  S form_work = 0;
+  lapack.gelqf(&n, &n, a, &n, tau.data(), &factor_work, &query, &info);
+  lapack.orglq(&n, &n, &n, a, &n, tau.data(), &form_work, &query, &info);
+  const int size = std::max({n, static_cast<int>(factor_work), static_cast<int>(form_work)});
+  std::vector<S> work(static_cast<std::size_t>(size));
+  lapack.gelqf(&n, &n, a, &n, tau.data(), work.data(), &size, &info);
+  for (std::size_t i = 0; i < order; ++i) diagonal[i] = a[i * order + i];
+  if (info == 0) {
+    lapack.orglq(&n, &n, &n, a, &n, tau.data(), work.data(), &size, &info);
+  }
+  if (info != 0) throw Error(fmt::format("[qr_orthogonal] LAPACK answers info = {}", info));
+  for (std::size_t i = 0; i < order; ++i) {
+    for (std::size_t j = 0; j < order; ++j) {
+      if (diagonal[j] < S(0)) a[i * order + j] = -a[i * order + j];
+    }
+  }
+}
+
+}  // namespace
+
+template <class S>
+void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
+          S alpha, const S* a, std::int64_t lda, const S* b, std::int64_t ldb, S beta, S* c,
+          std::int64_t ldc) {
+  const int rows = checked_size("gemm", "m", m);
+  const int columns = checked_size("gemm", "n", n);
+  const int inner = checked_size("gemm", "k", k);
+  const int stride_a = checked_stride("lda", lda, transpose_a ? m : k);
+  const int stride_b = checked_stride("ldb", ldb, transpose_b ? k : n);
+  const int stride_c = checked_stride("ldc", ldc, n);
+  if (rows == 0 || columns == 0) return;
+  const BlasFunctions<S>& blas = blas_functions<S>();
+  if (blas.gemm == nullptr) {
+    gemm_with_eigen(transpose_a, transpose_b, rows, columns, inner, alpha, a, stride_a, b, stride_b,
+                    beta, c, stride_c);
+    return;
+  }
+  // Fortran sees the transposes of all three: C^T = op(B)^T op(A)^T.
+  blas.gemm(transpose_b ? "T" : "N", transpose_a ? "T" : "N", &columns, &rows, &inner, &alpha, b,
+            &stride_b, a, &stride_a, &beta, c, &stride_c, 1, 1);
+}
+
+template <class S>
+void qr_orthogonal(std::int64_t n, S* a) {
+  const int order = checked_size("qr_orthogonal", "n", n);
+  if (order == 0) return;
+  const BlasFunctions<S>& blas = blas_functions<S>();
+  if (blas.gelqf == nullptr || blas.orglq == nullptr) {
+    qr_with_eigen(order, a);
+  } else {
+    qr_with_lapack(blas, order, a);
+  }
+}
+
+BlasInfo blas_info() { return blas_library().info; }
+
+template void gemm(bool, bool, std::int64_t, std::int64_t, std::int64_t, float, const float*,
+                   std::int64_t, const float*, std::int64_t, float, float*, std::int64_t);
+template void gemm(bool, bool, std::int64_t, std::int64_t, std::int64_t, double, const double*,
+                   std::int64_t, const double*, std::int64_t, double, double*, std::int64_t);
+template void qr_orthogonal(std::int64_t, float*);
+template void qr_orthogonal(std::int64_t, double*);
+
+}  // namespace regauge

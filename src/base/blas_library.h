@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+
+#include "regauge/base/blas.h"
+
+namespace regauge {
+
+// The Fortran interface with 32-bit integers; the size_t at the end are gfortran's string lengths,
+// which other compilers' libraries ignore.
+template <class S>
+using GemmFunction = void (*)(const char* transpose_a, const char* transpose_b, const int* m,
+                              const int* n, const int* k, const S* alpha, const S* a,
+                              const int* lda, const S* b, const int* ldb, const S* beta, S* c,
+                              const int* ldc, std::size_t, std::size_t);
+// xGELQF: A = L Q, factored in place.
+template <class S>
+using GelqfFunction = void (*)(const int* m, const int* n, S* a, const int* lda, S* tau, S* work,
+                               const int* lwork, int* info);
+// xORGLQ: Q out of the factors that xGELQF left.
+template <class S>
+using OrglqFunction = void (*)(const int* m, const int* n, const int* k, S* a, const int* lda,
+                               const S* tau, S* work, const int* lwork, int* info);
+
+// Null members: no library has them, use Eigen.
+template <class S>
+struct BlasFunctions {
+  GemmFunction<S> gemm = nullptr;
+  GelqfFunction<S> gelqf = nullptr;
+  OrglqFunction<S> orglq = nullptr;
+};
+
+struct BlasLibrary {
+  BlasFunctions<float> single_precision;
+  BlasFunctions<double> double_precision;
+  BlasInfo info;
+};
+
+// The library of this process, loaded by the first call.
+const BlasLibrary& blas_library();
+
+}  // namespace regauge
