@@ -1,0 +1,364 @@
+#include "symmetry/architectures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <numbers>
+#include <utility>
+
+#include "regauge/base/random.h"
+
+namespace regauge {
+namespace {
+
+using Change = void (*)(Architecture&);
+
+Architecture with(Architecture architecture, Change change) {
+  change(architecture);
+  return architecture;
+}
+
+void no_positions(Architecture& a) {
+  a.positions = Positions::none;
+  a.rotary_dims = 0;
+  a.rotary_frequencies.clear();
+}
+
+void position_table(Architecture& a, Positions positions, std::int64_t rows) {
+  no_positions(a);
+  a.positions = positions;
+  a.max_positions = rows;
+}
+
+void rotary(Architecture& a, std::int64_t dims) {
+  a.positions = Positions::rotary;
+  a.rotary_dims = dims;
+  a.rotary_frequencies = rotary_frequencies(dims, 10000);
+}
+
+void qkv_biases(Architecture& a) { a.biases.q = a.biases.k = a.biases.v = true; }
+
+// q, k, v, o, up, down; a gate and the head have none.
+void sublayer_biases(Architecture& a) {
+  qkv_biases(a);
+  a.biases.o = a.biases.up = a.biases.down = true;
+}
+
+void layer_norm(Architecture& a) {
+  a.norm = Norm::layer;
+  a.norm_bias = true;
+}
+
+void post_norm(Architecture& a) {
+  layer_norm(a);
+  a.placement = Placement::post;
+  a.embedding_norm = true;
+  a.causal = false;
+}
+
+Architecture llama() {
+  Architecture a;
+  a.vocabulary = 9;
+  a.width = 6;
+  a.layers = 2;
+  a.heads = a.kv_heads = 2;
+  a.qk_width = a.v_width = 4;
+  a.ffn_width = 7;
+  a.max_positions = 4;
+  a.attention_scale = 0.5;
+  a.activation = Activation::silu;
+  a.gated = true;
+  rotary(a, 4);
+  return a;
+}
+
+// RMS, GELU, no positions, no biases, untied; V 30, T 5.
+Architecture plain() {
+  Architecture a = llama();
+  no_positions(a);
+  a.vocabulary = 30;
+  a.max_positions = 5;
+  a.activation = Activation::gelu;
+  a.gated = false;
+  return a;
+}
+
+Architecture gpt2() {
+  Architecture a = plain();
+  layer_norm(a);
+  sublayer_biases(a);
+  a.vocabulary = 9;
+  position_table(a, Positions::learned, 4);
+  a.biases.head = true;
+  return a;
+}
+
+std::vector<KnownArchitecture> make_known_architectures() {
+  std::vector<KnownArchitecture> rows;
+  const auto add = [&](const char* name, Architecture a, std::int64_t parameters,
+                       std::int64_t nullity) {
+    validate(a);
+    rows.push_back({name, std::move(a), parameters, nullity});
+  };
+  const auto from_llama = [&](const char* name, std::int64_t parameters, std::int64_t nullity,
+                              Change change) {
+    add(name, with(llama(), change), parameters, nullity);
+  };
+  const auto from_plain = [&](const char* name, std::int64_t parameters, std::int64_t nullity,
+                              Change change) {
+    add(name, with(plain(), change), parameters, nullity);
+  };
+  const auto from_gpt2 = [&](const char* name, std::int64_t parameters, std::int64_t nullity,
+                             Change change) {
+    add(name, with(gpt2(), change), parameters, nullity);
+  };
+  add("llama", llama(), 774, 140);
+  from_llama("llama, no positions", 774, 188, no_positions);
+  from_llama("llama, alibi", 774, 188, [](Architecture& a) {
+    no_positions(a);
+    a.positions = Positions::alibi;
+  });
+  from_llama("llama, half rotary", 774, 148, [](Architecture& a) { rotary(a, 2); });
+  from_llama("llama, one kv head", 678, 100, [](Architecture& a) { a.kv_heads = 1; });
+  from_llama("llama, tied", 720, 119, [](Architecture& a) { a.tied = true; });
+  from_llama("llama, q/k/v biases", 822, 144, qkv_biases);
+  from_llama("llama, qk norm", 790, 136, [](Architecture& a) { a.qk_norm = true; });
+  from_llama("llama, qk norm, one kv head", 694, 102, [](Architecture& a) {
+    a.qk_norm = true;
+    a.kv_heads = 1;
+  });
+  from_llama("llama, sinusoidal, T = 4", 774, 175,
+             [](Architecture& a) { position_table(a, Positions::sinusoidal, 4); });
+  from_llama("llama, sinusoidal, T = 12", 774, 172,
+             [](Architecture& a) { position_table(a, Positions::sinusoidal, 12); });
+  from_llama("llama, learned positions", 798, 194,
+             [](Architecture& a) { position_table(a, Positions::learned, 4); });
+  from_plain("rms, gelu, rotary", 942, 126, [](Architecture& a) { rotary(a, 4); });
+  from_plain("rms, gelu, rotary, tied", 762, 105, [](Architecture& a) {
+    rotary(a, 4);
+    a.tied = true;
+  });
+  add("gpt2, untied, head bias", gpt2(), 839, 354);
+  from_gpt2("gpt2, untied", 830, 345, [](Architecture& a) { a.biases.head = false; });
+  from_gpt2("gpt2, tied", 776, 309, [](Architecture& a) {
+    a.biases.head = false;
+    a.tied = true;
+  });
+  from_gpt2("gpt2, tied, log-probabilities", 776, 315, [](Architecture& a) {
+    a.biases.head = false;
+    a.tied = true;
+    a.log_probabilities = true;
+  });
+  from_gpt2("bert", 839, 324, post_norm);
+  from_plain("neox", 1178, 329, [](Architecture& a) {
+    a.vocabulary = 40;
+    layer_norm(a);
+    sublayer_biases(a);
+    rotary(a, 2);
+    a.parallel = true;
+  });
+
+  from_plain("layer norm, gelu, rotary", 0, 217, [](Architecture& a) {
+    layer_norm(a);
+    rotary(a, 4);
+  });
+  from_plain("layer norm, swiglu, no positions, tied", 0, 243, [](Architecture& a) {
+    layer_norm(a);
+    a.gated = true;
+    a.activation = Activation::silu;
+    a.tied = true;
+  });
+  from_plain("rms, swiglu, alibi, q/k/v biases, one kv head", 0, 132, [](Architecture& a) {
+    a.positions = Positions::alibi;
+    a.gated = true;
+    a.activation = Activation::silu;
+    a.kv_heads = 1;
+    qkv_biases(a);
+  });
+  from_plain("rms, gelu, rotary, biases, parallel", 0, 154, [](Architecture& a) {
+    rotary(a, 4);
+    sublayer_biases(a);
+    a.parallel = true;
+  });
+  from_plain("layer norm, gelu, rotary, q/k/v biases, tied, log-probabilities", 0, 214,
+             [](Architecture& a) {
+               layer_norm(a);
+               rotary(a, 4);
+               qkv_biases(a);
+               a.tied = true;
+               a.log_probabilities = true;
+             });
+  from_plain("layer norm, gelu, sinusoidal, biases", 0, 346, [](Architecture& a) {
+    layer_norm(a);
+    sublayer_biases(a);
+    a.positions = Positions::sinusoidal;
+  });
+  from_plain("rms, swiglu, qk norm, no positions", 0, 140, [](Architecture& a) {
+    a.gated = true;
+    a.activation = Activation::silu;
+    a.qk_norm = true;
+  });
+  from_plain("rms, gelu, learned, biases, tied, log-probabilities", 0, 191, [](Architecture& a) {
+    a.positions = Positions::learned;
+    sublayer_biases(a);
+    a.tied = true;
+    a.log_probabilities = true;
+  });
+  from_plain("post layer norm, gelu, learned, biases, bidirectional", 0, 337, [](Architecture& a) {
+    post_norm(a);
+    sublayer_biases(a);
+    a.positions = Positions::learned;
+  });
+  from_plain("post layer norm, swiglu, learned, biases, bidirectional, head bias", 0, 381,
+             [](Architecture& a) {
+               post_norm(a);
+               sublayer_biases(a);
+               a.biases.head = true;
+               a.gated = true;
+               a.activation = Activation::silu;
+               a.positions = Positions::learned;
+             });
+  from_plain("post layer norm, gelu, rotary, biases, head bias, V 12, T 6", 0, 268,
+             [](Architecture& a) {
+               post_norm(a);
+               sublayer_biases(a);
+               a.biases.head = true;
+               a.causal = true;
+               a.vocabulary = 12;
+               a.max_positions = 6;
+               rotary(a, 4);
+             });
+  return rows;
+}
+
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : random_(seed, "architecture") {}
+
+  bool yes(double probability = 0.5) { return random_.uniform() < probability; }
+  std::int64_t between(std::int64_t low, std::int64_t high) {
+    return low + random_.below(high - low + 1);
+  }
+  template <class Value>
+  Value one_of(std::initializer_list<Value> values) {
+    return values.begin()[random_.below(static_cast<std::int64_t>(values.size()))];
+  }
+
+ private:
+  Random random_;
+};
+
+// Distinct, repeated or real (pi) frequencies, all or some coordinates.
+void draw_rotary(Draw& draw, Architecture& a) {
+  a.positions = Positions::rotary;
+  a.rotary_dims = 2 * draw.between(1, a.qk_width / 2);
+  const std::int64_t pairs = a.rotary_dims / 2;
+  switch (draw.between(0, 3)) {
+    case 0:
+      a.rotary_frequencies = rotary_frequencies(a.rotary_dims, 100);
+      break;
+    case 1:
+      a.rotary_frequencies.assign(static_cast<std::size_t>(pairs), 0.7);
+      break;
+    case 2:
+      a.rotary_frequencies = rotary_frequencies(a.rotary_dims, 10);
+      a.rotary_frequencies.back() = std::numbers::pi;
+      break;
+    default:
+      for (std::int64_t b = 0; b < pairs; ++b) {
+        a.rotary_frequencies.push_back(0.3 + 0.45 * static_cast<double>(b));
+      }
+  }
+}
+
+void draw_input(Draw& draw, Architecture& a) {
+  a.input = draw.yes(0.75) ? Input::tokens : Input::vectors;
+  if (a.input == Input::tokens) {
+    a.vocabulary = draw.between(10, 30);
+    if (draw.yes(0.3)) a.token_types = draw.between(1, 3);
+    if (draw.yes(0.2)) a.embedding_scale = 2.5;
+  } else {
+    a.input_width = draw.between(a.width, a.width + 3);
+    a.input_bias = draw.yes();
+    a.class_token = draw.yes();
+  }
+}
+
+void draw_positions(Draw& draw, Architecture& a) {
+  a.positions =
+      draw.one_of({Positions::none, Positions::sinusoidal, Positions::learned, Positions::rotary,
+                   Positions::rotary, Positions::alibi, Positions::relative});
+  a.max_positions = draw.between(3, 8);
+  if (a.positions == Positions::rotary) {
+    if (a.qk_width < 2) a.qk_width = 2;
+    draw_rotary(draw, a);
+  }
+  if (a.positions == Positions::relative) {
+    a.relative_buckets = draw.one_of<std::int64_t>({4, 6, 8});
+    a.relative_max_distance = draw.between(12, 16);
+  }
+}
+
+void draw_output(Draw& draw, Architecture& a) {
+  const bool tokens = a.input == Input::tokens;
+  a.output = tokens && draw.yes(0.7) ? Output::tokens
+             : draw.yes(0.7)         ? Output::classes
+                                     : Output::hidden;
+  if (a.output == Output::hidden) return;
+  a.biases.head = draw.yes();
+  a.log_probabilities = draw.yes(0.4);
+  if (a.output == Output::classes) {
+    a.classes = draw.between(3, 9);
+    return;
+  }
+  a.tied = draw.yes();
+  a.head_transform = a.placement == Placement::post && draw.yes();
+}
+
+}  // namespace
+
+const std::vector<KnownArchitecture>& known_architectures() {
+  static const std::vector<KnownArchitecture> rows = make_known_architectures();
+  return rows;
+}
+
+Architecture random_architecture(std::uint64_t seed) {
+  Draw draw(seed);
+  Architecture a;
+  a.width = draw.between(4, 7);
+  a.layers = draw.one_of<std::int64_t>({1, 1, 2, 2, 3});
+  a.kv_heads = draw.between(1, 2);
+  a.heads = a.kv_heads * draw.between(1, 2);
+  a.qk_norm = draw.yes(0.25);
+  a.qk_width = draw.between(a.qk_norm ? 2 : 1, std::min<std::int64_t>(5, a.width - 1));
+  a.v_width = draw.between(1, std::min<std::int64_t>(5, a.width - 1));
+  a.ffn_width = draw.between(3, 8);
+  a.attention_scale = 1 / std::sqrt(static_cast<double>(a.qk_width));
+  draw_input(draw, a);
+  a.embedding_norm = draw.yes(0.35);
+  draw_positions(draw, a);
+  a.norm = draw.one_of({Norm::rms, Norm::layer});
+  a.norm_bias = a.norm == Norm::layer && draw.yes(0.7);
+  a.norm_eps = draw.yes(0.3) ? 0.01 : 0;
+  a.placement = draw.yes(0.35) ? Placement::post : Placement::pre;
+  a.causal = draw.yes();
+  a.parallel = a.placement == Placement::pre && draw.yes(0.25);
+  a.attention_window = draw.yes(0.1) ? 64 : 0;
+  a.activation =
+      draw.one_of({Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu});
+  a.gated = draw.yes();
+  if (draw.yes(0.75)) {
+    a.biases = {.q = draw.yes(),
+                .k = draw.yes(),
+                .v = draw.yes(),
+                .o = draw.yes(),
+                .gate = a.gated && draw.yes(),
+                .up = draw.yes(),
+                .down = draw.yes()};
+  }
+  draw_output(draw, a);
+  validate(a);
+  return a;
+}
+
+}  // namespace regauge

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "regauge/arch/architecture.h"
+
+namespace regauge {
+
+// A row of theory.md section 4.
+struct KnownArchitecture {
+  std::string name;
+  Architecture architecture;
+  std::int64_t parameters = 0;  // 0 where the table does not say
+  std::int64_t nullity = 0;     // dimension of the symmetry group
+};
+
+// The thirty-one rows, in the table's order. norm_eps = 0, logits as output unless the name says
+// more.
+const std::vector<KnownArchitecture>& known_architectures();
+
+// A small valid architecture, drawn from every switch of Architecture: D 4..7, L 1..3, m 3..8,
+// V 10..30, T 3..8, head widths below D. The same seed gives the same architecture.
+Architecture random_architecture(std::uint64_t seed);
+
+}  // namespace regauge
