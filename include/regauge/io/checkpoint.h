@@ -1,18 +1,25 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "regauge/base/progress.h"
 #include "regauge/io/dtype.h"
 
 namespace regauge {
+
+namespace io {
+class MappedFile;
+}
 
 enum class Format { safetensors, gguf, llama2c };
 std::string_view format_name(Format format);
@@ -23,19 +30,20 @@ struct StoredTensor {
   std::string name;
   DType dtype = DType::f32;
   std::vector<std::int64_t> shape;
-  std::int64_t shard = 0;     // index into Checkpoint::files()
-  std::int64_t offset = 0;    // of the first byte in that file
+  std::int64_t shard = 0;   // index into Checkpoint::files()
+  std::int64_t offset = 0;  // of the first byte in that file
   std::int64_t bytes = 0;
 
-  std::int64_t elements() const;
+  std::int64_t elements() const;  // throws UsageError on overflow or a negative dimension
 };
 
-// A checkpoint on disk as named tensors, memory-mapped and lazy: opening reads headers only. Every file
-// is hostile until checked; a file that fails a check throws a typed error.
+// A checkpoint on disk as named tensors, memory-mapped and lazy: opening reads headers only. Every
+// file is hostile until checked; a file that fails a check throws CorruptFile, one that cannot be
+// read FileError, one of a kind that is not read UsageError. A copy shares the mapping.
 class Checkpoint {
  public:
-  // A safetensors, GGUF or llama2.c file, or a folder that holds config.json with
-  // model.safetensors or model.safetensors.index.json.
+  // A safetensors, GGUF or llama2.c file, a *.safetensors.index.json, or a folder that holds
+  // config.json with model.safetensors or model.safetensors.index.json.
   static Checkpoint open(const std::filesystem::path& path);
 
   Format format() const { return format_; }
@@ -45,8 +53,9 @@ class Checkpoint {
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   const StoredTensor* find(std::string_view name) const;
   const StoredTensor& at(std::string_view name) const;  // throws UsageError, naming close names
-  // config.json of a folder, the key/value pairs of a GGUF file, the header of a llama2.c file; null
-  // for a bare safetensors file (its __metadata__ is in file_metadata).
+  // config.json of the folder (null if a bare safetensors file has none beside it), the key/value
+  // pairs of a GGUF file (strings that are not UTF-8 as json binary), or the header of a llama2.c
+  // file: dim, hidden_dim, n_layers, n_heads, n_kv_heads, vocab_size, max_seq_len, shared_weights.
   const nlohmann::json& config() const { return config_; }
   // __metadata__ of each safetensors file, by shard; empty objects elsewhere.
   const std::vector<nlohmann::json>& file_metadata() const { return file_metadata_; }
@@ -57,14 +66,19 @@ class Checkpoint {
   void release(const StoredTensor& tensor) const;
 
  private:
-  class Mapping;
+  static Checkpoint open_file(const std::filesystem::path& path);
+  static Checkpoint open_folder(const std::filesystem::path& path);
+  static Checkpoint open_index(const std::filesystem::path& path);
+  void add_file(const std::filesystem::path& path, std::shared_ptr<const io::MappedFile> mapping,
+                std::vector<StoredTensor> tensors, nlohmann::json metadata);
+
   Format format_ = Format::safetensors;
   std::filesystem::path path_;
   std::vector<std::filesystem::path> files_;
   std::vector<StoredTensor> tensors_;
   nlohmann::json config_;
   std::vector<nlohmann::json> file_metadata_;
-  std::vector<std::shared_ptr<const Mapping>> mappings_;
+  std::vector<std::shared_ptr<const io::MappedFile>> mappings_;
   std::unordered_map<std::string, std::size_t> index_;
 };
 
@@ -75,12 +89,15 @@ class CheckpointWriter {
  public:
   struct Plan {
     Format format = Format::safetensors;
-    // A file name for a single file; for a folder, the file of each shard ("model-00001-of-00002.safetensors").
+    // A file name for a single file; for a folder, the file of each shard
+    // ("model-00001-of-00002.safetensors").
     std::vector<std::string> files;
-    std::vector<StoredTensor> tensors;            // name, dtype, shape and shard are read; the rest is computed
-    nlohmann::json config;                        // config.json / GGUF key-values / llama2.c header
-    std::vector<nlohmann::json> file_metadata;    // __metadata__ by shard
-    std::filesystem::path companions_from;        // a folder whose other files (tokenizer, ...) come along; may be empty
+    std::vector<StoredTensor>
+        tensors;            // name, dtype, shape and shard are read; the rest is computed
+    nlohmann::json config;  // config.json / GGUF key-values / llama2.c header
+    std::vector<nlohmann::json> file_metadata;  // __metadata__ by shard
+    std::filesystem::path
+        companions_from;  // a folder whose other files (tokenizer, ...) come along; may be empty
   };
   CheckpointWriter(const std::filesystem::path& path, Plan plan);
   ~CheckpointWriter();

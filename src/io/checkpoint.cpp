@@ -1,0 +1,230 @@
+#include "regauge/io/checkpoint.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstring>
+#include <utility>
+
+#include "checked.h"
+#include "close_names.h"
+#include "gguf.h"
+#include "json.h"
+#include "llama2c.h"
+#include "mapping.h"
+#include "regauge/base/error.h"
+#include "regauge/io/corrupt.h"
+#include "safetensors.h"
+#include "shard_index.h"
+
+namespace regauge {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kSingleFile = "model.safetensors";
+constexpr const char* kIndexFile = "model.safetensors.index.json";
+
+bool starts_with(std::span<const std::byte> bytes, std::string_view prefix) {
+  return bytes.size() >= prefix.size() &&
+         std::memcmp(bytes.data(), prefix.data(), prefix.size()) == 0;
+}
+
+// A length and an opening brace, which no other format begins with.
+bool looks_like_safetensors(std::span<const std::byte> bytes) {
+  return bytes.size() > 8 && bytes[8] == std::byte{'{'} && bytes[7] == std::byte{0};
+}
+
+Format recognise(const fs::path& path, std::span<const std::byte> bytes) {
+  const std::string extension = path.extension().string();
+  if (extension == ".safetensors") return Format::safetensors;
+  if (extension == ".gguf" || starts_with(bytes, io::kGgufMagic)) return Format::gguf;
+  if (looks_like_safetensors(bytes)) return Format::safetensors;
+  const bool pickle = starts_with(bytes, "PK\x03\x04") || starts_with(bytes, "\x80\x02");
+  if (pickle || extension == ".pt" || extension == ".pth" || extension == ".ckpt") {
+    throw UsageError(
+        fmt::format("[open] {}: a PyTorch pickle is not read, since loading one runs "
+                    "code; save it as safetensors",
+                    path.string()));
+  }
+  if (extension == ".bin") return Format::llama2c;
+  throw UsageError(
+      fmt::format("[open] {}: neither safetensors, GGUF nor llama2.c (.bin)", path.string()));
+}
+
+json read_config(const fs::path& path) {
+  return io::read_json_object(path, "[config] " + path.string());
+}
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+json config_beside(const fs::path& file) {
+  const fs::path config = file.parent_path() / "config.json";
+  return is_file(config) ? read_config(config) : json();
+}
+
+}  // namespace
+
+std::string_view format_name(Format format) {
+  switch (format) {
+    case Format::safetensors:
+      return "safetensors";
+    case Format::gguf:
+      return "gguf";
+    case Format::llama2c:
+      return "llama2c";
+  }
+  return "?";
+}
+
+std::int64_t StoredTensor::elements() const {
+  const auto count = io::element_count(shape);
+  if (!count) {
+    throw UsageError(fmt::format("tensor '{}': the size of shape [{}] is negative or overflows",
+                                 name, fmt::join(shape, ", ")));
+  }
+  return *count;
+}
+
+Checkpoint Checkpoint::open(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) {
+    throw FileError(fmt::format("[open] {}: no such file or folder", path.string()));
+  }
+  Checkpoint checkpoint;
+  if (fs::is_directory(status)) {
+    checkpoint = open_folder(path);
+  } else if (path.string().ends_with(".safetensors.index.json")) {
+    checkpoint = open_index(path);
+    checkpoint.config_ = config_beside(path);
+  } else {
+    checkpoint = open_file(path);
+    if (checkpoint.format_ == Format::safetensors) checkpoint.config_ = config_beside(path);
+  }
+  checkpoint.path_ = path;
+  return checkpoint;
+}
+
+Checkpoint Checkpoint::open_file(const fs::path& path) {
+  auto mapping = std::make_shared<const io::MappedFile>(path);
+  const auto bytes = mapping->bytes();
+  const std::string name = path.filename().string();
+  Checkpoint checkpoint;
+  checkpoint.format_ = recognise(path, bytes);
+  if (checkpoint.format_ == Format::safetensors) {
+    auto contents = io::parse_safetensors(bytes, name);
+    checkpoint.add_file(path, std::move(mapping), std::move(contents.tensors),
+                        std::move(contents.metadata));
+  } else if (checkpoint.format_ == Format::gguf) {
+    auto contents = io::parse_gguf(bytes, name);
+    checkpoint.config_ = std::move(contents.config);
+    checkpoint.add_file(path, std::move(mapping), std::move(contents.tensors), json::object());
+  } else {
+    auto contents = io::parse_llama2c(bytes, name);
+    checkpoint.config_ = std::move(contents.config);
+    checkpoint.add_file(path, std::move(mapping), std::move(contents.tensors), json::object());
+  }
+  return checkpoint;
+}
+
+Checkpoint Checkpoint::open_folder(const fs::path& path) {
+  if (!is_file(path / "config.json")) {
+    throw UsageError(fmt::format("[open] {}: the folder has no config.json", path.string()));
+  }
+  const bool single = is_file(path / kSingleFile);
+  if (!single && !is_file(path / kIndexFile)) {
+    throw UsageError(
+        fmt::format("[open] {}: the folder has neither {} nor {}; convert other weights "
+                    "to safetensors",
+                    path.string(), kSingleFile, kIndexFile));
+  }
+  Checkpoint checkpoint = single ? open_file(path / kSingleFile) : open_index(path / kIndexFile);
+  checkpoint.config_ = read_config(path / "config.json");
+  return checkpoint;
+}
+
+Checkpoint Checkpoint::open_index(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const std::string where = fmt::format("[shard index] {}", name);
+  const io::MappedFile file(path);
+  const io::ShardIndex index = io::parse_shard_index(
+      {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, name);
+
+  Checkpoint checkpoint;
+  for (const std::string& shard : index.files()) {
+    const fs::path shard_path = path.parent_path() / shard;
+    if (!is_file(shard_path)) {
+      throw CorruptFile(
+          Corruption::missing_shard,
+          fmt::format("{}: {} is not there; was the download cut short?", where, shard));
+    }
+    auto mapping = std::make_shared<const io::MappedFile>(shard_path);
+    auto contents = io::parse_safetensors(mapping->bytes(), shard);
+    for (const StoredTensor& tensor : contents.tensors) {
+      if (const StoredTensor* other = checkpoint.find(tensor.name)) {
+        throw CorruptFile(
+            Corruption::tensor_in_two_shards,
+            fmt::format(
+                "{}: tensor '{}' is in {} and in {}", where, tensor.name,
+                checkpoint.files_[static_cast<std::size_t>(other->shard)].filename().string(),
+                shard));
+      }
+    }
+    checkpoint.add_file(shard_path, std::move(mapping), std::move(contents.tensors),
+                        std::move(contents.metadata));
+  }
+  for (const auto& [tensor, shard] : index.file_of) {
+    const StoredTensor* found = checkpoint.find(tensor);
+    if (!found || checkpoint.files_[static_cast<std::size_t>(found->shard)].filename() != shard) {
+      throw CorruptFile(Corruption::missing_tensor,
+                        fmt::format("{}: tensor '{}' is not in {}", where, tensor, shard));
+    }
+  }
+  return checkpoint;
+}
+
+void Checkpoint::add_file(const fs::path& path, std::shared_ptr<const io::MappedFile> mapping,
+                          std::vector<StoredTensor> tensors, json metadata) {
+  for (StoredTensor& tensor : tensors) {
+    tensor.shard = static_cast<std::int64_t>(files_.size());
+    index_.emplace(tensor.name, tensors_.size());
+    tensors_.push_back(std::move(tensor));
+  }
+  files_.push_back(path);
+  file_metadata_.push_back(std::move(metadata));
+  mappings_.push_back(std::move(mapping));
+}
+
+const StoredTensor* Checkpoint::find(std::string_view name) const {
+  const auto found = index_.find(std::string(name));
+  return found == index_.end() ? nullptr : &tensors_[found->second];
+}
+
+const StoredTensor& Checkpoint::at(std::string_view name) const {
+  if (const StoredTensor* found = find(name)) return *found;
+  std::vector<std::string_view> names;
+  for (const StoredTensor& tensor : tensors_) names.push_back(tensor.name);
+  const auto close = io::close_names(name, names);
+  throw UsageError(fmt::format("[checkpoint] {}: no tensor '{}' among {}{}{}",
+                               path_.filename().string(), name, tensors_.size(),
+                               close.empty() ? "" : "; is it ", fmt::join(close, " or ")));
+}
+
+std::span<const std::byte> Checkpoint::bytes(const StoredTensor& tensor) const {
+  const StoredTensor& own = at(tensor.name);
+  return mappings_[static_cast<std::size_t>(own.shard)]->bytes().subspan(
+      static_cast<std::size_t>(own.offset), static_cast<std::size_t>(own.bytes));
+}
+
+void Checkpoint::release(const StoredTensor& tensor) const {
+  const StoredTensor& own = at(tensor.name);
+  mappings_[static_cast<std::size_t>(own.shard)]->release(static_cast<std::size_t>(own.offset),
+                                                          static_cast<std::size_t>(own.bytes));
+}
+
+}  // namespace regauge

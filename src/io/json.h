@@ -1,0 +1,20 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace regauge::io {
+
+bool is_utf8(std::string_view text);
+
+// JSON as the standard has it: one object, valid UTF-8, no duplicate keys, nested at most 64 deep.
+// `where` begins the message: "[safetensors] model.safetensors". Throws CorruptFile.
+nlohmann::json parse_json_object(std::string_view text, const std::string& where);
+
+// The file must be a regular one of at most 100 MB. Throws FileError or CorruptFile.
+nlohmann::json read_json_object(const std::filesystem::path& path, const std::string& where);
+
+}  // namespace regauge::io

@@ -1,0 +1,130 @@
+#include "partial.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "regauge/base/error.h"
+
+namespace regauge::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& path, const char* what, int error) {
+  throw FileError(fmt::format("[write] {}: {}: {}", path.string(), what, std::strerror(error)));
+}
+
+[[noreturn]] void refuse_existing(const fs::path& path) {
+  throw UsageError(fmt::format(
+      "[write] {}: exists already and is not overwritten; remove it or choose another name",
+      path.string()));
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+// Fails with EEXIST if the path is there.
+bool create(const fs::path& path, bool folder) {
+  if (folder) return ::mkdir(path.c_str(), 0777) == 0;
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  return file >= 0 && ::close(file) == 0;
+}
+
+// 0, or an errno; EEXIST if `to` is there.
+int rename_to_new(const fs::path& from, const fs::path& to) {
+#if defined(RENAME_NOREPLACE)
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return errno;
+#endif
+  if (is_there(to)) return EEXIST;
+  return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
+// Makes a rename in this folder last; failure costs durability only.
+void sync_folder(const fs::path& folder) {
+  const int file = ::open(folder.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  ::fsync(file);
+  ::close(file);
+}
+
+}  // namespace
+
+PartialPath::PartialPath(const fs::path& target, bool folder) {
+  std::error_code error;
+  target_ = fs::absolute(target, error).lexically_normal();
+  if (error) fail(target, "cannot be made absolute", error.value());
+  if (!target_.has_filename()) target_ = target_.parent_path();
+  if (is_there(target_)) refuse_existing(target_);
+  partial_ = target_.parent_path() /
+             fmt::format(".{}.partial-{}", target_.filename().string(), ::getpid());
+  if (create(partial_, folder)) return;
+  if (errno == EEXIST) fail(partial_, "left by another writer; remove it if that is gone", EEXIST);
+  fail(partial_, "cannot create", errno);
+}
+
+PartialPath::~PartialPath() {
+  std::error_code ignored;
+  if (!committed_) fs::remove_all(partial_, ignored);
+}
+
+void PartialPath::commit() {
+  const int error = rename_to_new(partial_, target_);
+  if (error == EEXIST) refuse_existing(target_);
+  if (error != 0) fail(target_, "cannot rename into place", error);
+  committed_ = true;
+  sync_folder(target_.parent_path());
+}
+
+OutputFile::OutputFile(const fs::path& path, std::int64_t size) : path_(path) {
+  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (file_ < 0) fail(path, "cannot create", errno);
+  if (::ftruncate(file_, size) != 0) {
+    const int error = errno;
+    ::close(file_);
+    fail(path, "cannot reserve space", error);
+  }
+}
+
+OutputFile::~OutputFile() {
+  if (file_ >= 0) ::close(file_);
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)) {}
+
+void OutputFile::write(std::span<const std::byte> bytes, std::int64_t offset) const {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(file_, bytes.data(), bytes.size(), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) fail(path_, "cannot write", written < 0 ? errno : ENOSPC);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    offset += written;
+  }
+}
+
+void OutputFile::close() {
+  const bool synced = ::fsync(file_) == 0 || errno == EINVAL;
+  const int error = errno;
+  const bool closed = ::close(std::exchange(file_, -1)) == 0;
+  if (!synced) fail(path_, "cannot write", error);
+  if (!closed) fail(path_, "cannot write", errno);
+}
+
+void write_file(const fs::path& path, const std::string& text) {
+  OutputFile file(path, 0);
+  file.write(std::as_bytes(std::span(text)), 0);
+  file.close();
+}
+
+}  // namespace regauge::io

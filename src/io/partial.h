@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+namespace regauge::io {
+
+// A hidden file or folder beside `target` (".NAME.partial-PID") that becomes `target` by a rename.
+// Removes what was not committed. Throws UsageError if the target exists already, FileError on
+// other failures.
+class PartialPath {
+ public:
+  PartialPath(const std::filesystem::path& target, bool folder);
+  ~PartialPath();
+  PartialPath(const PartialPath&) = delete;
+  PartialPath& operator=(const PartialPath&) = delete;
+
+  const std::filesystem::path& path() const { return partial_; }
+  void commit();
+
+ private:
+  std::filesystem::path target_, partial_;
+  bool committed_ = false;
+};
+
+// A file written at offsets. Throws FileError.
+class OutputFile {
+ public:
+  OutputFile(const std::filesystem::path& path, std::int64_t size);
+  ~OutputFile();
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&&) = delete;
+
+  void write(std::span<const std::byte> bytes, std::int64_t offset) const;
+  void close();  // after its bytes have reached the disk
+
+ private:
+  std::filesystem::path path_;
+  int file_ = -1;
+};
+
+void write_file(const std::filesystem::path& path, const std::string& text);
+
+}  // namespace regauge::io

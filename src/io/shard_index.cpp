@@ -1,0 +1,68 @@
+#include "shard_index.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "json.h"
+#include "regauge/io/corrupt.h"
+
+namespace regauge::io {
+namespace {
+
+using nlohmann::json;
+
+bool is_plain_file_name(const std::string& name) {
+  constexpr std::string_view kSuffix = ".safetensors";
+  return name.size() > kSuffix.size() && name.ends_with(kSuffix) && name.front() != '.' &&
+         name.find_first_of(std::string_view("/\\:\0", 4)) == std::string::npos;
+}
+
+}  // namespace
+
+std::vector<std::string> ShardIndex::files() const {
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : file_of) names.insert(file);
+  return {names.begin(), names.end()};
+}
+
+ShardIndex parse_shard_index(std::string_view text, const std::string& name) {
+  const std::string where = fmt::format("[shard index] {}", name);
+  const json parsed = parse_json_object(text, where);
+  const auto map = parsed.find("weight_map");
+  if (map == parsed.end() || !map->is_object()) {
+    throw CorruptFile(Corruption::bad_index,
+                      fmt::format("{}: weight_map, an object, was expected", where));
+  }
+  ShardIndex index;
+  for (const auto& [tensor, file] : map->items()) {
+    if (!file.is_string()) {
+      throw CorruptFile(Corruption::bad_index,
+                        fmt::format("{}: the file of tensor '{}' is not a string", where, tensor));
+    }
+    const auto& shard = file.get_ref<const std::string&>();
+    if (!is_plain_file_name(shard)) {
+      throw CorruptFile(
+          Corruption::bad_shard_name,
+          fmt::format("{}: tensor '{}' is said to be in '{}', which is not the name of a "
+                      ".safetensors file beside the index",
+                      where, tensor, shard));
+    }
+    index.file_of.emplace(tensor, shard);
+  }
+  return index;
+}
+
+std::string shard_index_text(std::span<const StoredTensor> tensors,
+                             std::span<const std::string> files) {
+  json map = json::object();
+  std::int64_t total = 0;
+  for (const StoredTensor& tensor : tensors) {
+    map[tensor.name] = files[static_cast<std::size_t>(tensor.shard)];
+    total += tensor.bytes;
+  }
+  const json index = {{"metadata", {{"total_size", total}}}, {"weight_map", std::move(map)}};
+  return index.dump(2) + "\n";
+}
+
+}  // namespace regauge::io
