@@ -1,0 +1,518 @@
+#include "symmetry/calculus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <set>
+#include <string>
+
+#include "regauge/arch/parameters.h"
+#include "symmetry/calculus_system.h"
+
+namespace regauge {
+namespace {
+
+using namespace calculus_system;
+
+// What flows, x = g value, and how it changes, dx = g change. The coordinates g of a wire are
+// independent functions of the input except the last, which is the constant 1: the last row is a
+// base point.
+struct Wire {
+  Dense value;   // r x d
+  Forms change;  // r x d
+
+  Index base() const { return value.rows() - 1; }
+};
+
+// A tensor of the model and its unknown change.
+struct Tensor {
+  Dense value;
+  Forms change;
+};
+
+// What a norm passes on: x -> x + x (turn + scale), turn skew (and, for layer norms, orthogonal to
+// 1).
+struct Similarity {
+  Forms turn;   // D x D
+  Forms total;  // turn + scale
+};
+
+// x + x linear + constant.
+struct AffineChange {
+  Forms linear;
+  Forms constant;
+};
+
+Dense with_row(const Dense& top, const Dense& bottom) {
+  Dense result(top.rows() + bottom.rows(), top.cols());
+  result << top, bottom;
+  return result;
+}
+
+class Judge {
+ public:
+  Judge(const Architecture& architecture, std::uint64_t seed, Mistake mistake)
+      : a_(architecture),
+        d_(architecture.width),
+        layer_norm_(architecture.norm == Norm::layer),
+        mistake_(mistake),
+        parameters_(random_parameters(architecture, seed)) {
+    seen_ = Dense::Identity(d_, d_);
+    if (layer_norm_ && mistake_ != Mistake::centring_forgotten) {
+      const Dense ones = Dense::Ones(d_, 1);
+      const Dense centre = seen_ - ones * ones.transpose() / static_cast<double>(d_);
+      seen_ = row_basis(centre).transpose();
+    }
+    for (const auto& [name, value] : parameters_) {
+      // Gains and biases of norms reach every column of every reader.
+      const bool reaches_far = name.find("norm.") != std::string::npos;
+      tensors_[name] = {value, system_.parameter(value.rows(), value.cols(),
+                                                 reaches_far ? System::shared : System::local)};
+    }
+  }
+
+  CalculusResult judge() {
+    const Wire last = a_.placement == Placement::pre ? pre_norm() : post_norm();
+    output(last);
+    const auto solution = system_.solve();
+    return {solution.dimension, solution.gap};
+  }
+
+ private:
+  bool has(const std::string& name) const { return tensors_.contains(name); }
+  const Tensor& tensor(const std::string& name) const { return tensors_.at(name); }
+  bool forgets_length() const { return a_.norm_eps == 0; }
+
+  // --- The graph -------------------------------------------------------------------------------
+
+  Wire pre_norm() {
+    const Similarity stream = similarity();
+    Dense hull;
+    if (a_.embedding_norm) {
+      const Wire normed = embedding_norm();
+      read_by_norm({normed}, stream);
+      hull = normed.value;
+    } else {
+      hull = embed({stream.total, Forms(1, d_)}, seen_, false).value;
+    }
+    for (std::int64_t n = 0; n < a_.layers; ++n) {
+      const std::string layer = fmt::format("layers.{}.", n);
+      const Wire attended = attention(norm(hull, stream.turn, layer + "attn.norm"), layer);
+      if (!a_.parallel) {
+        read_by_norm({attended}, stream);
+        hull = with_row(hull, attended.value);
+      }
+      const Wire fed = feed_forward(norm(hull, stream.turn, layer + "ffn.norm"), layer);
+      if (a_.parallel) {
+        read_by_norm({attended, fed}, stream);
+        hull = with_row(hull, attended.value);
+      } else {
+        read_by_norm({fed}, stream);
+      }
+      hull = with_row(hull, fed.value);
+    }
+    return norm(hull, stream.turn, "head.norm");
+  }
+
+  Wire post_norm() {
+    Wire x;
+    if (a_.embedding_norm) {
+      x = embedding_norm();
+    } else {
+      const Dense everything = Dense::Identity(d_, d_);
+      x = embed({system_.wire(d_, d_, System::shared), system_.wire(1, d_, System::shared)},
+                everything, false);
+    }
+    for (std::int64_t n = 0; n < a_.layers; ++n) {
+      const std::string layer = fmt::format("layers.{}.", n);
+      x = norm_of_sum({x, attention(x, layer)}, layer + "attn.norm");
+      x = norm_of_sum({x, feed_forward(x, layer)}, layer + "ffn.norm");
+    }
+    if (!a_.head_transform) return x;
+    const Wire hidden = activation(linear(x, "head.transform", 0, d_));
+    return norm_of_sum({hidden}, "head.norm");
+  }
+
+  Wire embedding_norm() {
+    const Similarity change = similarity();
+    const Wire embedded = embed({change.total, Forms(1, d_)}, seen_, forgets_length(), change.turn);
+    return norm(embedded.value, change.turn, "embed.norm");
+  }
+
+  Wire norm_of_sum(const std::vector<Wire>& wires, const std::string& name) {
+    const Similarity change = similarity();
+    read_by_norm(wires, change);
+    Dense hull(0, d_);
+    for (const auto& wire : wires) hull = with_row(hull, wire.value);
+    return norm(hull, change.turn, name);
+  }
+
+  // --- Rules: input ----------------------------------------------------------------------------
+
+  // The sum of tables changes by an affine map, each table by its linear part and a constant of its
+  // own; the constants add up. Only `seen` counts. With row_scales what follows forgets the length
+  // of every row, so a row that is not a sum of free parts turns by `turn` and scales by itself.
+  Wire embed(const AffineChange& change, const Dense& seen, bool row_scales,
+             const Forms& turn = {}) {
+    const std::int64_t first = a_.class_token ? 1 : 0;  // position of the first token or vector
+    Dense positions;
+    Forms positions_change;
+    if (a_.positions == Positions::learned) {
+      positions = tensor("embed.positions").value;
+      positions_change = tensor("embed.positions").change;
+    } else if (a_.positions == Positions::sinusoidal) {
+      positions.resize(a_.max_positions, d_);
+      for (Index t = 0; t < positions.rows(); ++t) {
+        for (Index j = 0; j < d_; ++j) positions(t, j) = sinusoid(t, j, d_);
+      }
+      positions_change = Forms(a_.max_positions, d_);
+    }
+    const auto follow = [&](const Dense& value, const Forms& value_change, const Forms& linear,
+                            const Forms& constant) {
+      for (Index i = 0; i < value.rows(); ++i) {
+        system_.require((value_change.row(i) - value.row(i) * linear - constant) * seen);
+      }
+    };
+    const auto own_scale = [&]() {
+      return turn + diagonal(Dense::Ones(1, 1) * same(system_.wire(1, 1, System::shared), d_));
+    };
+
+    std::vector<Tensor> tables;
+    if (a_.input == Input::tokens) {
+      const Tensor& tokens = tensor("embed.tokens");
+      tables.push_back({a_.embedding_scale * tokens.value, a_.embedding_scale * tokens.change});
+    } else if (has("embed.input.bias")) {
+      tables.push_back(tensor("embed.input.bias"));
+    } else {
+      tables.push_back({Dense::Zero(1, d_), Forms(1, d_)});
+    }
+    if (positions.rows() > first) {
+      tables.push_back({positions.bottomRows(positions.rows() - first),
+                        positions_change.block(first, 0, positions.rows() - first, d_)});
+    }
+    if (has("embed.types")) tables.push_back(tensor("embed.types"));
+
+    Dense directions(0, d_);
+    Dense base = Dense::Zero(1, d_);
+    for (const auto& table : tables) {
+      base += table.value.row(0);
+      directions = with_row(directions, table.value.rowwise() - table.value.row(0));
+    }
+    const auto several = std::count_if(tables.begin(), tables.end(),
+                                       [](const Tensor& t) { return t.value.rows() > 1; });
+    if (row_scales && a_.input == Input::tokens && several == 1) {
+      for (Index t = 0; t < tables[0].value.rows(); ++t) {
+        Tensor row{tables[0].value.row(t), tables[0].change.row(t)};
+        for (std::size_t i = 1; i < tables.size(); ++i) {
+          row.value += tables[i].value;
+          row.change += tables[i].change;
+        }
+        follow(row.value, row.change, own_scale(), Forms(1, d_));
+      }
+    } else {
+      Forms constants(1, d_);
+      for (const auto& table : tables) {
+        const Forms constant = system_.wire(1, d_, System::shared);
+        follow(table.value, table.change, change.linear, constant);
+        constants += constant;
+      }
+      system_.require((constants - change.constant) * seen);
+    }
+    if (a_.input == Input::vectors) {
+      const Tensor& input = tensor("embed.input.weight");
+      follow(input.value, input.change, change.linear, Forms(1, d_));
+      directions = with_row(directions, input.value);
+    }
+    if (a_.class_token) {
+      Tensor row = tensor("embed.class_token");
+      if (positions.rows() > 0) {
+        row.value += positions.row(0);
+        row.change += positions_change.row(0);
+      }
+      follow(row.value, row.change, row_scales ? own_scale() : change.linear, change.constant);
+      directions = with_row(directions, row.value - base);
+    }
+    return affine(directions, base, change);
+  }
+
+  // --- Rules: norms ----------------------------------------------------------------------------
+
+  Similarity similarity() {
+    const Index n = seen_.cols();
+    const Forms turn = seen_ * system_.skew(n, System::shared) * seen_.transpose();
+    if (!forgets_length()) return {turn, turn};
+    return {turn, turn + diagonal(same(system_.wire(1, 1, System::shared), d_))};
+  }
+
+  // A norm sees the sum of the wires and allows a similarity of it, up to what it does not see.
+  void read_by_norm(const std::vector<Wire>& wires, const Similarity& change) {
+    Forms base(1, d_);
+    for (const auto& wire : wires) {
+      const Forms excess = wire.change - wire.value * change.total;
+      system_.require(excess.top(wire.base()) * seen_);
+      base += excess.row(wire.base());
+    }
+    system_.require(base * seen_);
+  }
+
+  // n = x^ gain + bias, x^ of length one in the seen hull of the norm's input, dx^ = x^ turn.
+  Wire norm(const Dense& hull, const Forms& turn, const std::string& name) {
+    const Dense unit = row_basis(row_basis(hull * seen_) * seen_.transpose());
+    const Tensor& gain = tensor(name + ".gain");
+    const Dense scale = gain.value.row(0).asDiagonal();
+    Wire out{with_row(unit * scale, Dense::Zero(1, d_)),
+             stack(unit * (turn * scale + diagonal(gain.change)), Forms(1, d_))};
+    if (has(name + ".bias")) add_to_base(out, tensor(name + ".bias"));
+    return out;
+  }
+
+  // --- Rules: linear maps and changes of coordinates -------------------------------------------
+
+  static void add_to_base(Wire& wire, const Tensor& bias) {
+    wire.value.row(wire.base()) += bias.value.row(0);
+    for (Index j = 0; j < wire.value.cols(); ++j) {
+      const Form& form = bias.change(0, j);
+      auto& target = wire.change(wire.base(), j);
+      target.insert(target.end(), form.begin(), form.end());
+    }
+  }
+
+  // y = x W + b on columns [first, first + count) of the tensor.
+  Wire linear(const Wire& x, const std::string& name, Index first, Index count) const {
+    const Tensor& all = tensor(name + ".weight");
+    const Dense w = all.value.middleCols(first, count);
+    const Forms dw = all.change.block(0, first, all.value.rows(), count);
+    Wire y{x.value * w, x.change * w + x.value * dw};
+    if (has(name + ".bias")) {
+      const Tensor& bias = tensor(name + ".bias");
+      add_to_base(y, {bias.value.middleCols(first, count), bias.change.block(0, first, 1, count)});
+    }
+    return y;
+  }
+
+  // A wire with an affine change, in coordinates of its own: those of the affine hull of its
+  // values.
+  static Wire affine(const Dense& directions, const Dense& base, const AffineChange& change) {
+    const Dense basis = row_basis(directions);
+    const Dense point = basis.rows() == base.cols() ? Dense::Zero(1, base.cols()) : base;
+    return {with_row(basis, point),
+            stack(basis * change.linear, point * change.linear + change.constant)};
+  }
+
+  // The wire changes by an affine map of itself, and is handed on as such.
+  Wire affine(const Wire& x) {
+    const Index d = x.value.cols();
+    const AffineChange change{system_.wire(d, d, System::sublayer),
+                              system_.wire(1, d, System::sublayer)};
+    Forms excess = x.change - x.value * change.linear;
+    system_.require(excess.top(x.base()));
+    system_.require(excess.row(x.base()) - change.constant);
+    return affine(x.value.topRows(x.base()), x.value.row(x.base()), change);
+  }
+
+  static Forms same(const Forms& entry, Index n) { return entry * Dense::Ones(1, n); }
+
+  // --- Rules: attention ------------------------------------------------------------------------
+
+  Wire attention(const Wire& x, const std::string& layer) {
+    const std::string name = layer + "attn.";
+    const Index group = a_.heads / a_.kv_heads, dk = a_.qk_width, dv = a_.v_width;
+    const Tensor& o = tensor(name + "o.weight");
+    Wire out{Dense(0, d_), Forms(0, d_)};
+    Wire constant{Dense::Zero(1, d_), Forms(1, d_)};
+    for (Index kv = 0; kv < a_.kv_heads; ++kv) {
+      const Wire k = query_or_key(linear(x, name + "k", kv * dk, dk), name + "k_norm.gain");
+      const Wire v = affine(linear(x, name + "v", kv * dv, dv));
+      for (Index head = kv * group; head < (kv + 1) * group; ++head) {
+        logits(query_or_key(linear(x, name + "q", head * dk, dk), name + "q_norm.gain"), k);
+        // A softmax average is an affine combination of values: it passes their change on
+        // unchanged.
+        const Dense rows = o.value.middleRows(head * dv, dv);
+        const Dense value = v.value * rows;
+        const Forms change = v.change * rows + v.value * o.change.block(head * dv, 0, dv, d_);
+        out.value = with_row(out.value, value.topRows(v.base()));
+        out.change = stack(out.change, change.top(v.base()));
+        constant.value += value.row(v.base());
+        constant.change += change.row(v.base());
+      }
+    }
+    if (a_.positions == Positions::relative) relative_bias(tensor(name + "relative_bias"));
+    out = {with_row(out.value, constant.value), stack(out.change, constant.change)};
+    if (has(name + "o.bias")) add_to_base(out, tensor(name + "o.bias"));
+    return out;
+  }
+
+  // With QK-norm the head's vector may turn and (eps = 0) scale; its direction times the gain is
+  // handed on.
+  Wire query_or_key(const Wire& x, const std::string& gain_name) {
+    if (!a_.qk_norm) return affine(x);
+    const Index d = x.value.cols();
+    const Forms turn = system_.skew(d, System::sublayer);
+    Forms total = turn;
+    if (forgets_length()) total += diagonal(same(system_.wire(1, 1, System::sublayer), d));
+    system_.require(x.change - x.value * total);
+    const Tensor& gain = tensor(gain_name);
+    const Dense scale = gain.value.row(0).asDiagonal();
+    const Dense unit = row_basis(x.value);
+    return {with_row(unit * scale, Dense::Zero(1, d)),
+            stack(unit * (turn * scale + diagonal(gain.change)), Forms(1, d))};
+  }
+
+  // q R_t k^T changes by nothing that depends on the key or its distance t. R_t is a sum of fixed
+  // matrices times independent functions of t; only the one that goes with the constant function
+  // lets a constant over keys pass.
+  void logits(const Wire& q, const Wire& k) {
+    for (const auto& [matrix, constant_in_t] : rotations()) {
+      const Forms change =
+          q.change * (matrix * k.value.transpose()) + (q.value * matrix) * k.change.transposed();
+      const bool all = !constant_in_t || mistake_ == Mistake::key_shift_forgotten;
+      system_.require(all ? change : change.left(k.base()));
+    }
+  }
+
+  struct Rotation {
+    Dense matrix;
+    bool constant_in_t;
+  };
+  std::vector<Rotation> rotations() const {
+    const Index d = a_.qk_width;
+    if (a_.positions != Positions::rotary || mistake_ == Mistake::rotary_forgotten) {
+      return {{Dense::Identity(d, d), true}};
+    }
+    // A frequency counts modulo 2 pi, and up to its sign, which only mirrors the pair.
+    const auto wrapped = [](double f) { return std::remainder(f, 2 * std::numbers::pi); };
+    const auto equal = [](double f, double g) { return std::abs(f - g) < 1e-12; };
+    std::vector<Rotation> result;
+    Dense fixed = Dense::Zero(d, d);
+    for (Index i = a_.rotary_dims; i < d; ++i) fixed(i, i) = 1;
+    std::vector<double> done;
+    for (const double raw : a_.rotary_frequencies) {
+      const double frequency = std::abs(wrapped(raw));
+      if (std::any_of(done.begin(), done.end(), [&](double f) { return equal(f, frequency); })) {
+        continue;
+      }
+      done.push_back(frequency);
+      Dense cosine = Dense::Zero(d, d), sine = Dense::Zero(d, d);
+      for (Index b = 0; 2 * b < a_.rotary_dims; ++b) {
+        const double f = wrapped(a_.rotary_frequencies[static_cast<std::size_t>(b)]);
+        if (!equal(std::abs(f), frequency)) continue;
+        cosine(2 * b, 2 * b) = cosine(2 * b + 1, 2 * b + 1) = 1;
+        sine(2 * b, 2 * b + 1) = f < 0 ? -1 : 1;
+        sine(2 * b + 1, 2 * b) = -sine(2 * b, 2 * b + 1);
+      }
+      if (equal(frequency, 0)) {
+        fixed += cosine;
+        continue;
+      }
+      result.push_back({cosine, false});
+      if (!equal(frequency, std::numbers::pi)) result.push_back({sine, false});
+    }
+    if (!fixed.isZero()) result.push_back({fixed, true});
+    return result;
+  }
+
+  // Softmax ignores one constant per head; a bucket that no distance falls into is never read.
+  void relative_bias(const Tensor& table) {
+    std::set<std::int64_t> reached;
+    for (std::int64_t t = 0; t <= 2 * a_.relative_max_distance; ++t) {
+      reached.insert(bucket(-t));
+      if (!a_.causal) reached.insert(bucket(t));
+    }
+    const Forms shift = system_.wire(1, a_.heads, System::sublayer);
+    for (const auto b : reached) system_.require(table.change.row(b) - shift);
+  }
+
+  // T5's bucket of (key position - query position).
+  std::int64_t bucket(std::int64_t relative) const {
+    std::int64_t buckets = a_.relative_buckets, offset = 0;
+    if (!a_.causal) {
+      buckets /= 2;
+      if (relative > 0) offset = buckets;
+    }
+    const std::int64_t distance = std::abs(relative), exact = buckets / 2;
+    if (distance < exact) return offset + distance;
+    const double fraction =
+        std::log(static_cast<double>(distance) / static_cast<double>(exact)) /
+        std::log(static_cast<double>(a_.relative_max_distance) / static_cast<double>(exact));
+    const auto large =
+        exact + static_cast<std::int64_t>(fraction * static_cast<double>(buckets - exact));
+    return offset + std::min(large, buckets - 1);
+  }
+
+  // --- Rules: feed-forward ---------------------------------------------------------------------
+
+  Wire feed_forward(const Wire& x, const std::string& layer) {
+    const std::string name = layer + "ffn.";
+    const Index m = a_.ffn_width;
+    const Wire up = linear(x, name + "up", 0, m);
+    Wire hidden = a_.gated ? activation(linear(x, name + "gate", 0, m)) : activation(up);
+    if (a_.gated) {
+      // The product with the gate is linear in each coordinate of the other branch.
+      const Forms scales = scaled(up);
+      hidden.change += stack(diagonal(scales), Forms(1, m));
+    }
+    return linear(hidden, name + "down", 0, d_);
+  }
+
+  // A smooth activation passes nothing on; ReLU a positive scale per coordinate.
+  Wire activation(const Wire& x) {
+    const Index m = x.value.cols();
+    Wire out{with_row(Dense::Identity(m, m), Dense::Zero(1, m)), Forms(m + 1, m)};
+    if (a_.activation == Activation::relu) {
+      out.change = stack(diagonal(scaled(x)), Forms(1, m));
+    } else {
+      system_.require(x.change);
+    }
+    return out;
+  }
+
+  // Each coordinate scales by itself: the scales, a single row.
+  Forms scaled(const Wire& x) {
+    const Forms scales = system_.wire(1, x.value.cols(), System::sublayer);
+    system_.require(x.change - x.value * diagonal(scales));
+    return scales;
+  }
+
+  // --- Rules: output ---------------------------------------------------------------------------
+
+  // Nothing changes; log-probabilities: nothing but a number common to all logits.
+  void output(const Wire& x) {
+    if (a_.output == Output::hidden) return system_.require(x.change);
+    Wire logits;
+    if (!a_.tied) {
+      logits = linear(x, "head", 0, a_.outputs());
+    } else {
+      Tensor head = tensor("embed.tokens");
+      if (mistake_ == Mistake::tie_forgotten) {
+        head.change = system_.parameter(head.value.rows(), d_, System::local);
+      }
+      logits = {x.value * head.value.transpose(),
+                x.change * head.value.transpose() + x.value * head.change.transposed()};
+      if (has("head.bias")) add_to_base(logits, tensor("head.bias"));
+    }
+    if (a_.log_probabilities) {
+      logits.change -= system_.wire(x.value.rows(), 1, System::shared) *
+                       Dense(Dense::Ones(1, logits.value.cols()));
+    }
+    system_.require(logits.change);
+  }
+
+  const Architecture& a_;
+  const Index d_;
+  const bool layer_norm_;
+  const Mistake mistake_;
+  const Parameters<double> parameters_;
+  System system_;
+  std::map<std::string, Tensor> tensors_;
+  Dense seen_;  // D x n, orthonormal columns: what a norm sees of its input is x seen
+};
+
+}  // namespace
+
+CalculusResult calculus(const Architecture& architecture, std::uint64_t seed, Mistake mistake) {
+  return Judge(architecture, seed, mistake).judge();
+}
+
+}  // namespace regauge

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+
+#include "regauge/arch/architecture.h"
+
+namespace regauge {
+
+// The dimension of the symmetry algebra of an architecture, by the calculus of theory.md section
+// 1b: every wire gets an infinitesimal change, every module says as linear equations which changes
+// it passes on, and the answer is the dimension of the parameter part of their solutions. Shares
+// nothing with symmetry_of.
+struct CalculusResult {
+  std::int64_t dimension = 0;
+  double gap = 0;  // smallest singular value kept / largest one dropped, over all rank decisions
+};
+
+// Rules that are deliberately wrong: negative controls.
+enum class Mistake {
+  none,
+  rotary_forgotten,     // logits as without positions
+  centring_forgotten,   // a layer norm sees the component along 1
+  tie_forgotten,        // the head of a tied model as a tensor of its own
+  key_shift_forgotten,  // softmax notices a constant over the keys
+};
+
+// At random_parameters(architecture, seed). Rules hold for all inputs, of any length, with all
+// tokens in general position: contexts too short for the rotations or buckets to differ are not
+// modelled. Each position's output counts.
+CalculusResult calculus(const Architecture& architecture, std::uint64_t seed,
+                        Mistake mistake = Mistake::none);
+
+}  // namespace regauge
