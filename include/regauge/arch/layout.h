@@ -1,5 +1,8 @@
 #pragma once
 
+#include <filesystem>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,9 +14,10 @@
 
 namespace regauge {
 
-// How a family writes an architecture in a format: tensor names, orientation, fused tensors, which coordinates form a rotary
-// pair, whether a gain is stored as w or as w - 1. Made from one data file of data/architectures/; nothing outside arch/ knows a
-// family's name. The same architecture in two layouts is the same model.
+// How a family writes an architecture in a format: tensor names, orientation, fused tensors, which
+// coordinates form a rotary pair, whether a gain is stored as w or as w - 1. Made from one data
+// file of data/architectures/; nothing outside arch/ knows a family's name. The same architecture
+// in two layouts is the same model.
 class Layout {
  public:
   // One stored tensor and the canonical parameters that it holds (several for a fused one).
@@ -23,27 +27,63 @@ class Layout {
     std::vector<std::string> parameters;
   };
 
-  // The tensors that a file of this layout holds for this architecture.
+  // A tensor that holds no parameter but follows from the architecture (GGUF's divisors of rotary
+  // frequencies).
+  struct Constant {
+    std::string name;
+    std::vector<double> values;
+  };
+
+  // The tensors that a file of this layout holds for this architecture. A parameter is in one
+  // tensor, its holder; a file may have exact copies of a holder besides (a tied head written out),
+  // which follow it in the list and hold the same parameters.
   const std::vector<Stored>& stored() const { return stored_; }
-  // The stored tensor that holds a parameter; throws UsageError for a parameter that the architecture does not have.
+  // What a file made from nothing must hold besides. A file that was opened has these among
+  // Model::unclaimed.
+  const std::vector<Constant>& constants() const { return constants_; }
+  // The stored tensor that holds a parameter; throws UsageError for a parameter that the
+  // architecture does not have.
   const Stored& holder(std::string_view parameter) const;
 
-  // A parameter out of, or into, the values of its holder (in the holder's own order). extract and insert are inverse to each other.
+  // A parameter out of, or into, the values of its holder (in the holder's own order). extract and
+  // insert are inverse to each other: exactly in double for stored values of up to 32 bits, except
+  // that a gain stored as w - 1 loses what lies below 2^-53. Instantiated for float and double.
   template <class Scalar>
   Matrix<Scalar> extract(std::string_view parameter, std::span<const Scalar> stored) const;
   template <class Scalar>
-  void insert(std::string_view parameter, const Matrix<Scalar>& value, std::span<Scalar> stored) const;
+  void insert(std::string_view parameter, const Matrix<Scalar>& value,
+              std::span<Scalar> stored) const;
 
   const std::string& family() const { return family_; }
   Format format() const { return format_; }
 
  private:
-  friend class Family;
-  struct Placement;  // how one parameter lies in its holder
+  friend class LayoutBuilder;
+
+  // How one parameter lies in its holder. The holder is a matrix of `rows` x `width` (or its
+  // transpose, row-major); the parameter has those rows and some of the columns: in each of
+  // `groups` equal groups of columns, a run of them from `begin`.
+  struct Part {
+    std::size_t holder = 0;  // index into stored_
+    std::int64_t rows = 0, cols = 0;
+    std::int64_t width = 0;
+    std::int64_t groups = 1;
+    std::int64_t begin = 0;
+    bool transposed = false;
+    std::int64_t head_width =
+        0;  // of heads whose rotary pairs are stored as halves; 0: pairs are adjacent
+    std::int64_t rotary_dims = 0;
+    double offset = 0;  // parameter = stored + offset
+  };
+  const Part& part(std::string_view parameter) const;
+  static std::vector<std::int64_t> columns(
+      const Part& part);  // the holder's column of each column of the parameter
+
   std::string family_;
   Format format_ = Format::safetensors;
   std::vector<Stored> stored_;
-  std::map<std::string, Placement, std::less<>> placements_;
+  std::vector<Constant> constants_;
+  std::map<std::string, Part, std::less<>> parts_;
 };
 
 // A checkpoint that has been understood.
@@ -51,25 +91,34 @@ struct Model {
   Checkpoint checkpoint;
   Architecture architecture;
   Layout layout;
+  // Tensors that hold no parameter (poolers, rotary tables, masks), in file order; to be copied
+  // byte for byte.
+  std::vector<std::string> unclaimed;
 
-  // Opens a file or folder, recognises its family, reads the architecture from its config or metadata, and checks that every
-  // tensor that the architecture needs is there with its shape; all problems are reported at once.
+  // Opens a file or folder, recognises its family, reads the architecture from its config or
+  // metadata, and checks that every tensor that the architecture needs is there with its shape; all
+  // problems are reported at once. A tied model may hold its head all the same, if it is a copy of
+  // the token table byte for byte.
   static Model open(const std::filesystem::path& path);
 
-  // One parameter, in the canonical form.
+  // One parameter, in the canonical form. Instantiated for float and double.
   template <class Scalar>
   Matrix<Scalar> read(std::string_view parameter) const;
 };
 
 Parameters<double> read_parameters(const Model& model);
 
-// The layout in which `family` writes `architecture` in `format`; throws UsageError, saying what it cannot hold.
-Layout layout_for(const std::string& family, Format format, const Architecture& architecture);
+// The layout in which `family` writes `architecture` in `format`; throws UsageError, saying what it
+// cannot hold. `base` is a config that settles what the architecture leaves open (a patch's shape);
+// null for the family's defaults.
+Layout layout_for(const std::string& family, Format format, const Architecture& architecture,
+                  const nlohmann::json& base = nullptr);
 
-// The config.json (or GGUF metadata, or llama2.c header) that declares `architecture` in that family and format. Keys of `base` that
-// the architecture does not determine are kept; `base` may be null.
-nlohmann::json config_for(const std::string& family, Format format, const Architecture& architecture,
-                          const nlohmann::json& base);
+// The config.json (or GGUF metadata, or llama2.c header) that declares `architecture` in that
+// family and format. Keys of `base` that the architecture does not determine are kept; `base` may
+// be null. Throws UsageError, listing what the family cannot say.
+nlohmann::json config_for(const std::string& family, Format format,
+                          const Architecture& architecture, const nlohmann::json& base);
 
 // Names of the known families.
 std::vector<std::string> families();

@@ -1,0 +1,251 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "config.h"
+#include "config_path.h"
+#include "config_value.h"
+#include "fields.h"
+#include "formula.h"
+#include "regauge/base/error.h"
+#include "rope.h"
+
+namespace regauge {
+namespace {
+
+using Json = nlohmann::json;
+
+// Resolves fields and variables on demand, so that a data file may list them in any order.
+class Reader {
+ public:
+  Reader(const Family& family, const Json& config, const TensorSource& tensors)
+      : family_(family), config_(config), tensors_(tensors) {}
+
+  Declared read() {
+    check_requirements();
+    Json fields = Json::object();
+    for (const auto& [name, entry] : family_.fields) fields[name] = value(name);
+    if (family_.rope && value("positions") == "rotary") read_rotary(fields);
+    Declared declared;
+    for (const auto& [name, entry] : family_.variables) {
+      declared.variables[name] = number(name);
+    }
+    report();
+    declared.architecture = architecture_from_flat(fields);
+    return declared;
+  }
+
+ private:
+  const ConfigEntry* entry_of(const std::string& name) const {
+    for (const auto* list : {&family_.fields, &family_.variables}) {
+      for (const auto& [known, entry] : *list) {
+        if (known == name) return &entry;
+      }
+    }
+    return nullptr;
+  }
+
+  Json value(const std::string& name) {
+    if (const auto found = values_.find(name); found != values_.end()) return found->second;
+    if (!under_way_.insert(name).second) {
+      throw UsageError(
+          fmt::format("[architectures] {}: '{}' depends on itself", family_.file, name));
+    }
+    const bool field = defaults_.contains(name);
+    const ConfigEntry* entry = entry_of(name);
+    if (!field && entry == nullptr) {
+      throw UsageError(fmt::format("[architectures] {}: '{}' is neither a field nor a variable",
+                                   family_.file, name));
+    }
+    const Json like = field ? defaults_.at(name) : Json(0.0);
+    Json result = entry == nullptr || !applies(*entry) ? like : resolve(name, *entry);
+    if (const auto typed = coerced(result, like)) {
+      result = *typed;
+    } else {
+      problems_.push_back(fmt::format("{} would be {}; expected {}", said(name, entry),
+                                      result.dump(),
+                                      like.is_number_integer() ? "a whole number"
+                                      : like.is_number()       ? "a number"
+                                      : like.is_boolean()      ? "true or false"
+                                                               : "a string"));
+      result = like;
+    }
+    under_way_.erase(name);
+    return values_[name] = result;
+  }
+
+  double number(const std::string& name) {
+    const Json found = value(name);
+    if (found.is_boolean()) return found.get<bool>() ? 1 : 0;
+    return found.is_number() ? found.get<double>() : 0;
+  }
+
+  bool applies(const ConfigEntry& entry) {
+    return std::all_of(entry.when.begin(), entry.when.end(), [&](const auto& condition) {
+      return value(condition.first) == condition.second;
+    });
+  }
+
+  Json term(const Json& literal_or_formula) {
+    if (!is_formula(literal_or_formula)) return literal_or_formula;
+    return evaluate_formula(literal_or_formula.get_ref<const std::string&>().substr(1),
+                            [&](const std::string& name) { return number(name); });
+  }
+
+  Json resolve(const std::string& name, const ConfigEntry& entry) {
+    if (entry.constant) return term(*entry.constant);
+    if (!entry.present_tensor.empty()) return tensors_.shape(entry.present_tensor) != nullptr;
+    if (!entry.absent_tensor.empty()) return tensors_.shape(entry.absent_tensor) == nullptr;
+    if (!entry.count_of.empty()) {
+      const Json* counted = find_path(config_, entry.count_of);
+      if (counted != nullptr && !counted->is_null()) return counted->size();
+      return fallback(name, entry, entry.count_of);
+    }
+    return keyed(name, entry);
+  }
+
+  // From the config's keys, which must agree when there are several.
+  Json keyed(const std::string& name, const ConfigEntry& entry) {
+    Json result;
+    std::string said_by;
+    for (const auto& key : entry.keys) {
+      const Json* found = find_path(config_, key);
+      if (found == nullptr) continue;
+      const auto mapped = field_from_config(entry, as_written(*found, family_.format));
+      if (found->is_null() && (!mapped || mapped->is_null())) continue;
+      if (!mapped) {
+        std::vector<std::string> known;
+        for (const auto& row : entry.values) known.push_back(row.first.dump());
+        problems_.push_back(
+            fmt::format("'{}' is {}; known are {}", key, found->dump(), fmt::join(known, ", ")));
+        return defaults_.contains(name) ? defaults_.at(name) : Json(0.0);
+      }
+      if (!said_by.empty() && *mapped != result) {
+        problems_.push_back(fmt::format("'{}' says {} and '{}' says {}; remove the wrong one",
+                                        said_by, result.dump(), key, mapped->dump()));
+      }
+      result = *mapped;
+      said_by = key;
+    }
+    return said_by.empty() ? fallback(name, entry, entry.keys.front()) : result;
+  }
+
+  Json fallback(const std::string& name, const ConfigEntry& entry, const std::string& key) {
+    if (!entry.rows_of.empty()) {
+      const auto* shape = tensors_.shape(entry.rows_of);
+      if (shape != nullptr && !shape->empty()) return shape->front();
+    }
+    if (entry.fallback) return term(*entry.fallback);
+    problems_.push_back(fmt::format("'{}' is missing", key));
+    return defaults_.contains(name) ? defaults_.at(name) : Json(0.0);
+  }
+
+  void read_rotary(Json& fields) {
+    const RopeEntry& entry = *family_.rope;
+    Json config = config_;
+    const auto dims_key = std::find_if(entry.dims.begin(), entry.dims.end(), [&](const auto& key) {
+      const Json* found = find_path(config_, key);
+      return found != nullptr && found->is_number_integer();
+    });
+    const double width = number("qk_width");
+    double dims = width * entry.default_fraction;
+    if (dims_key != entry.dims.end()) {
+      dims = find_path(config_, *dims_key)->get<double>();
+    } else {
+      for (const auto& key : entry.fraction) {
+        const Json* found = find_path(config_, key);
+        if (found != nullptr && found->is_number()) {
+          dims = width * found->get<double>();
+          break;
+        }
+      }
+    }
+    for (const auto& key : entry.theta) {
+      if (const Json* found = find_path(config, key))
+        set_path(config, key, as_written(*found, family_.format));
+    }
+    const auto whole = static_cast<std::int64_t>(std::clamp(dims, 0.0, 1e9));
+    const Rope rope = read_rope(entry, config, problems_);
+    if (whole <= 0 || whole % 2 != 0 || static_cast<double>(whole) > width) {
+      problems_.push_back(fmt::format(
+          "{} of {} coordinates of a head would rotate; expected an even part", whole, width));
+      return;
+    }
+    std::vector<double> frequencies = scaled_frequencies(rope, whole);
+    if (!entry.divisors.empty() && tensors_.shape(entry.divisors) != nullptr) {
+      const std::vector<double> divisors = tensors_.values(entry.divisors);
+      if (divisors.size() != frequencies.size()) {
+        problems_.push_back(fmt::format("tensor '{}' has {} elements; expected {}", entry.divisors,
+                                        divisors.size(), frequencies.size()));
+        return;
+      }
+      for (std::size_t b = 0; b < divisors.size(); ++b) frequencies[b] /= divisors[b];
+    }
+    fields["rotary_dims"] = whole;
+    fields["rotary_frequencies"] = frequencies;
+  }
+
+  void check_requirements() {
+    for (const auto& [key, allowed] : family_.requirements) {
+      const Json* found = find_path(config_, key);
+      if (found == nullptr || found->is_null()) continue;
+      const std::vector<Json> said =
+          found->is_array() ? found->get<std::vector<Json>>() : std::vector<Json>{*found};
+      for (const auto& item : said) {
+        if (std::find(allowed.begin(), allowed.end(), item) != allowed.end()) continue;
+        std::vector<std::string> known;
+        for (const auto& value : allowed) known.push_back(value.dump());
+        problems_.push_back(
+            fmt::format("'{}' is {}, which is not supported{}", key, found->dump(),
+                        known.empty() ? "" : fmt::format("; only {}", fmt::join(known, ", "))));
+        break;
+      }
+    }
+  }
+
+  static std::string said(const std::string& name, const ConfigEntry* entry) {
+    if (entry == nullptr || entry->keys.empty()) return name;
+    return fmt::format("{} ('{}')", name, entry->keys.front());
+  }
+
+  void report() const {
+    if (problems_.empty()) return;
+    const std::string where = fmt::format("[{}] config: ", family_.name);
+    throw UsageError(where + fmt::format("{}", fmt::join(problems_, "\n" + where)));
+  }
+
+  const Family& family_;
+  const Json& config_;
+  const TensorSource& tensors_;
+  const Json defaults_ = flat_fields(Architecture{});
+  std::map<std::string, Json> values_;
+  std::set<std::string> under_way_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+Declared read_config(const Family& family, const Json& config, const TensorSource& tensors) {
+  if (family.canonical) {
+    Json fields = config;
+    for (const auto& [key, value] : family.match) fields.erase(key);
+    return {architecture_from_json(fields), {}};
+  }
+  return Reader(family, config, tensors).read();
+}
+
+std::vector<std::string> differences(const Architecture& wanted, const Architecture& found) {
+  const Json a = flat_fields(wanted);
+  const Json b = flat_fields(found);
+  std::vector<std::string> result;
+  for (const auto& [name, value] : a.items()) {
+    if (value != b.at(name))
+      result.push_back(fmt::format("{}: {} / {}", name, value.dump(), b.at(name).dump()));
+  }
+  return result;
+}
+
+}  // namespace regauge

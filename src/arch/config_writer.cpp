@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <cmath>
+
+#include "config.h"
+#include "config_path.h"
+#include "config_value.h"
+#include "fields.h"
+#include "formula.h"
+#include "rope.h"
+
+namespace regauge {
+namespace {
+
+using Json = nlohmann::json;
+
+class Writer {
+ public:
+  Writer(const Family& family, const Architecture& architecture, const Json& base)
+      : family_(family),
+        architecture_(architecture),
+        fields_(flat_fields(architecture)),
+        config_(base.is_object() ? base : Json::object()),
+        fresh_(config_.empty()) {
+    solve();
+  }
+
+  const Variables& variables() const { return variables_; }
+
+  Json write() {
+    for (const auto& [key, value] : family_.match) put({key}, value);
+    for (const auto& [name, entry] : family_.variables) {
+      if (!entry.keys.empty()) put_number(entry, variables_.at(name));
+    }
+    for (const auto& [name, entry] : family_.fields) {
+      if (!applies(entry)) continue;
+      if (!entry.keys.empty()) put_field(entry, fields_.at(name));
+      if (!entry.count_of.empty()) put_labels(entry, fields_.at(name));
+    }
+    if (family_.rope && architecture_.positions == Positions::rotary) put_rotary();
+    return config_;
+  }
+
+ private:
+  double number(const std::string& name) const {
+    if (const auto found = variables_.find(name); found != variables_.end()) return found->second;
+    if (!fields_.contains(name)) return std::nan("");
+    const Json& value = fields_.at(name);
+    if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
+    return value.is_number() ? value.get<double>() : std::nan("");
+  }
+
+  Json term(const Json& literal_or_formula) const {
+    if (!is_formula(literal_or_formula)) return literal_or_formula;
+    return evaluate_formula(literal_or_formula.get_ref<const std::string&>().substr(1),
+                            [&](const std::string& name) { return number(name); });
+  }
+
+  bool applies(const ConfigEntry& entry) const {
+    return std::all_of(entry.when.begin(), entry.when.end(), [&](const auto& condition) {
+      return fields_.at(condition.first) == condition.second;
+    });
+  }
+
+  // In the order of the data file: a formula may use the variables above it.
+  void solve() {
+    for (const auto& [name, entry] : family_.variables) {
+      Json value;
+      for (const auto& key : entry.keys) {
+        const Json* found = find_path(config_, key);
+        if (found != nullptr && found->is_number()) value = *found;
+      }
+      if (value.is_null() && entry.fallback) value = term(*entry.fallback);
+      if (entry.write) value = term(*entry.write);
+      variables_[name] = value.is_number() ? value.get<double>() : 0;
+    }
+  }
+
+  // True when every key that the config has already gives this value; an absent key counts when its
+  // default does.
+  bool said_already(const ConfigEntry& entry, const Json& field) const {
+    bool any = false;
+    for (const auto& key : entry.keys) {
+      const Json* found = find_path(config_, key);
+      if (found == nullptr) continue;
+      const auto mapped = field_from_config(entry, as_written(*found, family_.format));
+      if (found->is_null() && (!mapped || mapped->is_null())) continue;
+      if (!mapped || *mapped != field) return false;
+      any = true;
+    }
+    if (any) return true;
+    return !fresh_ && entry.fallback && term(*entry.fallback) == field;
+  }
+
+  void put_field(const ConfigEntry& entry, const Json& field) {
+    if (said_already(entry, field)) return;
+    if (const auto value = config_from_field(entry, field)) put(entry.keys, *value);
+  }
+
+  void put_number(const ConfigEntry& entry, double value) {
+    const bool whole = value == std::floor(value) && std::abs(value) < 9e15;
+    const Json number = whole ? Json(static_cast<std::int64_t>(value)) : Json(value);
+    if (!said_already(entry, number)) put(entry.keys, number);
+  }
+
+  // Every spelling that the config has, or the first.
+  void put(const std::vector<std::string>& keys, const Json& value) {
+    bool written = false;
+    for (const auto& key : keys) {
+      if (find_path(config_, key) == nullptr) continue;
+      set_path(config_, key, value);
+      written = true;
+    }
+    if (!written) set_path(config_, keys.front(), value);
+  }
+
+  // Keeps the names of the classes when their number is right.
+  void put_labels(const ConfigEntry& entry, const Json& count) {
+    const Json* found = find_path(config_, entry.count_of);
+    if (found != nullptr && Json(found->size()) == count) return;
+    if (found == nullptr && !fresh_ && entry.fallback && *entry.fallback == count) return;
+    Json names = Json::object();
+    Json indices = Json::object();
+    for (std::int64_t i = 0; i < count.get<std::int64_t>(); ++i) {
+      names[std::to_string(i)] = "LABEL_" + std::to_string(i);
+      indices["LABEL_" + std::to_string(i)] = i;
+    }
+    set_path(config_, entry.count_of, names);
+    if (entry.count_of == "id2label") set_path(config_, "label2id", indices);
+  }
+
+  void put_rotary() {
+    const RopeEntry& entry = *family_.rope;
+    const double width = static_cast<double>(architecture_.qk_width);
+    const double dims = static_cast<double>(architecture_.rotary_dims);
+    if (!entry.dims.empty()) {
+      put(entry.dims, architecture_.rotary_dims);
+    } else if (!entry.fraction.empty()) {
+      const bool said =
+          std::any_of(entry.fraction.begin(), entry.fraction.end(), [&](const auto& key) {
+            const Json* found = find_path(config_, key);
+            return found != nullptr && found->is_number() &&
+                   std::floor(width * found->template get<double>()) == dims;
+          });
+      if (!said) put(entry.fraction, dims / width);
+    }
+    std::vector<std::string> problems;
+    const Rope now = read_rope(entry, config_, problems);
+    const bool good = problems.empty() && scaled_frequencies(now, architecture_.rotary_dims) ==
+                                              architecture_.rotary_frequencies;
+    if (good && !fresh_) return;
+    if (const auto rope = fit_rope(architecture_.rotary_frequencies))
+      write_rope(entry, *rope, config_);
+  }
+
+  const Family& family_;
+  const Architecture& architecture_;
+  const Json fields_;
+  Json config_;
+  const bool fresh_;  // nothing to keep: every key is written, defaults too
+  Variables variables_;
+};
+
+}  // namespace
+
+Variables solve_variables(const Family& family, const Architecture& architecture,
+                          const Json& base) {
+  return Writer(family, architecture, base).variables();
+}
+
+Json write_config(const Family& family, const Architecture& architecture, const Json& base) {
+  if (family.canonical) {
+    Json config = to_json(architecture);
+    for (const auto& [key, value] : family.match) set_path(config, key, value);
+    return config;
+  }
+  return Writer(family, architecture, base).write();
+}
+
+}  // namespace regauge

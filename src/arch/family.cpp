@@ -1,0 +1,327 @@
+#include "family.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "config_path.h"
+#include "regauge/arch/embedded.h"
+#include "regauge/base/error.h"
+
+namespace regauge {
+namespace {
+
+using Json = nlohmann::json;
+using Ordered = nlohmann::ordered_json;
+using Find = std::function<std::optional<std::string_view>(std::string_view)>;
+
+// An object of a data file whose every key must be asked for.
+class Section {
+ public:
+  Section(std::string where, const Ordered& json) : where_(std::move(where)), json_(json) {
+    if (!json.is_object()) fail("expected an object");
+  }
+
+  const Ordered* find(const std::string& key) {
+    known_.insert(key);
+    const auto found = json_.find(key);
+    return found == json_.end() ? nullptr : &*found;
+  }
+  std::string text(const std::string& key, bool required = false) {
+    const Ordered* value = find(key);
+    if (value == nullptr && !required) return "";
+    if (value == nullptr || !value->is_string()) fail(fmt::format("'{}' must be a string", key));
+    return value->get<std::string>();
+  }
+  // A string or a list of strings.
+  std::vector<std::string> texts(const std::string& key) {
+    const Ordered* value = find(key);
+    if (value == nullptr) return {};
+    if (value->is_string()) return {value->get<std::string>()};
+    std::vector<std::string> result;
+    if (!value->is_array()) fail(fmt::format("'{}' must be a string or a list of strings", key));
+    for (const auto& item : *value) {
+      if (!item.is_string()) fail(fmt::format("'{}' must hold strings only", key));
+      result.push_back(item.get<std::string>());
+    }
+    return result;
+  }
+  double number(const std::string& key, double fallback) {
+    const Ordered* value = find(key);
+    if (value == nullptr) return fallback;
+    if (!value->is_number()) fail(fmt::format("'{}' must be a number", key));
+    return value->get<double>();
+  }
+  std::optional<Json> any(const std::string& key) {
+    const Ordered* value = find(key);
+    return value == nullptr ? std::nullopt : std::optional<Json>(*value);
+  }
+  std::vector<std::pair<std::string, Json>> pairs(const std::string& key) {
+    std::vector<std::pair<std::string, Json>> result;
+    const Ordered* value = find(key);
+    if (value == nullptr) return result;
+    if (!value->is_object()) fail(fmt::format("'{}' must be an object", key));
+    for (const auto& [name, item] : value->items()) result.emplace_back(name, Json(item));
+    return result;
+  }
+  // Throws when the object has a key that was never asked for.
+  void finish() const {
+    for (const auto& [key, value] : json_.items()) {
+      if (!known_.contains(key)) {
+        fail(fmt::format("unknown key '{}'; known are {}", key, fmt::join(known_, ", ")));
+      }
+    }
+  }
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw UsageError(fmt::format("[architectures] {}: {}", where_, problem));
+  }
+
+ private:
+  std::string where_;
+  const Ordered& json_;
+  std::set<std::string> known_;
+};
+
+ConfigEntry parse_entry(const std::string& where, const Ordered& json) {
+  Section section(where, json);
+  ConfigEntry entry;
+  entry.keys = section.texts("key");
+  entry.constant = section.any("is");
+  entry.fallback = section.any("default");
+  entry.write = section.any("write");
+  entry.count_of = section.text("count_of");
+  entry.rows_of = section.text("rows_of");
+  entry.present_tensor = section.text("present_tensor");
+  entry.absent_tensor = section.text("absent_tensor");
+  entry.when = section.pairs("when");
+  if (const Ordered* values = section.find("values")) {
+    for (const auto& row : *values) {
+      if (!row.is_array() || row.size() != 2) {
+        section.fail("'values' must hold pairs [config value, field value]");
+      }
+      entry.values.emplace_back(Json(row[0]), Json(row[1]));
+    }
+  }
+  section.finish();
+  const int sources =
+      static_cast<int>(!entry.keys.empty()) + static_cast<int>(entry.constant.has_value()) +
+      static_cast<int>(!entry.count_of.empty()) + static_cast<int>(!entry.present_tensor.empty()) +
+      static_cast<int>(!entry.absent_tensor.empty());
+  if (sources != 1) {
+    section.fail("needs exactly one of 'key', 'is', 'count_of', 'present_tensor', 'absent_tensor'");
+  }
+  return entry;
+}
+
+RopeEntry parse_rope(const std::string& where, const Ordered& json) {
+  Section section(where, json);
+  RopeEntry rope;
+  rope.theta = section.texts("theta");
+  rope.fraction = section.texts("fraction");
+  rope.dims = section.texts("dims");
+  rope.type = section.texts("type");
+  rope.factor = section.texts("factor");
+  rope.low_freq_factor = section.texts("low_freq_factor");
+  rope.high_freq_factor = section.texts("high_freq_factor");
+  rope.original_positions = section.texts("original_positions");
+  rope.default_theta = section.number("default_theta", 10000);
+  rope.default_fraction = section.number("default_fraction", 1);
+  rope.divisors = section.text("divisors");
+  section.finish();
+  return rope;
+}
+
+Orientation parse_orientation(const Section& section, const std::string& text) {
+  if (text == "out_in") return Orientation::out_in;
+  if (text == "in_out") return Orientation::in_out;
+  section.fail(fmt::format("orientation '{}' is neither out_in nor in_out", text));
+}
+
+TensorEntry parse_tensor(const std::string& where, const std::string& name, const Ordered& json) {
+  TensorEntry entry;
+  entry.names = {name};
+  if (json.is_string()) {
+    entry.holds = {json.get<std::string>()};
+    return entry;
+  }
+  Section section(where, json);
+  entry.holds = section.texts("holds");
+  for (auto& other : section.texts("also")) entry.names.push_back(std::move(other));
+  entry.groups = section.text("groups");
+  if (const Ordered* shape = section.find("shape")) {
+    for (const auto& size : *shape) entry.shape.emplace_back(size);
+  }
+  if (const auto text = section.text("orientation"); !text.empty()) {
+    entry.orientation = parse_orientation(section, text);
+  }
+  section.finish();
+  if (entry.holds.empty()) section.fail("'holds' names no parameter");
+  return entry;
+}
+
+// `child` over `parent`: entries of the maps are replaced one by one, null removes one.
+Ordered merged(Ordered parent, const Ordered& child) {
+  for (const auto& [key, value] : child.items()) {
+    const bool map =
+        (key == "fields" || key == "variables" || key == "tensors" || key == "requires") &&
+        value.is_object() && parent.contains(key);
+    if (!map) {
+      parent[key] = value;
+      continue;
+    }
+    for (const auto& [name, entry] : value.items()) {
+      if (entry.is_null()) {
+        parent[key].erase(name);
+      } else {
+        parent[key][name] = entry;
+      }
+    }
+  }
+  return parent;
+}
+
+Ordered load(std::string_view file, std::string_view text, const Find& find, int depth) {
+  Ordered json = Ordered::parse(text, nullptr, false);
+  const auto fail = [&](const std::string& problem) {
+    throw UsageError(fmt::format("[architectures] {}: {}", file, problem));
+  };
+  if (!json.is_object()) fail("is not a JSON object");
+  const auto found = json.find("inherits");
+  if (found == json.end()) return json;
+  const std::string parent = found->is_string() ? found->get<std::string>() : "";
+  const auto parent_text = find(parent);
+  if (!parent_text || depth > 8) fail(fmt::format("cannot inherit from '{}'", parent));
+  json.erase("inherits");
+  return merged(load(parent, *parent_text, find, depth + 1), json);
+}
+
+// The word {family} in keys and values stands for the family's name.
+Ordered with_name(const Ordered& json) {
+  const auto name = json.find("family");
+  if (name == json.end() || !name->is_string()) return json;
+  constexpr std::string_view kWord = "{family}";
+  std::string text = json.dump();
+  for (std::size_t at = text.find(kWord); at != std::string::npos; at = text.find(kWord, at)) {
+    text.replace(at, kWord.size(), name->get<std::string>());
+  }
+  return Ordered::parse(text);
+}
+
+Format parse_format(const Section& section, const std::string& text) {
+  for (const Format format : {Format::safetensors, Format::gguf, Format::llama2c}) {
+    if (format_name(format) == text) return format;
+  }
+  section.fail(fmt::format("unknown format '{}'", text));
+}
+
+}  // namespace
+
+Family parse_family(std::string_view file, std::string_view text, const Find& find) {
+  const Ordered json = with_name(load(file, text, find, 0));
+  Family family;
+  family.file = file;
+  Section section(family.file, json);
+  family.name = section.text("family", true);
+  family.format = parse_format(section, section.text("format", true));
+  family.match = section.pairs("match");
+  for (const auto& [key, allowed] : section.pairs("requires")) {
+    if (!allowed.is_array()) section.fail(fmt::format("requires '{}' must be a list", key));
+    family.requirements.emplace_back(key, allowed.get<std::vector<Json>>());
+  }
+  const Ordered* fields = section.find("fields");
+  const Ordered* tensors = section.find("tensors");
+  if (fields == nullptr || tensors == nullptr) section.fail("needs 'fields' and 'tensors'");
+  family.canonical = *fields == "canonical" && *tensors == "canonical";
+  const auto entries = [&](const Ordered& map, const char* what) {
+    if (!map.is_object()) section.fail(fmt::format("'{}' must be an object", what));
+    std::vector<std::pair<std::string, ConfigEntry>> result;
+    for (const auto& [name, entry] : map.items()) {
+      result.emplace_back(name, parse_entry(fmt::format("{}: {} '{}'", file, what, name), entry));
+    }
+    return result;
+  };
+  if (!family.canonical) {
+    family.fields = entries(*fields, "fields");
+    for (const auto& [name, entry] : tensors->items()) {
+      family.tensors.push_back(
+          parse_tensor(fmt::format("{}: tensor '{}'", file, name), name, entry));
+    }
+  }
+  if (const Ordered* variables = section.find("variables")) {
+    family.variables = entries(*variables, "variables");
+  }
+  if (const Ordered* rope = section.find("rope")) {
+    family.rope = parse_rope(fmt::format("{}: rope", file), *rope);
+  }
+  family.prefixes = section.texts("prefixes");
+  if (family.prefixes.empty()) family.prefixes = {""};
+  if (const std::string pairs = section.text("pairs"); !pairs.empty()) {
+    if (pairs != "halves" && pairs != "adjacent") {
+      section.fail(fmt::format("pairs '{}' is neither halves nor adjacent", pairs));
+    }
+    family.half_pairs = pairs == "halves";
+  }
+  if (const std::string linear = section.text("linear"); !linear.empty()) {
+    family.linear = parse_orientation(section, linear);
+  }
+  family.gain_offset = section.number("gain_offset", 0);
+  section.finish();
+  return family;
+}
+
+const std::vector<Family>& all_families() {
+  static const std::vector<Family> families = [] {
+    const auto find = [](std::string_view name) -> std::optional<std::string_view> {
+      for (const auto& file : embedded_architectures()) {
+        if (file.name == name) return file.text;
+      }
+      return std::nullopt;
+    };
+    std::vector<Family> result;
+    for (const auto& file : embedded_architectures()) {
+      result.push_back(parse_family(file.name, file.text, find));
+    }
+    return result;
+  }();
+  return families;
+}
+
+const Family& family_of(std::string_view name, Format format) {
+  std::vector<std::string> known;
+  for (const auto& family : all_families()) {
+    if (family.format != format) continue;
+    if (family.name == name) return family;
+    known.push_back(family.name);
+  }
+  throw UsageError(fmt::format("[arch] no family '{}' in {}; known there are {}", name,
+                               format_name(format), fmt::join(known, ", ")));
+}
+
+const Family& recognise(const Json& config, Format format) {
+  std::set<std::string> keys;
+  std::vector<std::string> known;
+  for (const auto& family : all_families()) {
+    if (family.format != format) continue;
+    const bool matches = std::all_of(family.match.begin(), family.match.end(), [&](const auto& m) {
+      const Json* value = find_path(config, m.first);
+      return value != nullptr && *value == m.second;
+    });
+    if (matches) return family;
+    known.push_back(family.name);
+    for (const auto& [key, value] : family.match) keys.insert(key);
+  }
+  std::string found;
+  for (const auto& key : keys) {
+    const Json* value = find_path(config, key);
+    found += fmt::format("{}{} is {}", found.empty() ? "" : ", ", key,
+                         value == nullptr ? "absent" : value->dump());
+  }
+  throw UsageError(
+      fmt::format("[arch] unknown family: {}; known in {} are {}. A new one is a data file: see "
+                  "docs/adding-an-architecture.md",
+                  found, format_name(format), fmt::join(known, ", ")));
+}
+
+}  // namespace regauge

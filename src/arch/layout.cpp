@@ -1,0 +1,132 @@
+#include "regauge/arch/layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "regauge/base/error.h"
+
+namespace regauge {
+namespace {
+
+constexpr std::int64_t kTile = 32;
+
+// visit(i, j, count): the columns [j, j + count) of row i, tile by tile, so that a transpose stays
+// in the cache.
+struct Tile {
+  std::int64_t row, col, rows, cols;
+};
+
+template <class Visit>
+void for_each_tile(std::int64_t rows, std::int64_t cols, Visit&& visit) {
+  for (std::int64_t i = 0; i < rows; i += kTile) {
+    for (std::int64_t j = 0; j < cols; j += kTile) {
+      visit(Tile{i, j, std::min(kTile, rows - i), std::min(kTile, cols - j)});
+    }
+  }
+}
+
+template <class Scalar>
+void check_size(std::string_view parameter, const std::vector<std::int64_t>& shape,
+                std::size_t found) {
+  const auto expected =
+      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  if (static_cast<std::int64_t>(found) != expected) {
+    throw UsageError(fmt::format("[layout] the tensor that holds '{}' has {} elements; got {}",
+                                 parameter, expected, found));
+  }
+}
+
+}  // namespace
+
+const Layout::Part& Layout::part(std::string_view parameter) const {
+  const auto found = parts_.find(parameter);
+  if (found == parts_.end()) {
+    throw UsageError(fmt::format("[layout] this architecture has no parameter '{}'", parameter));
+  }
+  return found->second;
+}
+
+const Layout::Stored& Layout::holder(std::string_view parameter) const {
+  return stored_[part(parameter).holder];
+}
+
+std::vector<std::int64_t> Layout::columns(const Part& part) {
+  std::vector<std::int64_t> result(static_cast<std::size_t>(part.cols));
+  const std::int64_t run = part.cols / part.groups;
+  const std::int64_t stride = part.width / part.groups;
+  for (std::int64_t j = 0; j < part.cols; ++j) {
+    std::int64_t at = j;
+    if (part.head_width > 0) {
+      const std::int64_t c = j % part.head_width;
+      if (c < part.rotary_dims) at = j - c + c / 2 + (c % 2) * (part.rotary_dims / 2);
+    }
+    result[static_cast<std::size_t>(j)] = at / run * stride + part.begin + at % run;
+  }
+  return result;
+}
+
+template <class Scalar>
+Matrix<Scalar> Layout::extract(std::string_view parameter, std::span<const Scalar> stored) const {
+  const Part& p = part(parameter);
+  check_size<Scalar>(parameter, stored_[p.holder].shape, stored.size());
+  const std::vector<std::int64_t> column = columns(p);
+  Matrix<Scalar> value(p.rows, p.cols);
+  std::array<Scalar, kTile * kTile> buffer;
+  for_each_tile(p.rows, p.cols, [&](const Tile& tile) {
+    for (std::int64_t j = 0; j < tile.cols; ++j) {
+      const std::int64_t at = column[static_cast<std::size_t>(tile.col + j)];
+      const Scalar* from =
+          stored.data() + (p.transposed ? at * p.rows + tile.row : tile.row * p.width + at);
+      const std::int64_t step = p.transposed ? 1 : p.width;
+      for (std::int64_t i = 0; i < tile.rows; ++i) {
+        buffer[static_cast<std::size_t>(i * kTile + j)] = from[i * step];
+      }
+    }
+    for (std::int64_t i = 0; i < tile.rows; ++i) {
+      std::copy_n(buffer.data() + i * kTile, tile.cols,
+                  value.data() + (tile.row + i) * p.cols + tile.col);
+    }
+  });
+  if (p.offset != 0) value.array() += static_cast<Scalar>(p.offset);
+  return value;
+}
+
+template <class Scalar>
+void Layout::insert(std::string_view parameter, const Matrix<Scalar>& value,
+                    std::span<Scalar> stored) const {
+  const Part& p = part(parameter);
+  check_size<Scalar>(parameter, stored_[p.holder].shape, stored.size());
+  if (value.rows() != p.rows || value.cols() != p.cols) {
+    throw UsageError(fmt::format("[layout] '{}' is {} x {}; got {} x {}", parameter, p.rows, p.cols,
+                                 value.rows(), value.cols()));
+  }
+  const std::vector<std::int64_t> column = columns(p);
+  const auto offset = static_cast<Scalar>(p.offset);
+  std::array<Scalar, kTile * kTile> buffer;
+  for_each_tile(p.rows, p.cols, [&](const Tile& tile) {
+    for (std::int64_t i = 0; i < tile.rows; ++i) {
+      std::copy_n(value.data() + (tile.row + i) * p.cols + tile.col, tile.cols,
+                  buffer.data() + i * kTile);
+    }
+    for (std::int64_t j = 0; j < tile.cols; ++j) {
+      const std::int64_t at = column[static_cast<std::size_t>(tile.col + j)];
+      Scalar* to =
+          stored.data() + (p.transposed ? at * p.rows + tile.row : tile.row * p.width + at);
+      const std::int64_t step = p.transposed ? 1 : p.width;
+      for (std::int64_t i = 0; i < tile.rows; ++i) {
+        const Scalar element = buffer[static_cast<std::size_t>(i * kTile + j)];
+        to[i * step] = p.offset == 0 ? element : element - offset;
+      }
+    }
+  });
+}
+
+template Matrix<float> Layout::extract(std::string_view, std::span<const float>) const;
+template Matrix<double> Layout::extract(std::string_view, std::span<const double>) const;
+template void Layout::insert(std::string_view, const Matrix<float>&, std::span<float>) const;
+template void Layout::insert(std::string_view, const Matrix<double>&, std::span<double>) const;
+
+}  // namespace regauge

@@ -1,0 +1,232 @@
+#include "layout_builder.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "config_value.h"
+#include "fields.h"
+#include "formula.h"
+#include "regauge/base/error.h"
+
+namespace regauge {
+namespace {
+
+// "layers.3.attn.q.weight" -> "layers.N.attn.q.weight"
+std::string pattern_of(const ParameterSpec& spec) {
+  if (spec.layer < 0) return spec.name;
+  return "layers.N" + spec.name.substr(spec.name.find('.', sizeof "layers." - 1));
+}
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  if (const std::size_t at = text.find(from); at != std::string::npos)
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+bool ends_with_any(std::string_view text, std::initializer_list<std::string_view> ends) {
+  for (const auto end : ends) {
+    if (text.ends_with(end)) return true;
+  }
+  return false;
+}
+
+bool is_vector(std::string_view parameter) { return ends_with_any(parameter, {".gain", ".bias"}); }
+
+// The parameters whose columns are the coordinates of query or key heads.
+bool is_rotated(std::string_view parameter) {
+  return ends_with_any(parameter, {".attn.q.weight", ".attn.k.weight", ".attn.q.bias",
+                                   ".attn.k.bias", ".attn.q_norm.gain", ".attn.k_norm.gain"});
+}
+
+}  // namespace
+
+LayoutBuilder::LayoutBuilder(const Family& family, const Architecture& architecture,
+                             const Variables& variables, const TensorSource* file)
+    : family_(family),
+      architecture_(architecture),
+      variables_(variables),
+      file_(file),
+      fields_(flat_fields(architecture)) {
+  layout_.family_ = family.name;
+  layout_.format_ = family.format;
+  for (const auto& entry : family.tensors) {
+    for (std::size_t i = 0; i < entry.holds.size(); ++i) homes_[entry.holds[i]] = {&entry, i};
+  }
+}
+
+const LayoutBuilder::Home* LayoutBuilder::home_of(const std::string& pattern) const {
+  const auto found = homes_.find(pattern);
+  return found == homes_.end() ? nullptr : &found->second;
+}
+
+std::string LayoutBuilder::instance(const std::string& pattern, std::int64_t layer) const {
+  return replaced(replaced(pattern, "{prefix}", prefix_), ".N.", fmt::format(".{}.", layer));
+}
+
+// The prefix under which the file has most of the expected names; the first when there is no file.
+void LayoutBuilder::choose_prefix() {
+  prefix_ = family_.prefixes.front();
+  if (file_ == nullptr) return;
+  std::size_t most = 0;
+  std::string best = prefix_;
+  for (const auto& prefix : family_.prefixes) {
+    prefix_ = prefix;
+    std::size_t found = 0;
+    for (const auto& entry : family_.tensors) {
+      for (const auto& name : entry.names) {
+        if (file_->shape(instance(replaced(name, ".N.", ".0."), 0)) != nullptr) ++found;
+      }
+    }
+    if (found > most) {
+      most = found;
+      best = prefix;
+    }
+  }
+  prefix_ = best;
+}
+
+Layout LayoutBuilder::build(std::vector<Layout::Constant> constants) && {
+  choose_prefix();
+  const std::vector<ParameterSpec> specs = parameter_specs(architecture_);
+  for (const auto& spec : specs) specs_[spec.name] = spec;
+  std::vector<std::string> homeless;
+  for (const auto& spec : specs) {
+    if (layout_.parts_.contains(spec.name)) continue;
+    if (family_.canonical) {
+      add_canonical(spec);
+    } else if (const Home* home = home_of(pattern_of(spec))) {
+      add_tensor(*home->entry, spec.layer);
+    } else if (spec.layer <= 0) {
+      homeless.push_back(pattern_of(spec));
+    }
+  }
+  if (!homeless.empty()) {
+    problems_.push_back(fmt::format("has no place for {}", fmt::join(homeless, ", ")));
+  }
+  if (!problems_.empty()) {
+    const std::string where =
+        fmt::format("[layout] family '{}' in {} ", family_.name, format_name(family_.format));
+    throw UsageError(where + fmt::format("{}", fmt::join(problems_, "\n" + where)));
+  }
+  add_tied_copy();
+  layout_.constants_ = std::move(constants);
+  return std::move(layout_);
+}
+
+void LayoutBuilder::add_canonical(const ParameterSpec& spec) {
+  Layout::Part part;
+  part.holder = layout_.stored_.size();
+  part.rows = spec.rows;
+  part.cols = part.width = spec.cols;
+  std::vector<std::int64_t> shape = {spec.rows, spec.cols};
+  if (is_vector(spec.name)) shape = {spec.cols};
+  layout_.stored_.push_back({spec.name, shape, {spec.name}});
+  layout_.parts_.emplace(spec.name, part);
+}
+
+void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer) {
+  Layout::Stored stored;
+  stored.name = instance(entry.names.front(), layer);
+  if (file_ != nullptr) {
+    for (auto name = entry.names.rbegin(); name != entry.names.rend(); ++name) {
+      if (file_->shape(instance(*name, layer)) != nullptr) stored.name = instance(*name, layer);
+    }
+  }
+  const std::size_t holder = layout_.stored_.size();
+  const auto groups = entry.groups.empty() ? 1 : static_cast<std::int64_t>(number(entry.groups));
+  std::int64_t total = 0;
+  std::vector<Layout::Part> parts;
+  for (const auto& pattern : entry.holds) {
+    const std::string parameter = replaced(pattern, ".N.", fmt::format(".{}.", layer));
+    const auto spec = specs_.find(parameter);
+    if (spec == specs_.end()) {
+      if (layer <= 0) {
+        problems_.push_back(
+            fmt::format("fuses {} in one tensor, so it needs all or none; '{}' is missing",
+                        fmt::join(entry.holds, ", "), pattern));
+      }
+      return;
+    }
+    Layout::Part part;
+    part.holder = holder;
+    part.rows = spec->second.rows;
+    part.cols = spec->second.cols;
+    part.groups = groups;
+    part.begin = total / groups;
+    part.transposed = parameter.ends_with(".weight") &&
+                      entry.orientation.value_or(family_.linear) == Orientation::out_in;
+    if (family_.half_pairs && architecture_.rotary_dims > 0 && is_rotated(parameter)) {
+      part.head_width = architecture_.qk_width;
+      part.rotary_dims = architecture_.rotary_dims;
+    }
+    if (parameter.ends_with(".gain")) part.offset = family_.gain_offset;
+    if (part.cols % groups != 0) {
+      problems_.push_back(fmt::format("cannot cut {} columns of '{}' into {} groups", part.cols,
+                                      parameter, groups));
+      return;
+    }
+    total += part.cols;
+    parts.push_back(part);
+    stored.parameters.push_back(parameter);
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    parts[i].width = total;
+    layout_.parts_.emplace(stored.parameters[i], parts[i]);
+  }
+  stored.shape = shape_of(entry, parts.front(), is_vector(entry.holds.front()));
+  layout_.stored_.push_back(std::move(stored));
+  add_copies(entry, layer, holder);
+}
+
+// Other names of the entry that the file has besides the holder.
+void LayoutBuilder::add_copies(const TensorEntry& entry, std::int64_t layer, std::size_t holder) {
+  if (file_ == nullptr) return;
+  for (const auto& pattern : entry.names) {
+    Layout::Stored copy = layout_.stored_[holder];
+    copy.name = instance(pattern, layer);
+    if (copy.name == layout_.stored_[holder].name || file_->shape(copy.name) == nullptr) continue;
+    layout_.stored_.push_back(std::move(copy));
+  }
+}
+
+// The head of a tied model, if the file has it: a copy of the token table.
+void LayoutBuilder::add_tied_copy() {
+  const Home* head = home_of("head.weight");
+  if (!architecture_.tied || file_ == nullptr || head == nullptr) return;
+  for (const auto& pattern : head->entry->names) {
+    Layout::Stored copy = layout_.holder("embed.tokens");
+    copy.name = instance(pattern, -1);
+    if (file_->shape(copy.name) != nullptr) layout_.stored_.push_back(std::move(copy));
+  }
+}
+
+double LayoutBuilder::number(const std::string& name) const {
+  if (const auto found = variables_.find(name); found != variables_.end()) return found->second;
+  const auto found = fields_.find(name);
+  if (found == fields_.end() || !(found->is_number() || found->is_boolean())) {
+    throw UsageError(fmt::format("[architectures] {}: '{}' is neither a field nor a variable",
+                                 family_.file, name));
+  }
+  return found->is_boolean() ? (found->get<bool>() ? 1.0 : 0.0) : found->get<double>();
+}
+
+std::vector<std::int64_t> LayoutBuilder::shape_of(const TensorEntry& entry,
+                                                  const Layout::Part& part, bool vector) const {
+  if (entry.shape.empty()) {
+    if (vector) return {part.width};
+    if (part.transposed) return {part.width, part.rows};
+    return {part.rows, part.width};
+  }
+  std::vector<std::int64_t> shape;
+  for (const auto& size : entry.shape) {
+    const double value =
+        size.is_number()
+            ? size.get<double>()
+            : evaluate_formula(size.get<std::string>().substr(is_formula(size) ? 1 : 0),
+                               [&](const std::string& name) { return number(name); });
+    shape.push_back(static_cast<std::int64_t>(value));
+  }
+  return shape;
+}
+
+}  // namespace regauge

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "config.h"
+#include "family.h"
+#include "regauge/arch/layout.h"
+
+namespace regauge {
+
+// Makes the layout of an architecture from a family's data.
+class LayoutBuilder {
+ public:
+  // `file`: the tensors of an existing file, which settle prefixes, alternative names and copies;
+  // may be null.
+  LayoutBuilder(const Family& family, const Architecture& architecture, const Variables& variables,
+                const TensorSource* file);
+
+  // Throws UsageError with everything that the family cannot hold.
+  Layout build(std::vector<Layout::Constant> constants) &&;
+
+ private:
+  struct Home {  // where a parameter lives: an entry of the family, and its place among those that
+                 // the entry holds
+    const TensorEntry* entry;
+    std::size_t part;
+  };
+  const Home* home_of(const std::string& pattern) const;
+  std::string instance(const std::string& pattern, std::int64_t layer) const;
+  void choose_prefix();
+  void add_canonical(const ParameterSpec& spec);
+  void add_tensor(const TensorEntry& entry, std::int64_t layer);
+  void add_copies(const TensorEntry& entry, std::int64_t layer, std::size_t holder);
+  void add_tied_copy();
+  double number(const std::string& name) const;
+  std::vector<std::int64_t> shape_of(const TensorEntry& entry, const Layout::Part& part,
+                                     bool vector) const;
+
+  const Family& family_;
+  const Architecture& architecture_;
+  const Variables& variables_;
+  const TensorSource* file_;
+  nlohmann::json fields_;
+  std::map<std::string, ParameterSpec> specs_;
+  std::map<std::string, Home> homes_;
+  std::string prefix_;
+  std::vector<std::string> problems_;
+  Layout layout_;
+};
+
+}  // namespace regauge

@@ -1,0 +1,205 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "config.h"
+#include "family.h"
+#include "layout_builder.h"
+#include "regauge/arch/layout.h"
+#include "regauge/base/error.h"
+#include "rope.h"
+
+namespace regauge {
+namespace {
+
+using Json = nlohmann::json;
+
+class FileTensors : public TensorSource {
+ public:
+  explicit FileTensors(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+  const std::vector<std::int64_t>* shape(std::string_view name) const override {
+    const StoredTensor* tensor = checkpoint_.find(name);
+    return tensor == nullptr ? nullptr : &tensor->shape;
+  }
+  std::vector<double> values(std::string_view name) const override {
+    const StoredTensor& tensor = checkpoint_.at(name);
+    std::vector<double> result(static_cast<std::size_t>(tensor.elements()));
+    decode<double>(tensor.dtype, checkpoint_.bytes(tensor), result);
+    return result;
+  }
+
+ private:
+  const Checkpoint& checkpoint_;
+};
+
+// The tensors that a layout would write.
+class PlannedTensors : public TensorSource {
+ public:
+  explicit PlannedTensors(const Layout& layout) {
+    for (const auto& stored : layout.stored()) shapes_[stored.name] = stored.shape;
+    for (const auto& constant : layout.constants()) {
+      shapes_[constant.name] = {static_cast<std::int64_t>(constant.values.size())};
+      values_[constant.name] = constant.values;
+    }
+  }
+  const std::vector<std::int64_t>* shape(std::string_view name) const override {
+    const auto found = shapes_.find(name);
+    return found == shapes_.end() ? nullptr : &found->second;
+  }
+  std::vector<double> values(std::string_view name) const override {
+    const auto found = values_.find(name);
+    return found == values_.end() ? std::vector<double>() : found->second;
+  }
+
+ private:
+  std::map<std::string, std::vector<std::int64_t>, std::less<>> shapes_;
+  std::map<std::string, std::vector<double>, std::less<>> values_;
+};
+
+// What a file made from `config` needs besides its parameters for its rotary frequencies to be
+// right.
+std::vector<Layout::Constant> divisors(const Family& family, const Architecture& architecture,
+                                       const Json& config) {
+  if (!family.rope || family.rope->divisors.empty() || architecture.rotary_frequencies.empty())
+    return {};
+  std::vector<std::string> ignored;
+  const Rope rope = read_rope(*family.rope, config, ignored);
+  const std::vector<double> stated = scaled_frequencies(rope, architecture.rotary_dims);
+  Layout::Constant constant{family.rope->divisors, {}};
+  bool needed = false;
+  for (std::size_t b = 0; b < stated.size(); ++b) {
+    const double divisor = stated[b] / architecture.rotary_frequencies[b];
+    needed = needed || std::abs(divisor - 1) > 1e-12;
+    constant.values.push_back(divisor);
+  }
+  return needed ? std::vector<Layout::Constant>{constant} : std::vector<Layout::Constant>{};
+}
+
+std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
+  std::erase(shape, 1);
+  return shape;
+}
+
+void check_tensors(const Family& family, const Checkpoint& checkpoint, const Layout& layout) {
+  std::vector<std::string> problems;
+  for (const auto& stored : layout.stored()) {
+    const StoredTensor* tensor = checkpoint.find(stored.name);
+    if (tensor == nullptr) {
+      const bool head = stored.parameters.front() == "head.weight";
+      problems.push_back(fmt::format(
+          "tensor '{}' is missing; it should be [{}]{}", stored.name, fmt::join(stored.shape, ", "),
+          head ? " (if the head is the token table, the config must say that they are tied)" : ""));
+      continue;
+    }
+    if (without_ones(tensor->shape) != without_ones(stored.shape)) {
+      problems.push_back(fmt::format("tensor '{}' is [{}]; the config asks for [{}]", stored.name,
+                                     fmt::join(tensor->shape, ", "),
+                                     fmt::join(stored.shape, ", ")));
+      continue;
+    }
+    if (!is_floating(tensor->dtype) && !is_quantised(tensor->dtype)) {
+      problems.push_back(fmt::format("tensor '{}' is {}; expected floating-point numbers",
+                                     stored.name, dtype_name(tensor->dtype)));
+      continue;
+    }
+    const auto& holder = layout.holder(stored.parameters.front());
+    const StoredTensor* original = checkpoint.find(holder.name);
+    if (holder.name == stored.name || original == nullptr) continue;
+    const auto a = checkpoint.bytes(*original);
+    const auto b = checkpoint.bytes(*tensor);
+    if (!std::equal(a.begin(), a.end(), b.begin(), b.end())) {
+      problems.push_back(fmt::format(
+          "the config ties '{}' to '{}', but the file holds two different tensors; say in the "
+          "config that they are not tied, or remove the one that is not meant",
+          stored.name, holder.name));
+    }
+  }
+  if (problems.empty()) return;
+  const std::string where = fmt::format("[{}] {}: ", family.name, checkpoint.path().string());
+  throw UsageError(where + fmt::format("{}", fmt::join(problems, "\n" + where)));
+}
+
+}  // namespace
+
+Model Model::open(const std::filesystem::path& path) {
+  Model model{Checkpoint::open(path), {}, {}, {}};
+  const Checkpoint& checkpoint = model.checkpoint;
+  if (checkpoint.config().is_null()) {
+    throw UsageError(fmt::format(
+        "[model] {}: a bare safetensors file does not say what it computes; open the folder "
+        "that holds it together with its config.json",
+        path.string()));
+  }
+  const Family& family = recognise(checkpoint.config(), checkpoint.format());
+  const FileTensors tensors(checkpoint);
+  Declared declared = read_config(family, checkpoint.config(), tensors);
+  model.architecture = std::move(declared.architecture);
+  model.layout = LayoutBuilder(family, model.architecture, declared.variables, &tensors).build({});
+  check_tensors(family, checkpoint, model.layout);
+  std::set<std::string_view> claimed;
+  for (const auto& stored : model.layout.stored()) claimed.insert(stored.name);
+  for (const auto& tensor : checkpoint.tensors()) {
+    if (!claimed.contains(tensor.name)) model.unclaimed.push_back(tensor.name);
+  }
+  return model;
+}
+
+template <class Scalar>
+Matrix<Scalar> Model::read(std::string_view parameter) const {
+  const StoredTensor& tensor = checkpoint.at(layout.holder(parameter).name);
+  std::vector<Scalar> values(static_cast<std::size_t>(tensor.elements()));
+  decode<Scalar>(tensor.dtype, checkpoint.bytes(tensor), values);
+  return layout.extract<Scalar>(parameter, values);
+}
+template Matrix<float> Model::read(std::string_view) const;
+template Matrix<double> Model::read(std::string_view) const;
+
+Parameters<double> read_parameters(const Model& model) {
+  Parameters<double> parameters;
+  for (const auto& spec : parameter_specs(model.architecture)) {
+    parameters.emplace(spec.name, model.read<double>(spec.name));
+  }
+  return parameters;
+}
+
+Layout layout_for(const std::string& name, Format format, const Architecture& architecture,
+                  const Json& base) {
+  validate(architecture);
+  const Family& family = family_of(name, format);
+  const Json config = write_config(family, architecture, base);
+  return LayoutBuilder(family, architecture, solve_variables(family, architecture, base), nullptr)
+      .build(divisors(family, architecture, config));
+}
+
+Json config_for(const std::string& name, Format format, const Architecture& architecture,
+                const Json& base) {
+  const Family& family = family_of(name, format);
+  const Layout layout = layout_for(name, format, architecture, base);
+  Json config = write_config(family, architecture, base);
+  Architecture again = read_config(family, config, PlannedTensors(layout)).architecture;
+  // Frequencies pass through theta, which costs a rounding.
+  const auto& wanted = architecture.rotary_frequencies;
+  if (std::equal(wanted.begin(), wanted.end(), again.rotary_frequencies.begin(),
+                 again.rotary_frequencies.end(),
+                 [](double a, double b) { return std::abs(a - b) <= 1e-12 * std::abs(a); })) {
+    again.rotary_frequencies = wanted;
+  }
+  const auto lost = differences(architecture, again);
+  if (!lost.empty()) {
+    throw UsageError(
+        fmt::format("[config] family '{}' in {} cannot say (wanted / what it would mean):\n  {}",
+                    name, format_name(format), fmt::join(lost, "\n  ")));
+  }
+  return config;
+}
+
+std::vector<std::string> families() {
+  std::set<std::string> names;
+  for (const auto& family : all_families()) names.insert(family.name);
+  return {names.begin(), names.end()};
+}
+
+}  // namespace regauge

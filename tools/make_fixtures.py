@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Makes tests/fixtures/<name>/: tiny random checkpoints, written by the programs whose files Regauge reads.
+
+  *               transformers' save_pretrained (config.json, model.safetensors)
+  *-gguf          the same models through llama.cpp's convert_hf_to_gguf.py, fetched at run time
+
+Needs torch, transformers, safetensors, gguf, sentencepiece; pip and a network for the converter.
+Usage: make_fixtures.py [--only NAME ...] [--converter PATH/convert_hf_to_gguf.py]
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch  # noqa: E402
+import transformers as tf  # noqa: E402
+
+FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "tests" / "fixtures"
+CONVERTER = "llama-cpp-python==0.3.36"  # its source archive carries llama.cpp's converter
+
+# No size equals another, so that a mix-up of axes cannot go unnoticed.
+SIZES = dict(vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=2,
+             num_attention_heads=4, max_position_embeddings=48)
+IDS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
+GQA = dict(num_key_value_heads=2)
+LLAMA3 = dict(rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0,
+              high_freq_factor=4.0, original_max_position_embeddings=32)
+
+
+def models():
+    """name -> (model class, config)"""
+    llama = {**SIZES, **IDS, **GQA}
+    return {
+        "llama": (tf.LlamaForCausalLM, tf.LlamaConfig(**llama, head_dim=6, rms_norm_eps=1e-5)),
+        "llama-tied-biased": (tf.LlamaForCausalLM, tf.LlamaConfig(
+            **llama, head_dim=8, attention_bias=True, mlp_bias=True, tie_word_embeddings=True,
+            rope_parameters=LLAMA3)),
+        "llama-hidden": (tf.LlamaModel, tf.LlamaConfig(**llama, head_dim=6)),
+        "llama-sharded": (tf.LlamaForCausalLM, tf.LlamaConfig(**llama, head_dim=6)),
+        "llama-bf16": (tf.LlamaForCausalLM, tf.LlamaConfig(
+            **llama, head_dim=6, rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=2.0))),
+        "mistral": (tf.MistralForCausalLM, tf.MistralConfig(**llama, head_dim=6, sliding_window=16)),
+        "qwen2": (tf.Qwen2ForCausalLM, tf.Qwen2Config(
+            **{**llama, "hidden_size": 24}, rope_parameters=dict(rope_type="default", rope_theta=1000000.0))),
+        "qwen3": (tf.Qwen3ForCausalLM, tf.Qwen3Config(**llama, head_dim=10, tie_word_embeddings=True)),
+        "gemma": (tf.GemmaForCausalLM, tf.GemmaConfig(**llama, head_dim=6)),
+        "gpt2": (tf.GPT2LMHeadModel, tf.GPT2Config(
+            vocab_size=61, n_embd=20, n_inner=27, n_layer=2, n_head=4, n_positions=48, **IDS)),
+        "gpt_neox": (tf.GPTNeoXForCausalLM, tf.GPTNeoXConfig(
+            **{**SIZES, "hidden_size": 32}, **IDS,
+            rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+        "gpt_neox-sequential": (tf.GPTNeoXForCausalLM, tf.GPTNeoXConfig(
+            **{**SIZES, "hidden_size": 24}, **IDS, use_parallel_residual=False, attention_bias=False,
+            rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.67))),
+        "bert": (tf.BertModel, tf.BertConfig(**SIZES, type_vocab_size=3)),
+        "bert-mlm": (tf.BertForMaskedLM, tf.BertConfig(**SIZES, type_vocab_size=3)),
+        "vit": (tf.ViTForImageClassification, tf.ViTConfig(
+            hidden_size=20, intermediate_size=27, num_hidden_layers=2, num_attention_heads=4,
+            image_size=12, patch_size=4, num_channels=3, num_labels=7)),
+        "vit-hidden": (tf.ViTModel, tf.ViTConfig(
+            hidden_size=20, intermediate_size=27, num_hidden_layers=2, num_attention_heads=4,
+            image_size=12, patch_size=4, num_channels=2, qkv_bias=False)),
+    }
+
+
+# GGUF files made from the fixtures above. The converter wants max_position_embeddings etc. as they are.
+GGUF = ["llama", "llama-tied-biased", "mistral", "qwen2", "qwen3", "gemma", "gpt2"]
+
+
+def randomise(model, name):
+    """All parameters generic: gains away from 1, biases away from 0."""
+    generator = torch.Generator().manual_seed(sum(map(ord, name)))
+    for key, value in sorted(model.named_parameters()):
+        noise = torch.randn(value.shape, generator=generator)
+        if value.dim() == 1 and key.endswith("weight"):
+            # Multiples of 2^-10: 1 + w is exact in float32, so Gemma's two spellings of a gain agree.
+            noise = torch.round(noise * 256) / 1024
+            noise = noise if name == "gemma" else 1 + noise
+        else:
+            noise = noise * (0.3 if value.dim() == 1 else value.shape[-1] ** -0.5)
+        value.data.copy_(noise)
+
+
+def save_transformers(name, folder):
+    cls, config = models()[name]
+    torch.manual_seed(0)
+    model = cls(config)
+    randomise(model, name)
+    if name.endswith("bf16"):
+        model = model.to(torch.bfloat16)
+    shards = dict(max_shard_size="9KB") if name.endswith("sharded") else {}
+    model.save_pretrained(folder, **shards)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+
+
+def save_tokenizer(folder, vocabulary):
+    """A sentencepiece model of exactly that many pieces, which the converter insists on."""
+    import sentencepiece as spm
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    text = folder / "text.txt"
+    text.write_text("\n".join(" ".join(a + b + c for c in letters[:13]) for a in letters for b in letters))
+    spm.SentencePieceTrainer.train(
+        input=str(text), model_prefix=str(folder / "tokenizer"), vocab_size=vocabulary, model_type="bpe",
+        pad_id=0, bos_id=1, eos_id=2, unk_id=3, minloglevel=2, hard_vocab_limit=True)
+    text.unlink()
+
+
+def save_gpt2_tokenizer(folder, vocabulary):
+    """A byte-level BPE tokenizer; its merges are never used."""
+    from tokenizers import Tokenizer, decoders, models as tm, pre_tokenizers
+    vocab = {chr(ord("A") + i): i for i in range(vocabulary)}
+    tokenizer = Tokenizer(tm.BPE(vocab=vocab, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()
+    tokenizer.decoder = decoders.ByteLevel()
+    tf.PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
+
+
+def fetch_converter(folder):
+    subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary",
+                    "llama-cpp-python", "--dest", str(folder), CONVERTER], check=True)
+    archive = next(folder.glob("llama_cpp_python-*.tar.gz"))
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, members=[m for m in tar if "/vendor/llama.cpp/" in m.name and (
+            "/gguf-py/" in m.name or "/conversion/" in m.name or m.name.endswith(".py"))], filter="data")
+    return next(folder.glob("*/vendor/llama.cpp/convert_hf_to_gguf.py"))
+
+
+def save_gguf(name, converter, target):
+    with tempfile.TemporaryDirectory() as work:
+        work = pathlib.Path(work)
+        save_transformers(name, work)
+        save_tokenizer(work, 61)
+        subprocess.run([sys.executable, str(converter), str(work), "--outtype", "f32",
+                        "--outfile", str(target / "model.gguf")], check=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", help="names of fixtures")
+    parser.add_argument("--converter", type=pathlib.Path, help="convert_hf_to_gguf.py; fetched if not given")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as downloads:
+        for name in [*models(), *(f"{name}-gguf" for name in GGUF)]:
+            if arguments.only and name not in arguments.only:
+                continue
+            target = FIXTURES / name
+            shutil.rmtree(target, ignore_errors=True)
+            target.mkdir(parents=True)
+            if name.endswith("-gguf"):
+                if arguments.converter is None:
+                    arguments.converter = fetch_converter(pathlib.Path(downloads))
+                save_gguf(name.removesuffix("-gguf"), arguments.converter, target)
+            else:
+                save_transformers(name, target)
+            print(name, sum(f.stat().st_size for f in target.iterdir()), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
