@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Makes tests/fixtures/<name>/: tiny random checkpoints, written by the programs whose files Regauge reads.
 
-  *               transformers' save_pretrained (config.json, model.safetensors)
-  *-gguf          the same models through llama.cpp's convert_hf_to_gguf.py, fetched at run time
+  *               transformers' save_pretrained (config.json, model.safetensors), and reference.json: an input
+                  with the model's output in double precision
+  *-gguf          the same models through llama.cpp's convert_hf_to_gguf.py, fetched at run time; gpt2-gguf, for
+                  which the converter knows the real tokenizer only, by gguf's GGUFWriter as the converter would
 
 Needs torch, transformers, safetensors, gguf, sentencepiece; pip and a network for the converter.
 Usage: make_fixtures.py [--only NAME ...] [--converter PATH/convert_hf_to_gguf.py]
 """
 
 import argparse
+import json
 import os
 import pathlib
 import shutil
@@ -99,6 +102,24 @@ def save_transformers(name, folder):
     shards = dict(max_shard_size="9KB") if name.endswith("sharded") else {}
     model.save_pretrained(folder, **shards)
     (folder / "generation_config.json").unlink(missing_ok=True)
+    save_reference(model, folder)
+
+
+def save_reference(model, folder):
+    """reference.json: an input and the model's output in double precision."""
+    model = model.double().eval()
+    generator = torch.Generator().manual_seed(7)
+    if hasattr(model.config, "vocab_size"):
+        inputs = torch.randint(0, model.config.vocab_size, (1, 21), generator=generator)
+        given = dict(tokens=inputs[0].tolist())
+    else:
+        size = model.config.image_size
+        inputs = torch.rand(1, model.config.num_channels, size, size, generator=generator).double()
+        given = dict(image=inputs[0].tolist())
+    with torch.no_grad():
+        output = model(inputs)
+    values = output.logits if "logits" in output else output.last_hidden_state
+    (folder / "reference.json").write_text(json.dumps({**given, "output": values[0].tolist()}) + "\n")
 
 
 def save_tokenizer(folder, vocabulary):
@@ -113,16 +134,6 @@ def save_tokenizer(folder, vocabulary):
     text.unlink()
 
 
-def save_gpt2_tokenizer(folder, vocabulary):
-    """A byte-level BPE tokenizer; its merges are never used."""
-    from tokenizers import Tokenizer, decoders, models as tm, pre_tokenizers
-    vocab = {chr(ord("A") + i): i for i in range(vocabulary)}
-    tokenizer = Tokenizer(tm.BPE(vocab=vocab, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()
-    tokenizer.decoder = decoders.ByteLevel()
-    tf.PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
-
-
 def fetch_converter(folder):
     subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary",
                     "llama-cpp-python", "--dest", str(folder), CONVERTER], check=True)
@@ -135,11 +146,37 @@ def fetch_converter(folder):
 
 def save_gguf(name, converter, target):
     with tempfile.TemporaryDirectory() as work:
-        work = pathlib.Path(work)
+        work = pathlib.Path(work) / name  # the converter writes the folder's name into the file
+        work.mkdir()
         save_transformers(name, work)
         save_tokenizer(work, 61)
         subprocess.run([sys.executable, str(converter), str(work), "--outtype", "f32",
                         "--outfile", str(target / "model.gguf")], check=True)
+
+
+def save_gpt2_gguf(target):
+    """Names, transposes and metadata of llama.cpp's converter (conversion/gpt2.py)."""
+    import gguf
+    cls, config = models()["gpt2"]
+    model = cls(config)
+    randomise(model, "gpt2")
+    writer = gguf.GGUFWriter(str(target / "model.gguf"), "gpt2")
+    writer.add_name("gpt2")
+    writer.add_block_count(config.n_layer)
+    writer.add_context_length(config.n_positions)
+    writer.add_embedding_length(config.n_embd)
+    writer.add_feed_forward_length(config.n_inner)
+    writer.add_head_count(config.n_head)
+    writer.add_layer_norm_eps(config.layer_norm_epsilon)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GPT2, config.n_layer)
+    for key, value in model.transformer.state_dict().items():
+        if key.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight")):
+            value = value.T
+        writer.add_tensor(names.get_name(f"transformer.{key}", (".weight", ".bias")), value.contiguous().numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
 def main():
@@ -154,7 +191,9 @@ def main():
             target = FIXTURES / name
             shutil.rmtree(target, ignore_errors=True)
             target.mkdir(parents=True)
-            if name.endswith("-gguf"):
+            if name == "gpt2-gguf":
+                save_gpt2_gguf(target)
+            elif name.endswith("-gguf"):
                 if arguments.converter is None:
                     arguments.converter = fetch_converter(pathlib.Path(downloads))
                 save_gguf(name.removesuffix("-gguf"), arguments.converter, target)

@@ -26,8 +26,8 @@ void gemm_square(benchmark::State& state) {
     benchmark::ClobberMemory();
   }
   const auto size = static_cast<double>(n);
-  state.counters["flop"] = benchmark::Counter(
-      2 * size * size * size, benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["flop"] =
+      benchmark::Counter(2 * size * size * size, benchmark::Counter::kIsIterationInvariantRate);
   state.SetLabel(blas_info().library + " " + blas_info().core);
 }
 
