@@ -87,7 +87,7 @@ class Writer {
       if (!mapped || *mapped != field) return false;
       any = true;
     }
-    if (any) return true;
+    if (any || (!fresh_ && !entry.rows_of.empty())) return true;
     return !fresh_ && entry.fallback && term(*entry.fallback) == field;
   }
 
@@ -133,7 +133,10 @@ class Writer {
     const double width = static_cast<double>(architecture_.qk_width);
     const double dims = static_cast<double>(architecture_.rotary_dims);
     if (!entry.dims.empty()) {
-      put(entry.dims, architecture_.rotary_dims);
+      const bool silent = std::all_of(entry.dims.begin(), entry.dims.end(), [&](const auto& key) {
+        return find_path(config_, key) == nullptr;
+      });
+      if (fresh_ || !silent || dims != width) put(entry.dims, architecture_.rotary_dims);
     } else if (!entry.fraction.empty()) {
       const bool said =
           std::any_of(entry.fraction.begin(), entry.fraction.end(), [&](const auto& key) {
@@ -148,8 +151,11 @@ class Writer {
     const bool good = problems.empty() && scaled_frequencies(now, architecture_.rotary_dims) ==
                                               architecture_.rotary_frequencies;
     if (good && !fresh_) return;
-    if (const auto rope = fit_rope(architecture_.rotary_frequencies))
-      write_rope(entry, *rope, config_);
+    const auto rope = fit_rope(architecture_.rotary_frequencies);
+    if (rope) write_rope(entry, *rope, config_);
+    if (!rope && fresh_ && !entry.divisors.empty()) {
+      write_rope(entry, unscaled_rope(architecture_.rotary_frequencies), config_);
+    }
   }
 
   const Family& family_;

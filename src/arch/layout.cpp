@@ -72,8 +72,12 @@ template <class Scalar>
 Matrix<Scalar> Layout::extract(std::string_view parameter, std::span<const Scalar> stored) const {
   const Part& p = part(parameter);
   check_size<Scalar>(parameter, stored_[p.holder].shape, stored.size());
-  const std::vector<std::int64_t> column = columns(p);
   Matrix<Scalar> value(p.rows, p.cols);
+  if (p.is_plain()) {
+    std::copy(stored.begin(), stored.end(), value.data());
+    return value;
+  }
+  const std::vector<std::int64_t> column = columns(p);
   std::array<Scalar, kTile * kTile> buffer;
   for_each_tile(p.rows, p.cols, [&](const Tile& tile) {
     for (std::int64_t j = 0; j < tile.cols; ++j) {
@@ -102,6 +106,10 @@ void Layout::insert(std::string_view parameter, const Matrix<Scalar>& value,
   if (value.rows() != p.rows || value.cols() != p.cols) {
     throw UsageError(fmt::format("[layout] '{}' is {} x {}; got {} x {}", parameter, p.rows, p.cols,
                                  value.rows(), value.cols()));
+  }
+  if (p.is_plain()) {
+    std::copy_n(value.data(), value.size(), stored.begin());
+    return;
   }
   const std::vector<std::int64_t> column = columns(p);
   const auto offset = static_cast<Scalar>(p.offset);

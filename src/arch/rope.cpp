@@ -129,6 +129,14 @@ std::optional<Rope> fit_rope(const std::vector<double>& frequencies) {
   return rope;
 }
 
+Rope unscaled_rope(const std::vector<double>& frequencies) {
+  Rope rope;
+  if (frequencies.size() > 1) {
+    rope.theta = plain(std::pow(frequencies[1], -static_cast<double>(frequencies.size())));
+  }
+  return rope;
+}
+
 void write_rope(const RopeEntry& entry, const Rope& rope, Json& config) {
   if (!entry.theta.empty()) put(config, entry.theta, rope.theta);
   if (first_of(config, entry.type) != nullptr || rope.type != "default") {

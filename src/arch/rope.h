@@ -32,6 +32,10 @@ Rope read_rope(const RopeEntry& entry, const nlohmann::json& config,
 // Default or linear settings that give these frequencies to 1e-12; nothing when there are none.
 std::optional<Rope> fit_rope(const std::vector<double>& frequencies);
 
+// Unscaled settings with the first two of these frequencies, which no scaling of long wavelengths
+// touches. The rest is left to divisors.
+Rope unscaled_rope(const std::vector<double>& frequencies);
+
 // Puts default or linear settings into a config, leaving the spelling that it has.
 void write_rope(const RopeEntry& entry, const Rope& rope, nlohmann::json& config);
 

@@ -74,6 +74,11 @@ class Layout {
         0;  // of heads whose rotary pairs are stored as halves; 0: pairs are adjacent
     std::int64_t rotary_dims = 0;
     double offset = 0;  // parameter = stored + offset
+
+    // The holder is the parameter, value by value.
+    bool is_plain() const {
+      return width == cols && (!transposed || rows == 1) && head_width == 0 && offset == 0;
+    }
   };
   const Part& part(std::string_view parameter) const;
   static std::vector<std::int64_t> columns(

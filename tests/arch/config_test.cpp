@@ -1,0 +1,247 @@
+
+#include "../../src/arch/config.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "fixture.h"
+#include "regauge/base/error.h"
+
+namespace regauge {
+namespace {
+
+using Json = nlohmann::json;
+using testing::fixture;
+
+class NoTensors : public TensorSource {
+ public:
+  const std::vector<std::int64_t>* shape(std::string_view) const override { return nullptr; }
+  std::vector<double> values(std::string_view) const override { return {}; }
+};
+
+Architecture read(const Json& config) {
+  return read_config(recognise(config, Format::safetensors), config, NoTensors()).architecture;
+}
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+Json llama_config() {
+  return {{"model_type", "llama"},
+          {"hidden_size", 20},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},
+          {"intermediate_size", 27},
+          {"vocab_size", 61},
+          {"head_dim", 8},
+          {"rms_norm_eps", 1e-5},
+          {"max_position_embeddings", 48}};
+}
+
+TEST(Config, DefaultsOfLlama) {
+  const Architecture a = read(llama_config());
+  EXPECT_EQ(a.kv_heads, 4);
+  EXPECT_EQ(a.qk_width, 8);
+  EXPECT_EQ(a.activation, Activation::silu);
+  EXPECT_FALSE(a.tied);
+  EXPECT_FALSE(a.biases.q);
+  EXPECT_EQ(a.rotary_dims, 8);
+  EXPECT_EQ(a.rotary_frequencies, rotary_frequencies(8, 10000));
+  EXPECT_DOUBLE_EQ(a.attention_scale, 1 / std::sqrt(8.0));
+}
+
+TEST(Config, BothSpellingsOfRopeMeanTheSame) {
+  Json old_way = llama_config();
+  old_way["rope_theta"] = 500000.0;
+  Json new_way = llama_config();
+  new_way["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 500000.0}};
+  EXPECT_EQ(read(old_way), read(new_way));
+  EXPECT_NE(read(old_way), read(llama_config()));
+
+  const Json scaling = {{"factor", 8.0},
+                        {"low_freq_factor", 1.0},
+                        {"high_freq_factor", 4.0},
+                        {"original_max_position_embeddings", 32}};
+  old_way["rope_scaling"] = scaling;
+  old_way["rope_scaling"]["rope_type"] = "llama3";
+  new_way["rope_parameters"].update(scaling);
+  new_way["rope_parameters"]["rope_type"] = "llama3";
+  EXPECT_EQ(read(old_way), read(new_way));
+
+  old_way["rope_scaling"] = {{"type", "linear"}, {"factor", 4.0}};
+  EXPECT_EQ(read(old_way).rotary_frequencies[0], 0.25);
+}
+
+// Values of transformers' own llama3 rule for theta 500000, factor 8, factors 1 and 4, 32
+// positions.
+TEST(Config, Llama3Frequencies) {
+  const auto& f = Model::open(fixture("llama-tied-biased")).architecture.rotary_frequencies;
+  ASSERT_EQ(f.size(), 4u);
+  EXPECT_EQ(f[0], 1);
+  EXPECT_NEAR(f[1], std::pow(500.0, -0.25), 1e-15);
+  EXPECT_NEAR(f[2], 0.0163135789, 1e-8);
+  EXPECT_NEAR(f[3], std::pow(500.0, -0.75) / 8, 1e-15);
+}
+
+TEST(Config, RefusesRotaryTypesThatDependOnLength) {
+  for (const char* type : {"yarn", "dynamic", "longrope"}) {
+    Json config = llama_config();
+    config["rope_scaling"] = {{"rope_type", type}, {"factor", 4.0}};
+    EXPECT_TRUE(says(message_of([&] { read(config); }), type));
+  }
+}
+
+TEST(Config, ReportsEveryProblemAtOnce) {
+  Json config = llama_config();
+  config.erase("hidden_size");
+  config["vocab_size"] = "many";
+  config["hidden_act"] = "mish";
+  config["quantization_config"] = {{"bits", 4}};
+  const std::string text = message_of([&] { read(config); });
+  for (const char* part : {"hidden_size", "vocab_size", "mish", "quantization_config"}) {
+    EXPECT_TRUE(says(text, part)) << text;
+  }
+}
+
+TEST(Config, RefusesContradictions) {
+  const Json config = {{"model_type", "gpt2"}, {"n_embd", 20}, {"hidden_size", 24},
+                       {"n_layer", 1},         {"n_head", 4},  {"vocab_size", 9}};
+  EXPECT_TRUE(says(message_of([&] { read(config); }), "hidden_size"));
+}
+
+TEST(Config, UnknownFamilyIsNamed) {
+  const std::string text = message_of([] { read({{"model_type", "mamba"}}); });
+  EXPECT_TRUE(says(text, "mamba"));
+  EXPECT_TRUE(says(text, "llama"));
+}
+
+TEST(Config, MistralsWindow) {
+  Json config = llama_config();
+  config["model_type"] = "mistral";
+  config["num_key_value_heads"] = 2;
+  EXPECT_EQ(read(config).attention_window, 4096);  // transformers' default
+  config["sliding_window"] = nullptr;
+  EXPECT_EQ(read(config).attention_window, 0);
+  config["sliding_window"] = 16;
+  EXPECT_EQ(read(config).attention_window, 16);
+}
+
+TEST(Config, OldSpellingsOfNeoX) {
+  Json config = llama_config();
+  config["model_type"] = "gpt_neox";
+  config.erase("head_dim");
+  config["hidden_size"] = 32;
+  config["rotary_pct"] = 0.5;
+  config["rotary_emb_base"] = 10000;
+  config["layer_norm_eps"] = 1e-5;
+  const Architecture old_way = read(config);
+  EXPECT_EQ(old_way.rotary_dims, 4);
+  config.erase("rotary_pct");
+  config.erase("rotary_emb_base");
+  config["rope_parameters"] = {{"partial_rotary_factor", 0.5}, {"rope_theta", 10000.0}};
+  EXPECT_EQ(read(config), old_way);
+}
+
+class EveryConfig : public ::testing::TestWithParam<std::string> {};
+
+// architecture -> config -> architecture, with the file's own config as base and with none.
+TEST_P(EveryConfig, RoundTrip) {
+  const Model model = Model::open(fixture(GetParam()));
+  const auto& layout = model.layout;
+  const Json& own = model.checkpoint.config();
+  EXPECT_EQ(config_for(layout.family(), layout.format(), model.architecture, own), own);
+  if (GetParam() == "llama-tied-biased" || GetParam() == "vit-hidden") return;  // need their base
+  const Json fresh = config_for(layout.family(), layout.format(), model.architecture, nullptr);
+  EXPECT_FALSE(fresh.empty());
+}
+
+TEST_P(EveryConfig, RegaugeSaysEverything) {
+  const Architecture architecture = Model::open(fixture(GetParam())).architecture;
+  const Json config = config_for("regauge", Format::safetensors, architecture, nullptr);
+  EXPECT_EQ(read(Json::parse(config.dump())), architecture);
+}
+
+class EveryTied : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EveryTied, UntyingIsDeclared) {
+  Model model = Model::open(fixture(GetParam()));
+  ASSERT_TRUE(model.architecture.tied);
+  model.architecture.tied = false;
+  const Json config = config_for(model.layout.family(), model.layout.format(), model.architecture,
+                                 model.checkpoint.config());
+  if (model.layout.format() == Format::safetensors) {
+    EXPECT_EQ(config.at("tie_word_embeddings"), false);
+  }
+  EXPECT_NO_THROW(layout_for(model.layout.family(), model.layout.format(), model.architecture,
+                             model.checkpoint.config())
+                      .holder("head.weight"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, EveryConfig, ::testing::ValuesIn(testing::fixture_names()),
+                         testing::test_name);
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, EveryTied,
+                         ::testing::Values("llama-tied-biased", "qwen3", "gemma", "gpt2", "bert-mlm",
+                                           "llama-tied-biased-gguf", "qwen3-gguf", "gemma-gguf",
+                                           "gpt2-gguf"),
+                         testing::test_name);
+
+TEST(ConfigFor, ConvertsLlamaBetweenFormats) {
+  const Architecture a = Model::open(fixture("llama-tied-biased")).architecture;
+  const Json gguf = config_for("llama", Format::gguf, a, nullptr);
+  EXPECT_EQ(gguf.at("llama.block_count"), 2);
+  EXPECT_NEAR(gguf.at("llama.rope.freq_base").get<double>(), 500, 1e-9);
+  const Layout layout = layout_for("llama", Format::gguf, a);
+  ASSERT_EQ(layout.constants().size(), 1u);
+  EXPECT_EQ(layout.constants()[0].name, "rope_freqs.weight");
+  EXPECT_NEAR(layout.constants()[0].values[3], 8, 1e-9);
+
+  Architecture plain = Model::open(fixture("qwen2")).architecture;
+  plain.biases = {};
+  plain.rotary_frequencies = rotary_frequencies(6, 10000);
+  plain.norm_eps = 1e-5;
+  EXPECT_EQ(config_for("llama", Format::llama2c, plain, nullptr).at("hidden_dim"), 27);
+  EXPECT_EQ(config_for("llama", Format::safetensors, plain, nullptr).at("rope_theta"), 10000.0);
+  plain.norm_eps = 1e-6;
+  EXPECT_TRUE(
+      says(message_of([&] { config_for("llama", Format::llama2c, plain, nullptr); }), "norm_eps"));
+}
+
+TEST(ConfigFor, ListsAllThatAFamilyCannotSay) {
+  Architecture a = Model::open(fixture("mistral")).architecture;
+  a.activation = Activation::relu;
+  a.norm_eps = 1e-3;
+  EXPECT_NO_THROW(config_for("mistral", Format::safetensors, a, nullptr));
+  const std::string text = message_of([&] { config_for("llama", Format::gguf, a, nullptr); });
+  EXPECT_TRUE(says(text, "activation")) << text;
+  EXPECT_TRUE(says(text, "attention_window")) << text;
+  EXPECT_FALSE(says(text, "norm_eps")) << text;
+}
+
+TEST(ConfigFor, KeepsKeysThatAreNotItsBusiness) {
+  const Model model = Model::open(fixture("llama"));
+  Json base = model.checkpoint.config();
+  base["something_else"] = {1, 2, 3};
+  Architecture a = model.architecture;
+  a.biases.gate = a.biases.up = a.biases.down = true;
+  const Json config = config_for("llama", Format::safetensors, a, base);
+  EXPECT_EQ(config.at("something_else"), base.at("something_else"));
+  EXPECT_EQ(config.at("mlp_bias"), true);
+  EXPECT_EQ(config.at("transformers_version"), base.at("transformers_version"));
+  a.biases.gate = false;
+  EXPECT_THROW(config_for("llama", Format::safetensors, a, base), UsageError);
+}
+
+}  // namespace
+}  // namespace regauge

@@ -1,0 +1,52 @@
+#include "fixture.h"
+
+#include <algorithm>
+
+namespace regauge::testing {
+
+std::filesystem::path fixture(const std::string& name) {
+  const std::filesystem::path folder = std::filesystem::path(REGAUGE_FIXTURES) / name;
+  return name.ends_with("-gguf") ? folder / "model.gguf" : folder;
+}
+
+const std::vector<std::string>& fixture_names() {
+  static const std::vector<std::string> names = {"llama",
+                                                 "llama-tied-biased",
+                                                 "llama-hidden",
+                                                 "llama-sharded",
+                                                 "llama-bf16",
+                                                 "mistral",
+                                                 "qwen2",
+                                                 "qwen3",
+                                                 "gemma",
+                                                 "gpt2",
+                                                 "gpt_neox",
+                                                 "bert",
+                                                 "gpt_neox-sequential",
+                                                 "bert-mlm",
+                                                 "vit",
+                                                 "vit-hidden",
+                                                 "llama-gguf",
+                                                 "llama-tied-biased-gguf",
+                                                 "mistral-gguf",
+                                                 "qwen2-gguf",
+                                                 "qwen3-gguf",
+                                                 "gemma-gguf",
+                                                 "gpt2-gguf"};
+  return names;
+}
+
+std::string test_name(const ::testing::TestParamInfo<std::string>& parameter) {
+  std::string name = parameter.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+std::vector<double> values(const Checkpoint& checkpoint, const std::string& tensor) {
+  const StoredTensor& stored = checkpoint.at(tensor);
+  std::vector<double> result(static_cast<std::size_t>(stored.elements()));
+  decode<double>(stored.dtype, checkpoint.bytes(stored), result);
+  return result;
+}
+
+}  // namespace regauge::testing

@@ -1,0 +1,160 @@
+#include "forward.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace regauge::testing {
+namespace {
+
+using Mat = Matrix<double>;
+
+class Forward {
+ public:
+  Forward(const Architecture& architecture, const Parameters<double>& parameters)
+      : a_(architecture), p_(parameters) {}
+
+  Mat run(const Mat& input) const {
+    Mat x = embed(input);
+    for (std::int64_t n = 0; n < a_.layers; ++n) {
+      const std::string layer = "layers." + std::to_string(n) + ".";
+      const auto attn = [&](const Mat& y) { return attention(layer + "attn.", y); };
+      const auto ffn = [&](const Mat& y) { return feed_forward(layer + "ffn.", y); };
+      const std::string before = layer + "attn.norm", after = layer + "ffn.norm";
+      if (a_.placement == Placement::post) {
+        x = norm(before, x + attn(x));
+        x = norm(after, x + ffn(x));
+      } else if (a_.parallel) {
+        x = (x + attn(norm(before, x)) + ffn(norm(after, x))).eval();
+      } else {
+        x = (x + attn(norm(before, x))).eval();
+        x = (x + ffn(norm(after, x))).eval();
+      }
+    }
+    if (a_.head_transform) x = activated(linear("head.transform", x));
+    if (a_.has_final_norm()) x = norm("head.norm", x);
+    if (a_.output == Output::hidden) return x;
+    if (a_.output == Output::classes) x = x.topRows(1).eval();
+    Mat y = a_.tied ? Mat(x * p_.at("embed.tokens").transpose()) : Mat(x * p_.at("head.weight"));
+    if (a_.biases.head) y.rowwise() += p_.at("head.bias").row(0);
+    return y;
+  }
+
+ private:
+  Mat embed(const Mat& input) const {
+    Mat x;
+    if (a_.input == Input::tokens) {
+      x.resize(input.rows(), a_.width);
+      for (Eigen::Index t = 0; t < input.rows(); ++t) {
+        x.row(t) =
+            a_.embedding_scale * p_.at("embed.tokens").row(static_cast<Eigen::Index>(input(t, 0)));
+      }
+    } else {
+      x = linear("embed.input", input);
+    }
+    if (a_.class_token) {
+      Mat longer(x.rows() + 1, x.cols());
+      longer << p_.at("embed.class_token"), x;
+      x = longer;
+    }
+    if (a_.positions == Positions::learned) x += p_.at("embed.positions").topRows(x.rows());
+    if (a_.token_types > 0) x.rowwise() += p_.at("embed.types").row(0);
+    return a_.embedding_norm ? norm("embed.norm", x) : x;
+  }
+
+  Mat linear(const std::string& name, const Mat& x) const {
+    Mat y = x * p_.at(name + ".weight");
+    if (const auto bias = p_.find(name + ".bias"); bias != p_.end()) {
+      y.rowwise() += bias->second.row(0);
+    }
+    return y;
+  }
+
+  Mat norm(const std::string& name, Mat x) const {
+    for (Eigen::Index t = 0; t < x.rows(); ++t) {
+      if (a_.norm == Norm::layer) x.row(t).array() -= x.row(t).mean();
+      x.row(t) /= std::sqrt(x.row(t).squaredNorm() / static_cast<double>(x.cols()) + a_.norm_eps);
+      x.row(t).array() *= p_.at(name + ".gain").row(0).array();
+      if (a_.norm_bias) x.row(t) += p_.at(name + ".bias").row(0);
+    }
+    return x;
+  }
+
+  Mat activated(Mat x) const {
+    return x.unaryExpr([this](double v) {
+      switch (a_.activation) {
+        case Activation::relu:
+          return std::max(v, 0.0);
+        case Activation::gelu:
+          return v / 2 * (1 + std::erf(v / std::numbers::sqrt2));
+        case Activation::gelu_tanh:
+          return v / 2 *
+                 (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
+        case Activation::silu:
+          return v / (1 + std::exp(-v));
+      }
+      return v;
+    });
+  }
+
+  Mat feed_forward(const std::string& at, const Mat& x) const {
+    if (!a_.gated) return linear(at + "down", activated(linear(at + "up", x)));
+    const Mat gate = activated(linear(at + "gate", x));
+    return linear(at + "down", gate.cwiseProduct(linear(at + "up", x)));
+  }
+
+  // One head of q or k: normed, then rotated by its position.
+  Mat prepared(const Mat& all, std::int64_t head, const std::string& gain) const {
+    Mat x = all.middleCols(head * a_.qk_width, a_.qk_width);
+    for (Eigen::Index t = 0; t < x.rows(); ++t) {
+      if (a_.qk_norm) {
+        x.row(t) /= std::sqrt(x.row(t).squaredNorm() / static_cast<double>(x.cols()) + a_.norm_eps);
+        x.row(t).array() *= p_.at(gain).row(0).array();
+      }
+      if (a_.positions != Positions::rotary) continue;
+      for (std::int64_t b = 0; b < a_.rotary_dims / 2; ++b) {
+        const double angle =
+            static_cast<double>(t) * a_.rotary_frequencies[static_cast<std::size_t>(b)];
+        const double u = x(t, 2 * b), v = x(t, 2 * b + 1);
+        x(t, 2 * b) = u * std::cos(angle) - v * std::sin(angle);
+        x(t, 2 * b + 1) = u * std::sin(angle) + v * std::cos(angle);
+      }
+    }
+    return x;
+  }
+
+  bool sees(Eigen::Index i, Eigen::Index j) const {
+    if (a_.causal && j > i) return false;
+    return a_.attention_window == 0 || i - j < a_.attention_window;
+  }
+
+  Mat attention(const std::string& at, const Mat& x) const {
+    const Mat q = linear(at + "q", x), k = linear(at + "k", x), v = linear(at + "v", x);
+    Mat mixed(x.rows(), a_.heads * a_.v_width);
+    for (std::int64_t head = 0; head < a_.heads; ++head) {
+      const std::int64_t kv = head / (a_.heads / a_.kv_heads);
+      Mat weights = a_.attention_scale * prepared(q, head, at + "q_norm.gain") *
+                    prepared(k, kv, at + "k_norm.gain").transpose();
+      for (Eigen::Index i = 0; i < weights.rows(); ++i) {
+        for (Eigen::Index j = 0; j < weights.cols(); ++j) {
+          weights(i, j) = sees(i, j) ? std::exp(weights(i, j)) : 0;
+        }
+        weights.row(i) /= weights.row(i).sum();
+      }
+      mixed.middleCols(head * a_.v_width, a_.v_width) =
+          weights * v.middleCols(kv * a_.v_width, a_.v_width);
+    }
+    return linear(at + "o", mixed);
+  }
+
+  const Architecture& a_;
+  const Parameters<double>& p_;
+};
+
+}  // namespace
+
+Matrix<double> forward(const Architecture& architecture, const Parameters<double>& parameters,
+                       const Matrix<double>& input) {
+  return Forward(architecture, parameters).run(input);
+}
+
+}  // namespace regauge::testing

@@ -1,0 +1,133 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "fixture.h"
+#include "regauge/base/error.h"
+
+namespace regauge {
+namespace {
+
+using testing::fixture;
+
+class EveryFixture : public ::testing::TestWithParam<std::string> {};
+
+// Each stored tensor, taken apart into parameters and put together again, has the bytes that it
+// had.
+void expect_identical_after_round_trip(const Model& model) {
+  for (const auto& stored : model.layout.stored()) {
+    const StoredTensor& tensor = model.checkpoint.at(stored.name);
+    const auto bytes = model.checkpoint.bytes(tensor);
+    std::vector<double> again(static_cast<std::size_t>(tensor.elements()), -77);
+    for (const auto& parameter : stored.parameters) {
+      model.layout.insert<double>(parameter, model.read<double>(parameter), again);
+    }
+    std::vector<std::byte> encoded(bytes.size());
+    encode<double>(tensor.dtype, again, encoded);
+    EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), encoded.begin(), encoded.end()))
+        << stored.name;
+  }
+}
+
+TEST_P(EveryFixture, ReadsAndWritesBackTheSameBytes) {
+  const Model model = Model::open(fixture(GetParam()));
+  expect_identical_after_round_trip(model);
+}
+
+TEST_P(EveryFixture, HoldsEveryParameterInItsShape) {
+  const Model model = Model::open(fixture(GetParam()));
+  const Parameters<double> parameters = read_parameters(model);
+  const auto specs = parameter_specs(model.architecture);
+  EXPECT_EQ(parameters.size(), specs.size());
+  for (const auto& spec : specs) {
+    EXPECT_EQ(parameters.at(spec.name).rows(), spec.rows) << spec.name;
+    EXPECT_EQ(parameters.at(spec.name).cols(), spec.cols) << spec.name;
+    EXPECT_EQ(model.read<float>(spec.name).cols(), spec.cols) << spec.name;
+  }
+}
+
+TEST_P(EveryFixture, ClaimsAllButPoolers) {
+  const Model model = Model::open(fixture(GetParam()));
+  for (const auto& name : model.unclaimed) {
+    EXPECT_TRUE(name.starts_with("pooler.") || name == "rope_freqs.weight") << name;
+  }
+}
+
+TEST_P(EveryFixture, LayoutForGivesTheSameTensors) {
+  const Model model = Model::open(fixture(GetParam()));
+  const Layout fresh = layout_for(model.layout.family(), model.layout.format(), model.architecture,
+                                  model.checkpoint.config());
+  ASSERT_EQ(fresh.stored().size(), model.layout.stored().size());
+  for (std::size_t i = 0; i < fresh.stored().size(); ++i) {
+    EXPECT_EQ(fresh.stored()[i].shape, model.layout.stored()[i].shape);
+    EXPECT_EQ(fresh.stored()[i].parameters, model.layout.stored()[i].parameters);
+    EXPECT_TRUE(fresh.stored()[i].name.ends_with(model.layout.stored()[i].name));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, EveryFixture, ::testing::ValuesIn(testing::fixture_names()),
+                         testing::test_name);
+
+class EveryPair : public ::testing::TestWithParam<std::string> {};
+
+// llama.cpp's converter permutes, transposes and shifts; the canonical form undoes all of it.
+TEST_P(EveryPair, GgufIsTheSameModelAsSafetensors) {
+  const Model a = Model::open(fixture(GetParam()));
+  const Model b = Model::open(fixture(GetParam() + "-gguf"));
+  const Parameters<double> of_a = read_parameters(a);
+  const Parameters<double> of_b = read_parameters(b);
+  ASSERT_EQ(of_a.size(), of_b.size());
+  for (const auto& [name, value] : of_a) EXPECT_EQ(value, of_b.at(name)) << name;
+  Architecture expected = a.architecture;
+  expected.attention_window = 0;  // llama.cpp drops Mistral's window
+  ASSERT_EQ(expected.rotary_frequencies.size(), b.architecture.rotary_frequencies.size());
+  for (std::size_t i = 0; i < expected.rotary_frequencies.size(); ++i) {
+    // Divisors of frequencies are 32-bit floats in GGUF.
+    EXPECT_NEAR(b.architecture.rotary_frequencies[i] / expected.rotary_frequencies[i], 1, 5e-7);
+  }
+  expected.rotary_frequencies = b.architecture.rotary_frequencies;
+  EXPECT_EQ(to_json(expected), to_json(b.architecture));
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, EveryPair,
+                         ::testing::Values("llama", "llama-tied-biased", "mistral", "qwen2",
+                                           "qwen3", "gemma", "gpt2"),
+                         testing::test_name);
+
+TEST(Model, ListsPoolersAsUnclaimed) {
+  const Model model = Model::open(fixture("bert"));
+  EXPECT_EQ(model.unclaimed,
+            (std::vector<std::string>{"pooler.dense.bias", "pooler.dense.weight"}));
+  EXPECT_EQ(model.architecture.output, Output::hidden);
+  EXPECT_EQ(model.layout.holder("embed.tokens").name, "embeddings.word_embeddings.weight");
+}
+
+TEST(Model, FusedTensorsHoldThreeParameters) {
+  const Model model = Model::open(fixture("gpt2"));
+  const auto& stored = model.layout.holder("layers.1.attn.k.weight");
+  EXPECT_EQ(stored.name, "transformer.h.1.attn.c_attn.weight");
+  EXPECT_EQ(stored.parameters.size(), 3u);
+  EXPECT_THROW(model.layout.holder("layers.7.attn.k.weight"), UsageError);
+}
+
+TEST(Model, RealLlama2cFile) {
+  const char* shared = std::getenv("REGAUGE_SHARED");
+  const std::filesystem::path folder =
+      shared != nullptr ? std::filesystem::path(shared)
+                        : std::filesystem::path(REGAUGE_FIXTURES) / ".." / ".." / ".." / "shared";
+  const auto file = folder / "data" / "llama2c-stories260K" / "stories260K.bin";
+  if (!std::filesystem::exists(file)) GTEST_SKIP() << "no stories260K.bin; set REGAUGE_SHARED";
+  const Model model = Model::open(file);
+  EXPECT_EQ(model.layout.family(), "llama");
+  EXPECT_EQ(model.architecture.width, 64);
+  EXPECT_EQ(model.architecture.heads, 8);
+  EXPECT_EQ(model.architecture.kv_heads, 4);
+  EXPECT_EQ(model.architecture.vocabulary, 512);
+  EXPECT_TRUE(model.architecture.tied);
+  EXPECT_EQ(model.unclaimed, (std::vector<std::string>{"freq_cis_real", "freq_cis_imag"}));
+  expect_identical_after_round_trip(model);
+}
+
+}  // namespace
+}  // namespace regauge
