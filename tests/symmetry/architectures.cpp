@@ -231,6 +231,9 @@ std::vector<KnownArchitecture> make_known_architectures() {
   return rows;
 }
 
+// Normed rows of a token table lie on an ellipsoid; fewer than D(D+5)/2 + 1 rows do not tell which.
+constexpr std::int64_t kManyTokens = 34;
+
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : random_(seed, "architecture") {}
@@ -357,6 +360,9 @@ Architecture random_architecture(std::uint64_t seed) {
                 .down = draw.yes()};
   }
   draw_output(draw, a);
+  const bool one_table = a.input == Input::tokens && a.token_types < 2 &&
+                         a.positions != Positions::learned && a.positions != Positions::sinusoidal;
+  if (a.embedding_norm && one_table) a.vocabulary += kManyTokens;
   validate(a);
   return a;
 }

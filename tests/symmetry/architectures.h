@@ -21,7 +21,8 @@ struct KnownArchitecture {
 const std::vector<KnownArchitecture>& known_architectures();
 
 // A small valid architecture, drawn from every switch of Architecture: D 4..7, L 1..3, m 3..8,
-// V 10..30, T 3..8, head widths below D. The same seed gives the same architecture.
+// V 10..30 (44..64 where normed tokens must be in general position), T 3..8, head widths below D.
+// The same seed gives the same architecture.
 Architecture random_architecture(std::uint64_t seed);
 
 }  // namespace regauge

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
-#include <set>
+#include <map>
 #include <string>
 
 #include "regauge/arch/parameters.h"
+#include "symmetry/calculus_positions.h"
 #include "symmetry/calculus_system.h"
 
 namespace regauge {
@@ -57,19 +57,22 @@ class Judge {
       : a_(architecture),
         d_(architecture.width),
         layer_norm_(architecture.norm == Norm::layer),
-        mistake_(mistake),
-        parameters_(random_parameters(architecture, seed)) {
+        mistake_(mistake) {
     seen_ = Dense::Identity(d_, d_);
     if (layer_norm_ && mistake_ != Mistake::centring_forgotten) {
       const Dense ones = Dense::Ones(d_, 1);
       const Dense centre = seen_ - ones * ones.transpose() / static_cast<double>(d_);
       seen_ = row_basis(centre).transpose();
     }
-    for (const auto& [name, value] : parameters_) {
-      // Gains and biases of norms reach every column of every reader.
-      const bool reaches_far = name.find("norm.") != std::string::npos;
-      tensors_[name] = {value, system_.parameter(value.rows(), value.cols(),
-                                                 reaches_far ? System::shared : System::local)};
+    rotations_ = rotations(a_);
+    if (mistake_ == Mistake::rotary_forgotten) {
+      rotations_ = {{Dense::Identity(a_.qk_width, a_.qk_width), true}};
+    }
+    for (const auto& [name, value] : random_parameters(architecture, seed)) {
+      System::Stage stage = System::local;
+      if (name == "embed.positions" || name == "embed.types") stage = System::sublayer;
+      if (name.find("norm.") != std::string::npos) stage = System::shared;
+      tensors_[name] = {value, system_.parameter(value.rows(), value.cols(), stage)};
     }
   }
 
@@ -91,11 +94,11 @@ class Judge {
     const Similarity stream = similarity();
     Dense hull;
     if (a_.embedding_norm) {
-      const Wire normed = embedding_norm();
+      const Wire normed = embedding_norm({stream.total, Forms(1, d_)}, seen_);
       read_by_norm({normed}, stream);
       hull = normed.value;
     } else {
-      hull = embed({stream.total, Forms(1, d_)}, seen_, false).value;
+      hull = embed({stream.total, Forms(1, d_)}, seen_).value;
     }
     for (std::int64_t n = 0; n < a_.layers; ++n) {
       const std::string layer = fmt::format("layers.{}.", n);
@@ -117,14 +120,10 @@ class Judge {
   }
 
   Wire post_norm() {
-    Wire x;
-    if (a_.embedding_norm) {
-      x = embedding_norm();
-    } else {
-      const Dense everything = Dense::Identity(d_, d_);
-      x = embed({system_.wire(d_, d_, System::shared), system_.wire(1, d_, System::shared)},
-                everything, false);
-    }
+    const AffineChange any{system_.wire(d_, d_, System::shared),
+                           system_.wire(1, d_, System::shared)};
+    const Dense everything = Dense::Identity(d_, d_);
+    Wire x = a_.embedding_norm ? embedding_norm(any, everything) : embed(any, everything);
     for (std::int64_t n = 0; n < a_.layers; ++n) {
       const std::string layer = fmt::format("layers.{}.", n);
       x = norm_of_sum({x, attention(x, layer)}, layer + "attn.norm");
@@ -133,12 +132,6 @@ class Judge {
     if (!a_.head_transform) return x;
     const Wire hidden = activation(linear(x, "head.transform", 0, d_));
     return norm_of_sum({hidden}, "head.norm");
-  }
-
-  Wire embedding_norm() {
-    const Similarity change = similarity();
-    const Wire embedded = embed({change.total, Forms(1, d_)}, seen_, forgets_length(), change.turn);
-    return norm(embedded.value, change.turn, "embed.norm");
   }
 
   Wire norm_of_sum(const std::vector<Wire>& wires, const std::string& name) {
@@ -151,34 +144,10 @@ class Judge {
 
   // --- Rules: input ----------------------------------------------------------------------------
 
-  // The sum of tables changes by an affine map, each table by its linear part and a constant of its
-  // own; the constants add up. Only `seen` counts. With row_scales what follows forgets the length
-  // of every row, so a row that is not a sum of free parts turns by `turn` and scales by itself.
-  Wire embed(const AffineChange& change, const Dense& seen, bool row_scales,
-             const Forms& turn = {}) {
-    const std::int64_t first = a_.class_token ? 1 : 0;  // position of the first token or vector
-    Dense positions;
-    Forms positions_change;
-    if (a_.positions == Positions::learned) {
-      positions = tensor("embed.positions").value;
-      positions_change = tensor("embed.positions").change;
-    } else if (a_.positions == Positions::sinusoidal) {
-      positions.resize(a_.max_positions, d_);
-      for (Index t = 0; t < positions.rows(); ++t) {
-        for (Index j = 0; j < d_; ++j) positions(t, j) = sinusoid(t, j, d_);
-      }
-      positions_change = Forms(a_.max_positions, d_);
-    }
-    const auto follow = [&](const Dense& value, const Forms& value_change, const Forms& linear,
-                            const Forms& constant) {
-      for (Index i = 0; i < value.rows(); ++i) {
-        system_.require((value_change.row(i) - value.row(i) * linear - constant) * seen);
-      }
-    };
-    const auto own_scale = [&]() {
-      return turn + diagonal(Dense::Ones(1, 1) * same(system_.wire(1, 1, System::shared), d_));
-    };
-
+  // The tables of which every embedded token or vector is a sum of rows; a class token has position
+  // 0 instead.
+  std::vector<Tensor> summed_tables() const {
+    const std::int64_t first = a_.class_token ? 1 : 0;
     std::vector<Tensor> tables;
     if (a_.input == Input::tokens) {
       const Tensor& tokens = tensor("embed.tokens");
@@ -188,53 +157,105 @@ class Judge {
     } else {
       tables.push_back({Dense::Zero(1, d_), Forms(1, d_)});
     }
-    if (positions.rows() > first) {
-      tables.push_back({positions.bottomRows(positions.rows() - first),
-                        positions_change.block(first, 0, positions.rows() - first, d_)});
+    if (a_.positions == Positions::learned && a_.max_positions > first) {
+      const Tensor& positions = tensor("embed.positions");
+      const Index rows = a_.max_positions - first;
+      tables.push_back(
+          {positions.value.bottomRows(rows), positions.change.block(first, 0, rows, d_)});
+    }
+    if (a_.positions == Positions::sinusoidal && a_.max_positions > first) {
+      const Dense positions = sinusoidal_hull(a_, first);
+      tables.push_back({positions, Forms(positions.rows(), d_)});
     }
     if (has("embed.types")) tables.push_back(tensor("embed.types"));
+    return tables;
+  }
 
-    Dense directions(0, d_);
-    Dense base = Dense::Zero(1, d_);
-    for (const auto& table : tables) {
-      base += table.value.row(0);
+  Tensor class_token_row() const {
+    Tensor row = tensor("embed.class_token");
+    if (a_.positions == Positions::learned) {
+      row.value += tensor("embed.positions").value.row(0);
+      row.change += tensor("embed.positions").change.row(0);
+    }
+    if (a_.positions == Positions::sinusoidal) row.value += sinusoidal_hull(a_, 0).row(0);
+    return row;
+  }
+
+  // The sum of tables changes by an affine map, each table by its linear part and a constant of its
+  // own; the constants add up. Only `seen` counts, and, of a class token, its direction if
+  // `lengthless`.
+  Wire embed(const AffineChange& change, const Dense& seen, bool lengthless = false) {
+    const auto follow = [&](const Tensor& rows, const Forms& linear, const Forms& constant) {
+      for (Index i = 0; i < rows.value.rows(); ++i) {
+        system_.require((rows.change.row(i) - rows.value.row(i) * linear - constant) * seen);
+      }
+    };
+    Dense directions(0, d_), base = Dense::Zero(1, d_);
+    Forms constants(1, d_);
+    for (const auto& table : summed_tables()) {
+      const Forms constant = system_.wire(1, d_, System::shared);
+      follow(table, change.linear, constant);
+      constants += constant;
       directions = with_row(directions, table.value.rowwise() - table.value.row(0));
+      base += table.value.row(0);
     }
-    const auto several = std::count_if(tables.begin(), tables.end(),
-                                       [](const Tensor& t) { return t.value.rows() > 1; });
-    if (row_scales && a_.input == Input::tokens && several == 1) {
-      for (Index t = 0; t < tables[0].value.rows(); ++t) {
-        Tensor row{tables[0].value.row(t), tables[0].change.row(t)};
-        for (std::size_t i = 1; i < tables.size(); ++i) {
-          row.value += tables[i].value;
-          row.change += tables[i].change;
-        }
-        follow(row.value, row.change, own_scale(), Forms(1, d_));
-      }
-    } else {
-      Forms constants(1, d_);
-      for (const auto& table : tables) {
-        const Forms constant = system_.wire(1, d_, System::shared);
-        follow(table.value, table.change, change.linear, constant);
-        constants += constant;
-      }
-      system_.require((constants - change.constant) * seen);
-    }
+    system_.require((constants - change.constant) * seen);
     if (a_.input == Input::vectors) {
-      const Tensor& input = tensor("embed.input.weight");
-      follow(input.value, input.change, change.linear, Forms(1, d_));
-      directions = with_row(directions, input.value);
+      follow(tensor("embed.input.weight"), change.linear, Forms(1, d_));
+      directions = with_row(directions, tensor("embed.input.weight").value);
     }
     if (a_.class_token) {
-      Tensor row = tensor("embed.class_token");
-      if (positions.rows() > 0) {
-        row.value += positions.row(0);
-        row.change += positions_change.row(0);
-      }
-      follow(row.value, row.change, row_scales ? own_scale() : change.linear, change.constant);
+      const Tensor row = class_token_row();
+      Forms linear = change.linear;
+      if (lengthless) linear += diagonal(same(system_.wire(1, 1, System::shared), d_));
+      follow(row, linear, change.constant);
       directions = with_row(directions, row.value - base);
     }
     return affine(directions, base, change);
+  }
+
+  // The embedding goes straight into a norm and nowhere else. Vectors fill their space and turn as
+  // a whole. Tokens are finitely many: a sum of rows e may change in any way that makes the normed
+  // n = e^ gain + bias follow, dn = n linear + constant; with one table, each row in a way of its
+  // own.
+  Wire embedding_norm(const AffineChange& change, const Dense& seen) {
+    const std::string name = "embed.norm";
+    if (a_.input == Input::vectors) {
+      const Similarity inner = similarity();
+      const Wire embedded = embed({inner.total, Forms(1, d_)}, seen_, forgets_length());
+      return norm(embedded.value, inner.turn, name);
+    }
+    const Tensor& gain = tensor(name + ".gain");
+    const Dense scale = gain.value.row(0).asDiagonal();
+    Dense points(0, d_);
+    for (const auto& e : sums_of_rows(summed_tables())) {
+      const Dense centred = e.value * seen_ * seen_.transpose();
+      const double square = centred.squaredNorm() / static_cast<double>(d_) + a_.norm_eps;
+      const Dense unit = centred / std::sqrt(square);
+      const Dense derivative =
+          (seen_ * seen_.transpose() - unit.transpose() * unit / static_cast<double>(d_)) /
+          std::sqrt(square);
+      Wire n{unit * scale, e.change * (derivative * scale) + unit * diagonal(gain.change)};
+      if (has(name + ".bias")) add_to_base(n, tensor(name + ".bias"));
+      system_.require((n.change - n.value * change.linear - change.constant) * seen);
+      points = with_row(points, n.value);
+    }
+    return affine(points.rowwise() - points.row(0), points.row(0), change);
+  }
+
+  static std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables) {
+    std::vector<Tensor> sums = {
+        {Dense::Zero(1, tables[0].value.cols()), Forms(1, tables[0].value.cols())}};
+    for (const auto& table : tables) {
+      std::vector<Tensor> longer;
+      for (const auto& sum : sums) {
+        for (Index i = 0; i < table.value.rows(); ++i) {
+          longer.push_back({sum.value + table.value.row(i), sum.change + table.change.row(i)});
+        }
+      }
+      sums = std::move(longer);
+    }
+    return sums;
   }
 
   // --- Rules: norms ----------------------------------------------------------------------------
@@ -364,7 +385,7 @@ class Judge {
   // matrices times independent functions of t; only the one that goes with the constant function
   // lets a constant over keys pass.
   void logits(const Wire& q, const Wire& k) {
-    for (const auto& [matrix, constant_in_t] : rotations()) {
+    for (const auto& [matrix, constant_in_t] : rotations_) {
       const Forms change =
           q.change * (matrix * k.value.transpose()) + (q.value * matrix) * k.change.transposed();
       const bool all = !constant_in_t || mistake_ == Mistake::key_shift_forgotten;
@@ -372,73 +393,10 @@ class Judge {
     }
   }
 
-  struct Rotation {
-    Dense matrix;
-    bool constant_in_t;
-  };
-  std::vector<Rotation> rotations() const {
-    const Index d = a_.qk_width;
-    if (a_.positions != Positions::rotary || mistake_ == Mistake::rotary_forgotten) {
-      return {{Dense::Identity(d, d), true}};
-    }
-    // A frequency counts modulo 2 pi, and up to its sign, which only mirrors the pair.
-    const auto wrapped = [](double f) { return std::remainder(f, 2 * std::numbers::pi); };
-    const auto equal = [](double f, double g) { return std::abs(f - g) < 1e-12; };
-    std::vector<Rotation> result;
-    Dense fixed = Dense::Zero(d, d);
-    for (Index i = a_.rotary_dims; i < d; ++i) fixed(i, i) = 1;
-    std::vector<double> done;
-    for (const double raw : a_.rotary_frequencies) {
-      const double frequency = std::abs(wrapped(raw));
-      if (std::any_of(done.begin(), done.end(), [&](double f) { return equal(f, frequency); })) {
-        continue;
-      }
-      done.push_back(frequency);
-      Dense cosine = Dense::Zero(d, d), sine = Dense::Zero(d, d);
-      for (Index b = 0; 2 * b < a_.rotary_dims; ++b) {
-        const double f = wrapped(a_.rotary_frequencies[static_cast<std::size_t>(b)]);
-        if (!equal(std::abs(f), frequency)) continue;
-        cosine(2 * b, 2 * b) = cosine(2 * b + 1, 2 * b + 1) = 1;
-        sine(2 * b, 2 * b + 1) = f < 0 ? -1 : 1;
-        sine(2 * b + 1, 2 * b) = -sine(2 * b, 2 * b + 1);
-      }
-      if (equal(frequency, 0)) {
-        fixed += cosine;
-        continue;
-      }
-      result.push_back({cosine, false});
-      if (!equal(frequency, std::numbers::pi)) result.push_back({sine, false});
-    }
-    if (!fixed.isZero()) result.push_back({fixed, true});
-    return result;
-  }
-
   // Softmax ignores one constant per head; a bucket that no distance falls into is never read.
   void relative_bias(const Tensor& table) {
-    std::set<std::int64_t> reached;
-    for (std::int64_t t = 0; t <= 2 * a_.relative_max_distance; ++t) {
-      reached.insert(bucket(-t));
-      if (!a_.causal) reached.insert(bucket(t));
-    }
     const Forms shift = system_.wire(1, a_.heads, System::sublayer);
-    for (const auto b : reached) system_.require(table.change.row(b) - shift);
-  }
-
-  // T5's bucket of (key position - query position).
-  std::int64_t bucket(std::int64_t relative) const {
-    std::int64_t buckets = a_.relative_buckets, offset = 0;
-    if (!a_.causal) {
-      buckets /= 2;
-      if (relative > 0) offset = buckets;
-    }
-    const std::int64_t distance = std::abs(relative), exact = buckets / 2;
-    if (distance < exact) return offset + distance;
-    const double fraction =
-        std::log(static_cast<double>(distance) / static_cast<double>(exact)) /
-        std::log(static_cast<double>(a_.relative_max_distance) / static_cast<double>(exact));
-    const auto large =
-        exact + static_cast<std::int64_t>(fraction * static_cast<double>(buckets - exact));
-    return offset + std::min(large, buckets - 1);
+    for (const auto b : reached_buckets(a_)) system_.require(table.change.row(b) - shift);
   }
 
   // --- Rules: feed-forward ---------------------------------------------------------------------
@@ -503,9 +461,9 @@ class Judge {
   const Index d_;
   const bool layer_norm_;
   const Mistake mistake_;
-  const Parameters<double> parameters_;
   System system_;
   std::map<std::string, Tensor> tensors_;
+  std::vector<Rotation> rotations_;
   Dense seen_;  // D x n, orthonormal columns: what a norm sees of its input is x seen
 };
 
