@@ -1,0 +1,59 @@
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "regauge/symmetry/block_map.h"
+#include "regauge/symmetry/general_linear.h"
+#include "regauge/symmetry/orthogonal.h"
+#include "regauge/symmetry/rotary.h"
+#include "regauge/symmetry/scaling.h"
+
+namespace regauge {
+
+// The group inside one block. A group that is listed here is run through the law suite by tests/symmetry/laws_test.cpp.
+using BlockGroup = std::variant<Scaling, Orthogonal, GeneralLinear, RotaryCommutant, GainExchange>;
+
+// What a factor is about; `regauge act --only` takes these names.
+enum class Category { residual, scales, norms, heads, qk, vo, ffn, shifts };
+std::string_view category_name(Category category);
+Category category_from_name(std::string_view name);  // throws UsageError with the choices
+
+// How the blocks of a space may change places.
+enum class Shuffle {
+  none,
+  symmetric,  // any permutation
+  grouped,    // query heads: within their kv head's group, and whole groups
+  follows     // as another space says: its permutation, or its permutation of groups
+};
+
+// A coordinate system that tensor axes share, and the group that may act on it: `count` copies of a block group with a
+// permutation of the blocks, G wr S (theory.md's basis changes). Its members are BlockMaps.
+struct Space {
+  std::string name = {};
+  Category category = Category::residual;
+  BlockGroup group = Scaling(Scaling::Kind::trivial);
+  std::int64_t count = 1;
+  Shuffle shuffle = Shuffle::none;
+  std::int64_t group_size = 1;  // blocks of a group, for `grouped`
+  std::string follows = {};         // the leader, for `follows`
+
+  std::int64_t width() const;
+  std::int64_t size() const { return count * width(); }
+  std::int64_t dimension() const;
+  double log2_components() const;  // a follower's permutation counts with its leader
+  std::string group_name() const;  // "GL(4)^2 wr S(2)"
+
+  BlockMap<double> identity() const { return {count, width()}; }
+  // A follower's map with identity blocks, moved as its leader says.
+  BlockMap<double> following(const BlockMap<double>& leader) const;
+  // For a follower `leader` is the leader's map, drawn before.
+  BlockMap<double> random(Random& random, const BlockMap<double>* leader) const;
+  // How far `map` is from being a member; infinite for a wrong shape or a permutation that is not allowed.
+  double violation(const BlockMap<double>& map, const BlockMap<double>* leader) const;
+  // [count * width, width] of any numbers to the nearest algebra element, and its exponential.
+  Matrix<double> project(const Matrix<double>& blocks) const;
+  BlockMap<double> exponential(const Matrix<double>& algebra) const;
+};
+
+}  // namespace regauge

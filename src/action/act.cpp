@@ -1,0 +1,34 @@
+#include "regauge/action/act.h"
+
+#include "regauge/action/executor.h"
+
+namespace regauge {
+
+template <class Scalar>
+void act(const Symmetry& symmetry, const Element& element, Parameters<Scalar>& parameters) {
+  const Plan plan = make_plan(symmetry, element);
+  Executor executor(symmetry, element);
+  Parameters<Scalar> result;
+  for (const auto& layer : plan.layers) {
+    Executor::Vectors vectors;
+    for (const auto* list : {&layer.vectors, &layer.borrowed}) {
+      for (const auto& tensor : *list) {
+        vectors[tensor.spec.name] = parameters.at(tensor.spec.name).template cast<double>();
+      }
+    }
+    executor.begin(layer, std::move(vectors));
+    for (const auto& tensor : layer.matrices) {
+      Matrix<Scalar>& value = result[tensor.spec.name] = parameters.at(tensor.spec.name);
+      executor.transform(tensor, value);
+    }
+    for (const auto& [name, value] : executor.finish(layer)) {
+      result[name] = value.template cast<Scalar>();
+    }
+  }
+  parameters = std::move(result);
+}
+
+template void act(const Symmetry&, const Element&, Parameters<float>&);
+template void act(const Symmetry&, const Element&, Parameters<double>&);
+
+}  // namespace regauge

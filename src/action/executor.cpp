@@ -1,0 +1,225 @@
+#include "regauge/action/executor.h"
+
+#include <fmt/format.h>
+
+#include "regauge/base/error.h"
+
+namespace regauge {
+namespace {
+
+Eigen::RowVectorXd first_fixed_position(const Architecture& a) {
+  Eigen::RowVectorXd row(a.width);
+  for (std::int64_t i = 0; i < a.width; ++i) row(i) = sinusoid(0, i, a.width);
+  return row / a.embedding_scale;
+}
+
+void require_nonzero(const Matrix<double>& gain, const std::string& norm) {
+  for (Eigen::Index i = 0; i < gain.cols(); ++i) {
+    if (gain(0, i) == 0) {
+      throw UsageError(fmt::format(
+          "[act] {}.gain is 0 at coordinate {}: nothing behind it can be rotated or rescaled. "
+          "Fold the model first (`regauge fold`), which sets such gains to 1",
+          norm, i));
+    }
+  }
+}
+
+template <class Scalar>
+void scale_axis(Matrix<Scalar>& value, int axis, const Eigen::RowVectorXd& factors) {
+  const Eigen::RowVector<Scalar, Eigen::Dynamic> cast = factors.cast<Scalar>();
+  if (axis == 0) {
+    value.array().colwise() *= cast.transpose().array();
+  } else {
+    value.array().rowwise() *= cast.array();
+  }
+}
+
+}  // namespace
+
+template <>
+Executor::Cache<float>& Executor::cache() {
+  return floats_;
+}
+template <>
+Executor::Cache<double>& Executor::cache() {
+  return doubles_;
+}
+
+template <class Scalar>
+const BlockMap<Scalar>& Executor::map(const AxisPart& part) {
+  const std::string key =
+      fmt::format("{}/{}/{}/{}/{}/{}", part.space, part.dual, static_cast<int>(part.take),
+                  part.repeat, part.tile, part.lift);
+  auto& cached = cache<Scalar>();
+  auto found = cached.find(key);
+  if (found == cached.end()) {
+    found = cached
+                .emplace(key,
+                         axis_map(symmetry_, element_, part).template cast<Scalar>())
+                .first;
+  }
+  return found->second;
+}
+
+const Matrix<double>& Executor::gain(const std::string& norm) const {
+  const Matrix<double>& value = now_.at(norm + ".gain");
+  require_nonzero(value, norm);
+  return value;
+}
+
+Eigen::RowVectorXd Executor::bias_over_gain(const std::string& norm) const {
+  const std::string& bias = symmetry_.norms.at(norm).bias;
+  const Matrix<double>& divisor = gain(norm);
+  if (bias.empty()) return Eigen::RowVectorXd::Zero(divisor.cols());
+  return now_.at(bias).row(0).cwiseQuotient(divisor.row(0));
+}
+
+void Executor::begin(const LayerPlan& layer, Vectors vectors) {
+  // Maps of one layer's own spaces are not needed by the next; the stream's map is.
+  const auto layers = [](const auto& item) { return item.first.starts_with("layers."); };
+  std::erase_if(floats_, layers);
+  std::erase_if(doubles_, layers);
+  before_ = vectors;
+  now_ = std::move(vectors);
+  for (const auto* list : {&layer.borrowed, &layer.vectors}) {
+    for (const auto& tensor : *list) {
+      for (const auto& step : tensor.linear) apply_linear(step, now_.at(tensor.spec.name));
+    }
+  }
+}
+
+template <class Scalar>
+void Executor::transform(const TensorPlan& tensor, Matrix<Scalar>& value) {
+  for (const auto& step : tensor.linear) apply_linear(step, value);
+  for (const auto& step : tensor.shifts) apply_shift(step, value);
+}
+
+Executor::Vectors Executor::finish(const LayerPlan& layer) {
+  // Shifts of single rows speak of norms as they stand now, so all are computed before any is stored.
+  Vectors own;
+  for (const auto& tensor : layer.vectors) {
+    Matrix<double> value = now_.at(tensor.spec.name);
+    for (const auto& step : tensor.shifts) apply_shift(step, value);
+    own.emplace(tensor.spec.name, std::move(value));
+  }
+  return own;
+}
+
+template <class Scalar>
+void Executor::apply_linear(const Step& step, Matrix<Scalar>& value) {
+  switch (step.kind) {
+    case Step::Kind::map:
+      map<Scalar>(step.part).apply(value, step.axis);
+      return;
+    case Step::Kind::times_gain:
+    case Step::Kind::over_gain: {
+      const Matrix<double>& old = before_.at(step.norm + ".gain");
+      require_nonzero(old, step.norm);
+      scale_axis<Scalar>(value, step.axis,
+                         step.kind == Step::Kind::times_gain
+                             ? Eigen::RowVectorXd(old.row(0))
+                             : Eigen::RowVectorXd(old.row(0).cwiseInverse()));
+      return;
+    }
+    case Step::Kind::times_new_gain:
+      scale_axis<Scalar>(value, step.axis, gain(step.norm).row(0));
+      return;
+    case Step::Kind::over_new_gain:
+      scale_axis<Scalar>(value, step.axis, gain(step.norm).row(0).cwiseInverse());
+      return;
+    case Step::Kind::add_origin:
+      value.rowwise() +=
+          first_fixed_position(symmetry_.architecture).template cast<Scalar>();
+      return;
+    case Step::Kind::take_origin:
+      value.rowwise() -=
+          first_fixed_position(symmetry_.architecture).template cast<Scalar>();
+      return;
+    case Step::Kind::shift:
+      break;
+  }
+  throw UsageError("[act] a shift among the basis changes");
+}
+
+template <class Scalar>
+void Executor::apply_shift(const Step& step, Matrix<Scalar>& value) {
+  using Row = Eigen::RowVector<Scalar, Eigen::Dynamic>;
+  const Effect& effect = step.effect;
+  const Eigen::RowVectorXd shift = element_.shifts.at(step.shift_name).row(0);
+  const Row v = shift.cast<Scalar>();
+  switch (effect.kind) {
+    case Effect::Kind::add_rows: {
+      const auto last = effect.last_row < 0 ? value.rows() : effect.last_row;
+      value.middleRows(effect.first_row, last - effect.first_row).rowwise() +=
+          (effect.factor * shift).cast<Scalar>();
+      return;
+    }
+    case Effect::Kind::add_columns:
+      value.colwise() += v.transpose();
+      return;
+    case Effect::Kind::add_all:
+      value.array() += v(0);
+      return;
+    case Effect::Kind::add_gained:
+      value.row(0) +=
+          (effect.factor * shift.cwiseProduct(gain(effect.norm).row(0))).cast<Scalar>();
+      return;
+    case Effect::Kind::reader: {
+      const Row inverse_gain = gain(effect.norm).row(0).cwiseInverse().cast<Scalar>();
+      value.noalias() += inverse_gain.transpose() * v;
+      if (!effect.target.empty()) {
+        now_.at(effect.target).row(0) -= bias_over_gain(effect.norm).sum() * shift;
+      }
+      return;
+    }
+    case Effect::Kind::reader_constant: {
+      const double sum = bias_over_gain(effect.norm).sum();
+      if (sum == 0) {
+        throw UsageError(fmt::format(
+            "[act] {}: no constant can pass through {}, whose bias/gain sums to 0; leave the "
+            "shifts out",
+            effect.tensor, effect.norm));
+      }
+      const Row inverse_gain = gain(effect.norm).row(0).cwiseInverse().cast<Scalar>();
+      value.noalias() += inverse_gain.transpose() * (shift / sum).cast<Scalar>();
+      return;
+    }
+    case Effect::Kind::reader_columns:
+      value.colwise() +=
+          shift.cwiseQuotient(gain(effect.norm).row(0)).transpose().cast<Scalar>();
+      return;
+    case Effect::Kind::absorb: {
+      Eigen::RowVectorXd lifted(value.rows());
+      for (Eigen::Index i = 0; i < value.rows(); ++i) {
+        const auto head = i / effect.width;
+        lifted(i) = shift(head / effect.spread * effect.width + i % effect.width);
+      }
+      Eigen::RowVectorXd constant = (lifted.cast<Scalar>() * value).template cast<double>();
+      if (effect.centred) constant.array() -= constant.mean();
+      now_.at(effect.target).row(0) -= constant;
+      return;
+    }
+    case Effect::Kind::norm_reader: {
+      const Row moved = shift.cwiseProduct(gain(effect.norm).row(0)).cast<Scalar>();
+      const Row constant = effect.transposed ? Row(moved * value.transpose()) : Row(moved * value);
+      if (!effect.target.empty()) {
+        now_.at(effect.target).row(0) -= constant.template cast<double>();
+        return;
+      }
+      const double sum = (bias_over_gain(effect.norm) + shift).sum();
+      if (sum == 0) {
+        throw UsageError(fmt::format("[act] {}: the shift of {} makes its bias/gain sum to 0; "
+                                     "leave the shifts out",
+                                     effect.tensor, effect.norm));
+      }
+      const Row inverse_gain = gain(effect.norm).row(0).cwiseInverse().cast<Scalar>();
+      value.noalias() -= inverse_gain.transpose() * (constant / static_cast<Scalar>(sum));
+      return;
+    }
+  }
+}
+
+template void Executor::transform(const TensorPlan&, Matrix<float>&);
+template void Executor::transform(const TensorPlan&, Matrix<double>&);
+
+}  // namespace regauge

@@ -1,0 +1,140 @@
+#include <fmt/format.h>
+
+#include "builder.h"
+
+namespace regauge {
+
+void SymmetryBuilder::add_attention(std::int64_t layer) {
+  const std::string at = fmt::format("layers.{}.attn", layer);
+  const std::string heads = at + ".heads";
+  const bool rotary = a_.positions == Positions::rotary;
+  const auto length = lengths_free_ ? Scaling::Kind::positive : Scaling::Kind::trivial;
+
+  add_space({.name = heads,
+             .category = Category::heads,
+             .group = Scaling(a_.qk_norm ? length : Scaling::Kind::trivial),
+             .count = a_.heads,
+             .shuffle = a_.positions == Positions::alibi ? Shuffle::none : Shuffle::grouped,
+             .group_size = a_.heads / a_.kv_heads});
+  Axis query;
+  Axis key;
+  if (a_.qk_norm) {
+    add_space({.name = at + ".k",
+               .category = Category::qk,
+               .group = Scaling(lengths_free_ ? Scaling::Kind::nonzero : Scaling::Kind::signs),
+               .count = a_.kv_heads,
+               .shuffle = Shuffle::follows,
+               .follows = heads});
+    add_space({.name = at + ".qk_gain",
+               .category = Category::qk,
+               .group = GainExchange(a_.qk_width, a_.rotary_dims)});
+    using Take = AxisPart::Take;
+    query = {{.space = at + ".k", .take = Take::signs, .repeat = a_.qk_width, .lift = heads},
+             {.space = heads, .repeat = a_.qk_width},
+             {.space = at + ".qk_gain", .take = Take::pattern, .tile = a_.heads}};
+    key = {{.space = at + ".k", .repeat = a_.qk_width},
+           {.space = at + ".qk_gain", .take = Take::pattern, .tile = a_.kv_heads}};
+    tensor(at + ".q_norm.gain").cols = {{.space = at + ".qk_gain", .take = Take::absolute}};
+    tensor(at + ".k_norm.gain").cols = {
+        {.space = at + ".qk_gain", .dual = true, .take = Take::absolute}};
+  } else {
+    BlockGroup group = GeneralLinear(a_.qk_width);
+    if (rotary) group = RotaryCommutant(a_.qk_width, a_.rotary_frequencies);
+    add_space({.name = at + ".qk",
+               .category = Category::qk,
+               .group = std::move(group),
+               .count = a_.kv_heads,
+               .shuffle = Shuffle::follows,
+               .follows = heads});
+    query = {{.space = at + ".qk", .lift = heads}};
+    key = {{.space = at + ".qk", .dual = true}};
+  }
+  add_space({.name = at + ".vo",
+             .category = Category::vo,
+             .group = GeneralLinear(a_.v_width),
+             .count = a_.kv_heads,
+             .shuffle = Shuffle::follows,
+             .follows = heads});
+
+  const Wire wire = wire_into(layer, true);
+  if (pre()) {
+    add_gain_space(at + ".norm");
+    add_pre_norm(at + ".norm");
+  }
+  const Reader q = add_reader(at + ".q", a_.biases.q, wire, std::move(query));
+  const Reader k = add_reader(at + ".k", a_.biases.k, wire, std::move(key));
+  const Reader v = add_reader(at + ".v", a_.biases.v, wire, {{.space = at + ".vo"}});
+  add_writer(at + ".o", a_.biases.o, wire,
+             {{.space = at + ".vo", .dual = true, .lift = heads}});
+
+  if (a_.positions == Positions::relative) {
+    tensor(at + ".relative_bias").cols = {
+        {.space = heads, .take = AxisPart::Take::permutation}};
+    Shift shift;  // softmax does not see a constant over keys
+    shift.name = at + ".relative_bias.constant";
+    shift.length = shift.dimension = a_.heads;
+    shift.axis = tensor(at + ".relative_bias").cols;
+    Effect effect;
+    effect.tensor = at + ".relative_bias";
+    shift.effects = {effect};
+    add_shift(std::move(shift));
+  }
+  add_key_shift(at, k, wire);
+  add_constants(layer, true, v);
+  if (!pre()) add_post_norm(at + ".norm", wire_into(layer, false));
+}
+
+// Softmax does not see a constant added to all keys, except in coordinates that rotate.
+void SymmetryBuilder::add_key_shift(const std::string& at, const Reader& k, const Wire& wire) {
+  if (a_.qk_norm || (k.bias.empty() && !constant_behind(wire.norm))) return;
+  Shift shift;
+  shift.name = at + ".k.constant";
+  shift.length = a_.kv_heads * a_.qk_width;
+  shift.period = a_.qk_width;
+  shift.first_free = a_.rotary_dims;
+  shift.dimension = a_.kv_heads * (a_.qk_width - a_.rotary_dims);
+  shift.axis = tensor(k.weight).cols;
+  shift.effects = {constant_effect(k, wire)};
+  add_shift(std::move(shift));
+}
+
+Effect SymmetryBuilder::constant_effect(const Reader& reader, const Wire& wire) const {
+  Effect effect;
+  if (!reader.bias.empty()) {
+    effect.tensor = reader.bias;
+  } else {
+    effect.kind = Effect::Kind::reader_constant;
+    effect.tensor = reader.weight;
+    effect.norm = wire.norm;
+  }
+  return effect;
+}
+
+// Attention rows sum to one, so a constant in the values leaves as a constant: some bias has to take it.
+void SymmetryBuilder::add_value_shift(std::int64_t layer, const Reader& v, const Wire& wire) {
+  if (v.bias.empty() && !constant_behind(wire.norm)) return;
+  const std::string at = fmt::format("layers.{}", layer);
+  const std::string taker = a_.biases.o                       ? at + ".attn.o.bias"
+                            : a_.parallel && a_.biases.down ? at + ".ffn.down.bias"
+                                                              : "";
+  const std::int64_t length = a_.kv_heads * a_.v_width;
+  if (taker.empty()) {
+    add_counted_shift(at + ".attn.v.constant", std::max<std::int64_t>(0, length - visible_width()));
+    return;
+  }
+  Shift shift;
+  shift.name = at + ".attn.v.constant";
+  shift.length = shift.dimension = length;
+  shift.axis = tensor(v.weight).cols;
+  Effect absorb;
+  absorb.kind = Effect::Kind::absorb;
+  absorb.tensor = at + ".attn.o.weight";
+  absorb.target = taker;
+  absorb.spread = a_.heads / a_.kv_heads;
+  absorb.width = a_.v_width;
+  absorb.centred = layer_norm();
+  shift.effects = {constant_effect(v, wire), absorb};
+  add_shift(std::move(shift));
+}
+
+}  // namespace regauge

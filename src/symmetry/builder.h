@@ -1,0 +1,91 @@
+#pragma once
+
+#include <string>
+
+#include "regauge/symmetry/symmetry.h"
+
+namespace regauge {
+
+// Puts a Symmetry together, module by module; each part of the model is a file of its own. Wires and norms are named by what
+// reads or makes them.
+class SymmetryBuilder {
+ public:
+  explicit SymmetryBuilder(const Architecture& architecture);
+  Symmetry build();
+
+ private:
+  // What a sub-layer or the head reads: the norm that made it ("" for a raw sum of tables) and, after a post-norm, the space of
+  // its length (which may not exist).
+  struct Wire {
+    std::string norm;
+    std::string scale;
+  };
+
+  // stream.cpp: the stream's group, the lengths that norms forget, the wires.
+  void add_stream();
+  Wire wire_into(std::int64_t layer, bool attention) const;
+  Axis reader_rows(const Wire& wire) const;
+  Axis writer_cols(const Wire& wire) const;
+
+  // embedding.cpp
+  void add_embedding();
+  void add_embedding_exchanges();
+  std::string embedding_scale_space() const;
+
+  // norms.cpp: a norm, and the shifts that it makes invisible.
+  void add_gain_space(const std::string& norm);
+  void add_norm(const std::string& name, Axis gain, Axis bias);
+  void add_pre_norm(const std::string& name);
+  void add_post_norm(const std::string& name, const Wire& made);
+  void add_norm_shift(const std::string& norm, Axis axis, std::vector<Effect> further);
+  void add_reader_shift(const std::string& norm, const Reader& reader);
+  void add_writer_shift(const std::string& tensor);
+
+  // wires.cpp: linear maps at the ends of a wire, and the constants that travel along it.
+  Reader add_reader(const std::string& name, bool has_bias, const Wire& wire, Axis cols);
+  void add_writer(const std::string& name, bool has_bias, const Wire& wire, Axis rows);
+  void add_constants(std::int64_t layer, bool attention, const Reader& reader);
+  std::int64_t raw_wire_constants() const;
+
+  // attention.cpp
+  void add_attention(std::int64_t layer);
+  void add_key_shift(const std::string& at, const Reader& k, const Wire& wire);
+  void add_value_shift(std::int64_t layer, const Reader& v, const Wire& wire);
+  Effect constant_effect(const Reader& reader, const Wire& wire) const;
+
+  // feed_forward.cpp, head.cpp
+  void add_feed_forward(std::int64_t layer);
+  void add_head();
+  void add_head_transform(const Wire& wire);
+  void add_log_probability_shifts(const std::string& norm, const Axis& axis);
+
+  // A vector in the stream's coordinates, apart from any scale.
+  Axis stream_axis() const;
+  void add_space(Space space) { symmetry_.spaces.push_back(std::move(space)); }
+  void add_shift(Shift shift);
+  void add_counted_shift(std::string name, std::int64_t dimension);
+  bool has_space(const std::string& name) const { return symmetry_.find_space(name) != nullptr; }
+  // The part for a space that is one number, on an axis of `length`; nothing if there is no such space.
+  void append_scalar(Axis& axis, const std::string& space, std::int64_t length, bool dual) const;
+  TensorAxes& tensor(const std::string& name) { return symmetry_.tensors.at(name); }
+
+  bool layer_norm() const { return a_.norm == Norm::layer; }
+  bool pre() const { return a_.placement == Placement::pre; }
+  // The constant that a norm's bias makes, readable through a reader without a bias of its own.
+  bool constant_behind(const std::string& norm) const {
+    return !norm.empty() && layer_norm() && a_.norm_bias;
+  }
+  // Numbers that a constant in the stream must meet: all of them, or all but the part along 1 that layer norms do not see.
+  std::int64_t visible_width() const { return a_.width - (layer_norm() ? 1 : 0); }
+
+  std::int64_t rows(const std::string& tensor) const;
+  std::int64_t cols(const std::string& tensor) const;
+
+  Architecture a_;
+  Symmetry symmetry_;
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> shapes_;
+  bool rotates_ = false;        // the stream has a dense rotation; readers see it through their norm's gain
+  bool lengths_free_ = false;   // eps = 0
+};
+
+}  // namespace regauge

@@ -1,0 +1,199 @@
+#include "regauge/symmetry/element.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "regauge/base/error.h"
+
+namespace regauge {
+namespace {
+
+// v -> S v, for the vector of a shift.
+void carry(const Symmetry& symmetry, const Element& element, const Axis& axis,
+           Matrix<double>& vector) {
+  for (const auto& part : axis) axis_map(symmetry, element, part).apply(vector, 1);
+}
+
+bool names_space(const Symmetry& symmetry, const Element& element, const Space& space) {
+  if (element.maps.contains(space.name)) return true;
+  if (space.follows.empty()) return false;
+  return names_space(symmetry, element, *symmetry.find_space(space.follows));
+}
+
+void add_to(std::map<std::string, Matrix<double>>& shifts, const std::string& name,
+            const Matrix<double>& vector) {
+  const auto [place, inserted] = shifts.emplace(name, vector);
+  if (!inserted) place->second += vector;
+}
+
+Matrix<double> random_shift(const Shift& shift, std::int64_t width, Random& random) {
+  Matrix<double> vector(1, shift.length);
+  const double spread = 0.3 / std::sqrt(static_cast<double>(width));
+  for (std::int64_t i = 0; i < shift.length; ++i) {
+    const bool free = shift.period == 0 || i % shift.period >= shift.first_free;
+    vector(0, i) = free ? spread * random.normal() : 0;
+  }
+  if (shift.sums_to_zero) vector.array() -= vector.mean();
+  return vector;
+}
+
+}  // namespace
+
+BlockMap<double> map_of(const Symmetry& symmetry, const Element& element, const Space& space) {
+  const auto found = element.maps.find(space.name);
+  if (found != element.maps.end()) return found->second;
+  if (space.follows.empty()) return space.identity();
+  const BlockMap<double> leader = map_of(symmetry, element, *symmetry.find_space(space.follows));
+  return space.following(leader);
+}
+
+BlockMap<double> axis_map(const Symmetry& symmetry, const Element& element, const AxisPart& part) {
+  const Space& space = *symmetry.find_space(part.space);
+  BlockMap<double> map = map_of(symmetry, element, space);
+  if (part.dual && !std::holds_alternative<Orthogonal>(space.group)) map = map.dual();
+  switch (part.take) {
+    case AxisPart::Take::whole:
+      break;
+    case AxisPart::Take::permutation:
+      map = map.permutation_part();
+      break;
+    case AxisPart::Take::diagonal:
+      map = map.diagonal_part();
+      break;
+    case AxisPart::Take::signs:
+      map = map.sign_part().diagonal_part();
+      break;
+    case AxisPart::Take::pattern:
+      map = map.sign_part();
+      break;
+    case AxisPart::Take::absolute:
+      map = map.absolute_part();
+      break;
+  }
+  if (!part.lift.empty()) {
+    BlockMap<double> heads = map_of(symmetry, element, *symmetry.find_space(part.lift));
+    // Signs and diagonals stay in place; the whole moves with the query heads.
+    if (part.take != AxisPart::Take::whole) heads = BlockMap<double>(heads.count(), 1);
+    map = map.lifted(heads);
+  }
+  return map.repeated(part.repeat).tiled(part.tile);
+}
+
+Element compose(const Symmetry& symmetry, const Element& second, const Element& first) {
+  Element result;
+  for (const auto& space : symmetry.spaces) {
+    if (!names_space(symmetry, second, space) && !names_space(symmetry, first, space)) continue;
+    result.maps[space.name] = map_of(symmetry, second, space) * map_of(symmetry, first, space);
+  }
+  result.shifts = second.shifts;
+  for (const auto& [name, vector] : first.shifts) {
+    Matrix<double> carried = vector;
+    carry(symmetry, second, symmetry.find_shift(name)->axis, carried);
+    add_to(result.shifts, name, carried);
+  }
+  return result;
+}
+
+Element inverse(const Symmetry& symmetry, const Element& element) {
+  Element result;
+  for (const auto& space : symmetry.spaces) {
+    if (names_space(symmetry, element, space)) {
+      result.maps[space.name] = map_of(symmetry, element, space).inverse();
+    }
+  }
+  for (const auto& [name, vector] : element.shifts) {
+    Matrix<double> carried = -vector;
+    carry(symmetry, result, symmetry.find_shift(name)->axis, carried);
+    result.shifts[name] = carried;
+  }
+  return result;
+}
+
+Element random_element(const Symmetry& symmetry, std::uint64_t seed) {
+  return random_element(symmetry, seed,
+                        {Category::residual, Category::scales, Category::norms, Category::heads,
+                         Category::qk, Category::vo, Category::ffn, Category::shifts});
+}
+
+Element random_element(const Symmetry& symmetry, std::uint64_t seed,
+                       const std::set<Category>& only) {
+  Element element;
+  for (const auto& space : symmetry.spaces) {
+    if (!only.contains(space.category)) continue;
+    Random random(seed, "element/" + space.name);
+    const BlockMap<double> leader =
+        space.follows.empty()
+            ? BlockMap<double>()
+            : map_of(symmetry, element, *symmetry.find_space(space.follows));
+    element.maps[space.name] = space.random(random, &leader);
+  }
+  for (const auto& shift : symmetry.shifts) {
+    if (shift.depends_on_values || !only.contains(Category::shifts)) continue;
+    Random random(seed, "element/" + shift.name);
+    element.shifts[shift.name] = random_shift(shift, symmetry.architecture.width, random);
+  }
+  return element;
+}
+
+double distance(const Symmetry& symmetry, const Element& a, const Element& b) {
+  double largest = 0;
+  for (const auto& space : symmetry.spaces) {
+    largest = std::max(
+        largest, distance(map_of(symmetry, a, space), map_of(symmetry, b, space)));
+  }
+  for (const auto& shift : symmetry.shifts) {
+    const auto left = a.shifts.find(shift.name);
+    const auto right = b.shifts.find(shift.name);
+    Matrix<double> difference = Matrix<double>::Zero(1, std::max<std::int64_t>(1, shift.length));
+    if (left != a.shifts.end()) difference += left->second;
+    if (right != b.shifts.end()) difference -= right->second;
+    largest = std::max(largest, difference.cwiseAbs().maxCoeff());
+  }
+  return largest;
+}
+
+void check_member(const Symmetry& symmetry, const Element& element, double tolerance) {
+  std::vector<std::string> problems;
+  for (const auto& [name, map] : element.maps) {
+    const Space* space = symmetry.find_space(name);
+    if (space == nullptr) {
+      problems.push_back(fmt::format("there is no space '{}' in this architecture", name));
+      continue;
+    }
+    BlockMap<double> leader;
+    if (!space->follows.empty()) {
+      leader = map_of(symmetry, element, *symmetry.find_space(space->follows));
+    }
+    const double violation = space->violation(map, &leader);
+    if (!(violation <= tolerance)) {
+      problems.push_back(fmt::format("the map of '{}' is not in {} (off by {:.2g})", name,
+                                     space->group_name(), violation));
+    }
+  }
+  for (const auto& [name, vector] : element.shifts) {
+    const Shift* shift = symmetry.find_shift(name);
+    if (shift == nullptr || shift->depends_on_values) {
+      problems.push_back(fmt::format("there is no shift '{}' in this architecture", name));
+    } else if (vector.rows() != 1 || vector.cols() != shift->length || !vector.allFinite()) {
+      problems.push_back(fmt::format("the shift '{}' is not {} finite numbers", name,
+                                     shift->length));
+    } else {
+      for (std::int64_t i = 0; shift->period > 0 && i < shift->length; ++i) {
+        if (i % shift->period < shift->first_free && std::abs(vector(0, i)) > tolerance) {
+          problems.push_back(fmt::format("the shift '{}' moves coordinate {}, which rotates", name, i));
+          break;
+        }
+      }
+      if (shift->sums_to_zero && std::abs(vector.sum()) > tolerance) {
+        problems.push_back(fmt::format("the shift '{}' does not sum to zero", name));
+      }
+    }
+  }
+  if (!problems.empty()) {
+    throw UsageError(fmt::format("[element] {}", fmt::join(problems, "\n[element] ")));
+  }
+}
+
+}  // namespace regauge

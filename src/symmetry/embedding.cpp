@@ -1,0 +1,105 @@
+#include <fmt/format.h>
+
+#include "builder.h"
+
+namespace regauge {
+
+void SymmetryBuilder::add_embedding() {
+  const Wire first = wire_into(0, true);
+  Axis cols = stream_axis();
+  append_scalar(cols, embedding_scale_space(), a_.width, false);
+  const bool pinned = rotates_ && a_.positions == Positions::sinusoidal;
+  // The norm that reads the tables, where it is a layer norm, does not see their mean.
+  const bool mean_unseen = layer_norm() && (pre() || a_.embedding_norm);
+  const auto add_table = [&](const std::string& name, bool shifted, bool may_shift) {
+    if (!symmetry_.tensors.contains(name)) return;
+    tensor(name).cols = cols;
+    tensor(name).pinned = pinned && shifted;
+    if (name == "embed.tokens" && has_space("embed.rows")) {
+      tensor(name).rows = {{.space = "embed.rows"}};
+    }
+    if (mean_unseen && may_shift) add_writer_shift(name);
+  };
+  add_table("embed.tokens", true, !a_.tied);
+  add_table("embed.input.weight", false, true);
+  add_table("embed.input.bias", true, true);
+  add_table("embed.class_token", true, true);
+  add_table("embed.positions", false, true);
+  add_table("embed.types", false, true);
+  add_embedding_exchanges();
+
+  if (!a_.embedding_norm) return;
+  Axis gain;
+  if (has_space("residual")) {
+    gain.push_back({.space = "residual", .take = AxisPart::Take::permutation});
+  }
+  append_scalar(gain, pre() ? "residual.scale" : first.scale, a_.width, false);
+  add_norm("embed.norm", gain, writer_cols(first));
+  if (pre() && constant_behind("embed.norm")) add_writer_shift("embed.norm.bias");
+}
+
+std::string SymmetryBuilder::embedding_scale_space() const {
+  if (a_.embedding_norm) return "embed.scale";
+  return pre() ? "residual.scale" : wire_into(0, true).scale;
+}
+
+// A constant may move from one table to another that is added to the same rows.
+void SymmetryBuilder::add_embedding_exchanges() {
+  const bool mean_unseen = layer_norm() && (pre() || a_.embedding_norm);
+  const Axis axis = tensor(a_.input == Input::tokens ? "embed.tokens" : "embed.input.weight").cols;
+  const auto exchange = [&](std::string name, Effect from, Effect to, bool mean_counted) {
+    Shift shift;
+    shift.name = std::move(name);
+    shift.length = a_.width;
+    shift.sums_to_zero = mean_unseen && mean_counted;  // the mean is a writer's shift already
+    shift.dimension = a_.width - (shift.sums_to_zero ? 1 : 0);
+    shift.axis = axis;
+    shift.effects = {std::move(from), std::move(to)};
+    add_shift(std::move(shift));
+  };
+  const auto rows = [](std::string tensor, double factor, std::int64_t first = 0,
+                       std::int64_t last = -1) {
+    Effect effect;
+    effect.tensor = std::move(tensor);
+    effect.factor = factor;
+    effect.first_row = first;
+    effect.last_row = last;
+    return effect;
+  };
+  const bool learned = a_.positions == Positions::learned;
+  if (a_.input == Input::vectors) {
+    const std::int64_t first = a_.class_token ? 1 : 0;
+    if (learned && a_.input_bias) {
+      exchange("embed.exchange.input", rows("embed.input.bias", 1),
+               rows("embed.positions", -1, first), true);
+    }
+    if (learned && a_.class_token) {
+      exchange("embed.exchange.class_token", rows("embed.class_token", 1),
+               rows("embed.positions", -1, 0, 1), true);
+    }
+    return;
+  }
+  if (learned && a_.token_types > 0) {
+    exchange("embed.exchange.types", rows("embed.types", 1), rows("embed.positions", -1), true);
+  }
+  // A tied table may take a constant only where logits count up to a constant.
+  if (a_.tied && !a_.log_probabilities) return;
+  const std::string other = learned ? "embed.positions" : a_.token_types > 0 ? "embed.types" : "";
+  if (!other.empty()) {
+    exchange("embed.exchange.tokens", rows("embed.tokens", 1 / a_.embedding_scale),
+             rows(other, -1), !a_.tied);
+  } else if (a_.tied && mean_unseen) {
+    Shift shift;
+    shift.name = "embed.tokens.mean";
+    shift.length = shift.dimension = 1;
+    append_scalar(shift.axis, "residual.sign", 1, false);
+    append_scalar(shift.axis, embedding_scale_space(), 1, false);
+    Effect effect;
+    effect.kind = Effect::Kind::add_all;
+    effect.tensor = "embed.tokens";
+    shift.effects = {effect};
+    add_shift(std::move(shift));
+  }
+}
+
+}  // namespace regauge

@@ -1,0 +1,69 @@
+#include <fmt/format.h>
+
+#include "builder.h"
+
+namespace regauge {
+
+void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
+  const std::string at = fmt::format("layers.{}.ffn", layer);
+  const std::string neurons = at + ".neurons";
+  const bool relu = a_.activation == Activation::relu;
+  auto kind = Scaling::Kind::trivial;
+  if (a_.gated) kind = Scaling::Kind::nonzero;
+  if (!a_.gated && relu) kind = Scaling::Kind::positive;
+  add_space({.name = neurons,
+             .category = Category::ffn,
+             .group = Scaling(kind),
+             .count = a_.ffn_width,
+             .shuffle = Shuffle::symmetric});
+  const bool gate_scales = a_.gated && relu;
+  Axis gate = {{.space = neurons, .take = AxisPart::Take::permutation}};
+  Axis down = {{.space = neurons, .dual = true}};
+  if (gate_scales) {
+    add_space({.name = at + ".gates",
+               .category = Category::ffn,
+               .group = Scaling(Scaling::Kind::positive),
+               .count = a_.ffn_width,
+               .shuffle = Shuffle::follows,
+               .follows = neurons});
+    gate = {{.space = at + ".gates"}};
+    down.insert(down.begin(),
+                {.space = at + ".gates", .dual = true, .take = AxisPart::Take::diagonal});
+  }
+
+  const Wire wire = wire_into(layer, false);
+  if (pre()) {
+    add_gain_space(at + ".norm");
+    add_pre_norm(at + ".norm");
+  }
+  if (a_.gated) add_reader(at + ".gate", a_.biases.gate, wire, std::move(gate));
+  const Reader up = add_reader(at + ".up", a_.biases.up, wire, {{.space = neurons}});
+  add_writer(at + ".down", a_.biases.down, wire, std::move(down));
+  add_constants(layer, false, up);
+
+  if (a_.parallel && a_.biases.o && a_.biases.down) {
+    Shift shift;
+    shift.name = fmt::format("layers.{}.exchange", layer);
+    shift.length = a_.width;
+    shift.sums_to_zero = layer_norm();
+    shift.dimension = visible_width();
+    shift.axis = tensor(at + ".down.bias").cols;
+    Effect to;
+    to.tensor = fmt::format("layers.{}.attn.o.bias", layer);
+    Effect from;
+    from.tensor = at + ".down.bias";
+    from.factor = -1;
+    shift.effects = {to, from};
+    add_shift(std::move(shift));
+  }
+  if (!pre()) {
+    const bool last = layer + 1 == a_.layers;
+    // The last gain is read by the head alone and may be folded into it.
+    if (last && a_.output != Output::hidden && (a_.head_transform || !a_.tied)) {
+      add_gain_space(at + ".norm");
+    }
+    add_post_norm(at + ".norm", wire_into(layer + 1, true));
+  }
+}
+
+}  // namespace regauge

@@ -1,0 +1,16 @@
+#include "regauge/symmetry/general_linear.h"
+
+#include <fmt/format.h>
+
+#include <Eigen/LU>
+
+namespace regauge {
+
+std::string GeneralLinear::name() const { return fmt::format("GL({})", size_); }
+
+double GeneralLinear::violation(const Matrix<double>& matrix) const {
+  if (!matrix.allFinite()) return 1;
+  return matrix.fullPivLu().isInvertible() ? 0 : 1;
+}
+
+}  // namespace regauge

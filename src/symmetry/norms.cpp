@@ -1,0 +1,118 @@
+#include <fmt/format.h>
+
+#include "builder.h"
+
+namespace regauge {
+
+void SymmetryBuilder::add_gain_space(const std::string& name) {
+  add_space({.name = name,
+             .category = Category::norms,
+             .group = Scaling(Scaling::Kind::nonzero),
+             .count = a_.width});
+}
+
+void SymmetryBuilder::add_norm(const std::string& name, Axis gain, Axis bias) {
+  NormSite& site = symmetry_.norms[name];
+  site.name = name;
+  if (a_.norm_bias) site.bias = name + ".bias";
+  if (has_space(name)) {
+    gain.push_back({.space = name});
+    bias.push_back({.space = name});
+  }
+  tensor(site.gain()).cols = std::move(gain);
+  if (a_.norm_bias) tensor(site.bias).cols = std::move(bias);
+}
+
+void SymmetryBuilder::add_pre_norm(const std::string& name) {
+  if (rotates_) {
+    add_norm(name, {}, {});
+    // The stream's rotation meets the bias as it meets a reader, through the gain.
+    if (a_.norm_bias) tensor(name + ".bias").cols = {{.space = "residual", .through = name}};
+    return;
+  }
+  Axis gain;
+  if (has_space("residual")) {
+    gain.push_back({.space = "residual", .take = AxisPart::Take::permutation});
+  }
+  add_norm(name, gain, stream_axis());
+}
+
+void SymmetryBuilder::add_post_norm(const std::string& name, const Wire& made) {
+  Axis gain;
+  if (has_space("residual")) {
+    gain.push_back({.space = "residual", .take = AxisPart::Take::permutation});
+  }
+  append_scalar(gain, made.scale, a_.width, false);
+  Axis bias = stream_axis();
+  append_scalar(bias, made.scale, a_.width, false);
+  add_norm(name, std::move(gain), std::move(bias));
+}
+
+void SymmetryBuilder::add_norm_shift(const std::string& norm, Axis axis,
+                                     std::vector<Effect> further) {
+  Shift shift;
+  shift.name = norm + ".shift";
+  shift.length = shift.dimension = a_.width;
+  shift.axis = std::move(axis);
+  const NormSite& site = symmetry_.norms.at(norm);
+  for (const auto& reader : site.readers) {
+    Effect effect;
+    effect.kind = Effect::Kind::norm_reader;
+    effect.tensor = reader.weight;
+    effect.target = reader.bias;
+    effect.norm = norm;
+    effect.transposed = reader.transposed;
+    shift.effects.push_back(effect);
+  }
+  Effect bias;
+  bias.kind = Effect::Kind::add_gained;
+  bias.tensor = site.bias;
+  bias.norm = norm;
+  shift.effects.push_back(bias);
+  for (auto& effect : further) shift.effects.push_back(std::move(effect));
+  add_shift(std::move(shift));
+}
+
+// The part of a reader along 1/gain meets only the constant sum of bias/gain.
+void SymmetryBuilder::add_reader_shift(const std::string& norm, const Reader& reader) {
+  if (norm.empty() || !layer_norm()) return;
+  if (reader.bias.empty() && a_.norm_bias) return;  // nothing could take the constant
+  Shift shift;
+  shift.name = reader.weight + ".unread";
+  shift.axis = tensor(reader.weight).cols;
+  for (const auto& part : tensor(reader.weight).rows) {
+    if (part.space == "residual.sign") append_scalar(shift.axis, part.space, cols(reader.weight), true);
+  }
+  shift.length = shift.dimension = cols(reader.weight);
+  Effect effect;
+  effect.kind = Effect::Kind::reader;
+  effect.tensor = reader.weight;
+  effect.target = reader.bias;
+  effect.norm = norm;
+  shift.effects = {effect};
+  add_shift(std::move(shift));
+}
+
+// The mean of what is written to a stream that only layer norms read.
+void SymmetryBuilder::add_writer_shift(const std::string& name) {
+  Shift shift;
+  shift.name = name + ".mean";
+  shift.length = shift.dimension = rows(name);
+  shift.axis = tensor(name).rows;
+  for (const auto& part : tensor(name).cols) {
+    const Space* space = symmetry_.find_space(part.space);
+    if (space->size() == 1) append_scalar(shift.axis, part.space, shift.length, part.dual);
+  }
+  Effect effect;
+  effect.kind = Effect::Kind::add_columns;
+  effect.tensor = name;
+  shift.effects = {effect};
+  add_shift(std::move(shift));
+}
+
+std::int64_t SymmetryBuilder::rows(const std::string& name) const { return shapes_.at(name).first; }
+std::int64_t SymmetryBuilder::cols(const std::string& name) const {
+  return shapes_.at(name).second;
+}
+
+}  // namespace regauge

@@ -1,0 +1,52 @@
+#include "regauge/symmetry/orthogonal.h"
+
+#include <fmt/format.h>
+
+#include <Eigen/QR>
+#include <Eigen/SVD>
+
+namespace regauge {
+
+Orthogonal::Orthogonal(const Matrix<double>& fixed) : fixed_(0, fixed.cols()) {
+  if (fixed.rows() == 0 || fixed.cwiseAbs().maxCoeff() == 0) return;
+  // The row space from the Gram matrix's side that is smaller; rank by singular values.
+  const Eigen::BDCSVD<Matrix<double>> svd(fixed, Eigen::ComputeThinV);
+  const auto& values = svd.singularValues();
+  Eigen::Index rank = 0;
+  while (rank < values.size() && values(rank) > 1e-10 * values(0)) ++rank;
+  fixed_ = svd.matrixV().leftCols(rank).transpose();
+}
+
+std::string Orthogonal::name() const { return fmt::format("O({})", free()); }
+
+Matrix<double> Orthogonal::random(Random& random) const {
+  if (fixed_.rows() == 0) return random_rotation(size(), random);
+  // R = F^T F + C^T Q C with C an orthonormal basis of the complement.
+  const Eigen::HouseholderQR<Matrix<double>> qr(fixed_.transpose());
+  const Matrix<double> basis = qr.householderQ();
+  const Matrix<double> complement = basis.rightCols(free());
+  Matrix<double> rotation = fixed_.transpose() * fixed_;
+  if (free() > 0) {
+    rotation += complement * random_rotation(free(), random) * complement.transpose();
+  }
+  return rotation;
+}
+
+Matrix<double> Orthogonal::project(const Matrix<double>& matrix) const {
+  Matrix<double> skew = (matrix - matrix.transpose()) / 2;
+  skew -= skew * fixed_.transpose() * fixed_;
+  skew -= fixed_.transpose() * (fixed_ * skew);
+  return skew;
+}
+
+double Orthogonal::violation(const Matrix<double>& matrix) const {
+  if (!matrix.allFinite()) return 1;
+  const double orthogonal =
+      (matrix.transpose() * matrix - Matrix<double>::Identity(size(), size()))
+          .cwiseAbs()
+          .maxCoeff();
+  if (fixed_.rows() == 0) return orthogonal;
+  return std::max(orthogonal, (fixed_ * matrix - fixed_).cwiseAbs().maxCoeff());
+}
+
+}  // namespace regauge

@@ -1,0 +1,211 @@
+#include "regauge/symmetry/rotary.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <Eigen/LU>
+#include <cmath>
+#include <map>
+#include <numbers>
+
+namespace regauge {
+namespace {
+
+constexpr double kPi = std::numbers::pi;
+constexpr double kSameAngle = 1e-12;
+
+// The angle in [0, pi] with the same cosine, and the sign of its sine.
+std::pair<double, double> character(double frequency) {
+  const double angle = std::remainder(frequency, 2 * kPi);  // [-pi, pi]
+  return {std::abs(angle), angle < 0 ? -1.0 : 1.0};
+}
+
+}  // namespace
+
+RotaryCommutant::RotaryCommutant(std::int64_t size, const std::vector<double>& frequencies)
+    : size_(size) {
+  std::vector<std::int64_t> still;
+  std::vector<std::int64_t> half_turn;
+  std::vector<double> angles;
+  for (std::size_t b = 0; b < frequencies.size(); ++b) {
+    const auto first = static_cast<std::int64_t>(2 * b);
+    const auto [angle, sign] = character(frequencies[b]);
+    if (angle < kSameAngle) {
+      still.insert(still.end(), {first, first + 1});
+    } else if (kPi - angle < kSameAngle) {
+      half_turn.insert(half_turn.end(), {first, first + 1});
+    } else {
+      std::size_t c = 0;
+      while (c < angles.size() && std::abs(angles[c] - angle) > kSameAngle * angle) ++c;
+      if (c == angles.size()) {
+        angles.push_back(angle);
+        complex_.emplace_back();
+      }
+      complex_[c].push_back({first, sign});
+    }
+  }
+  for (auto i = static_cast<std::int64_t>(2 * frequencies.size()); i < size; ++i) still.push_back(i);
+  if (!still.empty()) real_.push_back(std::move(still));
+  if (!half_turn.empty()) real_.push_back(std::move(half_turn));
+}
+
+std::int64_t RotaryCommutant::dimension() const {
+  std::int64_t dimension = 0;
+  for (const auto& pairs : complex_) {
+    const auto u = static_cast<std::int64_t>(pairs.size());
+    dimension += 2 * u * u;
+  }
+  for (const auto& coordinates : real_) {
+    const auto u = static_cast<std::int64_t>(coordinates.size());
+    dimension += u * u;
+  }
+  return dimension;
+}
+
+std::string RotaryCommutant::name() const {
+  std::map<std::size_t, std::size_t> multiplicities;
+  for (const auto& pairs : complex_) ++multiplicities[pairs.size()];
+  std::vector<std::string> parts;
+  for (const auto& [u, count] : multiplicities) {
+    parts.push_back(u == 1 ? fmt::format("(C*)^{}", count)
+                           : (count == 1 ? fmt::format("GL({},C)", u)
+                                         : fmt::format("GL({},C)^{}", u, count)));
+  }
+  for (const auto& coordinates : real_) parts.push_back(fmt::format("GL({})", coordinates.size()));
+  return fmt::format("{}", fmt::join(parts, " x "));
+}
+
+Matrix<double> RotaryCommutant::project(const Matrix<double>& matrix) const {
+  Matrix<double> result = Matrix<double>::Zero(size_, size_);
+  for (const auto& pairs : complex_) {
+    for (const auto& p : pairs) {
+      for (const auto& q : pairs) {
+        const double re = (matrix(p.first, q.first) +
+                           p.sign * q.sign * matrix(p.first + 1, q.first + 1)) / 2;
+        const double im = (q.sign * matrix(p.first, q.first + 1) -
+                           p.sign * matrix(p.first + 1, q.first)) / 2;
+        result(p.first, q.first) = re;
+        result(p.first + 1, q.first + 1) = p.sign * q.sign * re;
+        result(p.first, q.first + 1) = q.sign * im;
+        result(p.first + 1, q.first) = -p.sign * im;
+      }
+    }
+  }
+  for (const auto& coordinates : real_) {
+    for (const auto i : coordinates) {
+      for (const auto j : coordinates) result(i, j) = matrix(i, j);
+    }
+  }
+  return result;
+}
+
+Matrix<double> RotaryCommutant::random(Random& random) const {
+  // Complex classes: exp of a small algebra element after a random phase of each pair, which reaches every component.
+  Matrix<double> result = Matrix<double>::Zero(size_, size_);
+  for (const auto& pairs : complex_) {
+    const auto u = static_cast<std::int64_t>(pairs.size());
+    // A random unitary-like start from phases, then a generic factor near the identity.
+    Matrix<double> small = Matrix<double>::Zero(size_, size_);
+    Matrix<double> phases = Matrix<double>::Identity(size_, size_);
+    for (const auto& p : pairs) {
+      const double angle = 2 * kPi * random.uniform();
+      phases(p.first, p.first) = phases(p.first + 1, p.first + 1) = std::cos(angle);
+      phases(p.first, p.first + 1) = p.sign * std::sin(angle);
+      phases(p.first + 1, p.first) = -p.sign * std::sin(angle);
+      for (const auto& q : pairs) {
+        for (const std::int64_t i : {p.first, p.first + 1}) {
+          for (const std::int64_t j : {q.first, q.first + 1}) {
+            small(i, j) = 0.6 * (2 * random.uniform() - 1) / static_cast<double>(u);
+          }
+        }
+      }
+    }
+    const Matrix<double> member = phases * matrix_exponential(project(small));
+    for (const auto& p : pairs) {
+      for (const auto& q : pairs) {
+        result.block(p.first, q.first, 2, 2) = member.block(p.first, q.first, 2, 2);
+      }
+    }
+  }
+  for (const auto& coordinates : real_) {
+    const auto count = static_cast<std::int64_t>(coordinates.size());
+    const Matrix<double> member = random_invertible(count, random);
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t j = 0; j < count; ++j) {
+        result(coordinates[static_cast<std::size_t>(i)],
+               coordinates[static_cast<std::size_t>(j)]) = member(i, j);
+      }
+    }
+  }
+  return result;
+}
+
+double RotaryCommutant::violation(const Matrix<double>& matrix) const {
+  if (!matrix.allFinite() || !matrix.fullPivLu().isInvertible()) return 1;
+  return (matrix - project(matrix)).cwiseAbs().maxCoeff();
+}
+
+std::string GainExchange::name() const {
+  std::vector<std::string> parts;
+  if (rotary_dims_ > 0) parts.push_back(fmt::format("(R>0 x Z4)^{}", rotary_dims_ / 2));
+  const auto plain = size_ - rotary_dims_;
+  if (plain > 0) parts.push_back(fmt::format("R* wr S({})", plain));
+  return fmt::format("{}", fmt::join(parts, " x "));
+}
+
+double GainExchange::log2_components() const {
+  const auto plain = static_cast<double>(size_ - rotary_dims_);
+  return static_cast<double>(rotary_dims_) + plain + std::lgamma(plain + 1) / std::log(2.0);
+}
+
+Matrix<double> GainExchange::random(Random& random) const {
+  Matrix<double> result = Matrix<double>::Zero(size_, size_);
+  for (std::int64_t i = 0; i < rotary_dims_; i += 2) {
+    const double modulus = std::exp2(1.2 * random.uniform() - 0.6);
+    const auto quarter = random.below(4);
+    const double c = quarter == 0 ? 1 : (quarter == 2 ? -1 : 0);
+    const double s = quarter == 1 ? 1 : (quarter == 3 ? -1 : 0);
+    result(i, i) = result(i + 1, i + 1) = modulus * c;
+    result(i, i + 1) = modulus * s;
+    result(i + 1, i) = -modulus * s;
+  }
+  const auto order = random.permutation(size_ - rotary_dims_);
+  for (std::int64_t i = rotary_dims_; i < size_; ++i) {
+    const double modulus = std::exp2(1.2 * random.uniform() - 0.6);
+    result(i, rotary_dims_ + order[static_cast<std::size_t>(i - rotary_dims_)]) =
+        random.coin() ? -modulus : modulus;
+  }
+  return result;
+}
+
+Matrix<double> GainExchange::project(const Matrix<double>& matrix) const {
+  Matrix<double> result = Matrix<double>::Zero(size_, size_);
+  for (std::int64_t i = 0; i < rotary_dims_; i += 2) {
+    result(i, i) = result(i + 1, i + 1) = (matrix(i, i) + matrix(i + 1, i + 1)) / 2;
+  }
+  for (std::int64_t i = rotary_dims_; i < size_; ++i) result(i, i) = matrix(i, i);
+  return result;
+}
+
+double GainExchange::violation(const Matrix<double>& matrix) const {
+  if (!matrix.allFinite()) return 1;
+  double largest = 0;
+  for (std::int64_t i = 0; i < size_; ++i) {
+    // Every row and column holds exactly one entry; pairs are a modulus times a quarter turn.
+    Eigen::Index column = 0;
+    if (matrix.row(i).cwiseAbs().maxCoeff(&column) == 0) return 1;
+    for (std::int64_t j = 0; j < size_; ++j) {
+      if (j != column) largest = std::max(largest, std::abs(matrix(i, j)));
+    }
+    const bool rotates = i < rotary_dims_;
+    if (rotates != (column < rotary_dims_) || (rotates && column / 2 != i / 2)) return 1;
+    if (rotates && i % 2 == 0) {
+      largest = std::max({largest, std::abs(matrix(i, i) - matrix(i + 1, i + 1)),
+                          std::abs(matrix(i, i + 1) + matrix(i + 1, i))});
+    }
+  }
+  const Eigen::RowVectorXd columns = matrix.cwiseAbs().colwise().maxCoeff();
+  return columns.minCoeff() == 0 ? 1 : largest;
+}
+
+}  // namespace regauge

@@ -1,0 +1,83 @@
+#include "regauge/symmetry/symmetry.h"
+
+#include <fmt/format.h>
+
+#include "builder.h"
+
+namespace regauge {
+
+std::int64_t Symmetry::dimension() const {
+  std::int64_t sum = 0;
+  for (const auto& space : spaces) sum += space.dimension();
+  for (const auto& shift : shifts) sum += shift.dimension;
+  return sum;
+}
+
+double Symmetry::log2_components() const {
+  double sum = 0;
+  for (const auto& space : spaces) sum += space.log2_components();
+  return sum;
+}
+
+const Space* Symmetry::find_space(std::string_view name) const {
+  for (const auto& space : spaces) {
+    if (space.name == name) return &space;
+  }
+  return nullptr;
+}
+
+const Shift* Symmetry::find_shift(std::string_view name) const {
+  for (const auto& shift : shifts) {
+    if (shift.name == name) return &shift;
+  }
+  return nullptr;
+}
+
+SymmetryBuilder::SymmetryBuilder(const Architecture& architecture)
+    : a_(architecture), lengths_free_(architecture.norm_eps == 0) {
+  symmetry_.architecture = architecture;
+  for (const auto& spec : parameter_specs(architecture)) {
+    symmetry_.tensors[spec.name];
+    shapes_[spec.name] = {spec.rows, spec.cols};
+  }
+}
+
+Symmetry SymmetryBuilder::build() {
+  add_stream();
+  add_embedding();
+  for (std::int64_t layer = 0; layer < a_.layers; ++layer) {
+    add_attention(layer);
+    add_feed_forward(layer);
+  }
+  add_head();
+  return std::move(symmetry_);
+}
+
+void SymmetryBuilder::add_shift(Shift shift) {
+  if (shift.dimension > 0) symmetry_.shifts.push_back(std::move(shift));
+}
+
+void SymmetryBuilder::add_counted_shift(std::string name, std::int64_t dimension) {
+  Shift shift;
+  shift.name = std::move(name);
+  shift.dimension = dimension;
+  shift.depends_on_values = true;
+  add_shift(std::move(shift));
+}
+
+void SymmetryBuilder::append_scalar(Axis& axis, const std::string& space, std::int64_t length,
+                                    bool dual) const {
+  if (!has_space(space)) return;
+  AxisPart part;
+  part.space = space;
+  part.dual = dual;
+  part.repeat = length;
+  axis.push_back(part);
+}
+
+Symmetry symmetry_of(const Architecture& architecture) {
+  validate(architecture);
+  return SymmetryBuilder(architecture).build();
+}
+
+}  // namespace regauge

@@ -1,0 +1,80 @@
+#include <fmt/format.h>
+
+#include "builder.h"
+
+namespace regauge {
+
+Reader SymmetryBuilder::add_reader(const std::string& name, bool has_bias, const Wire& wire,
+                                   Axis cols) {
+  const Reader reader{name + ".weight", has_bias ? name + ".bias" : "", false};
+  tensor(reader.weight).rows = reader_rows(wire);
+  if (has_bias) tensor(reader.bias).cols = cols;
+  tensor(reader.weight).cols = std::move(cols);
+  if (!wire.norm.empty()) symmetry_.norms.at(wire.norm).readers.push_back(reader);
+  add_reader_shift(wire.norm, reader);
+  return reader;
+}
+
+void SymmetryBuilder::add_writer(const std::string& name, bool has_bias, const Wire& wire,
+                                 Axis rows) {
+  tensor(name + ".weight").rows = std::move(rows);
+  tensor(name + ".weight").cols = writer_cols(wire);
+  if (has_bias) tensor(name + ".bias").cols = writer_cols(wire);
+  if (!layer_norm()) return;
+  add_writer_shift(name + ".weight");
+  if (has_bias) add_writer_shift(name + ".bias");
+}
+
+// The constants of one sub-layer: of its norm or input wire, and of its values (`reader`: v for attention).
+void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Reader& reader) {
+  const Wire wire = wire_into(layer, attention);
+  const std::string at = fmt::format("layers.{}.{}", layer, attention ? "attn" : "ffn");
+  if (pre()) {
+    if (constant_behind(wire.norm)) add_norm_shift(wire.norm, stream_axis(), {});
+    if (attention) add_value_shift(layer, reader, wire);
+    return;
+  }
+  // After a post-norm the wire is also the residual: its constant c meets the sum again, where the sub-layer's output must
+  // bring -c.
+  const bool has_taker = attention ? a_.biases.o : a_.biases.down;
+  const std::int64_t values = a_.kv_heads * a_.v_width;
+  if (wire.norm.empty()) {
+    const std::int64_t free = raw_wire_constants();
+    if (has_taker) {
+      add_counted_shift(at + ".input.constant", free);
+      add_value_shift(layer, reader, wire);
+    } else {
+      const std::int64_t unknowns = free + (a_.biases.v ? values : 0);
+      add_counted_shift(at + ".constants", std::max<std::int64_t>(0, unknowns - visible_width()));
+    }
+  } else if (!constant_behind(wire.norm)) {
+    if (attention) add_value_shift(layer, reader, wire);
+  } else if (has_taker) {
+    Effect taker;
+    taker.kind = Effect::Kind::add_gained;
+    taker.tensor = at + (attention ? ".o.bias" : ".down.bias");
+    taker.norm = wire.norm;
+    taker.factor = -1;
+    add_norm_shift(wire.norm, stream_axis(), {taker});
+    if (attention) add_value_shift(layer, reader, wire);
+  } else {
+    // c in R^D and the values' constant against all that the next norm sees.
+    add_counted_shift(at + ".constants", a_.width + (attention ? values : 0) - visible_width());
+  }
+}
+
+// Constants of the raw sum of embedding tables that its readers can take: none where no table can shift, and only those that
+// a query (or a rotating key) without a bias does not see.
+std::int64_t SymmetryBuilder::raw_wire_constants() const {
+  const bool learned = a_.positions == Positions::learned;
+  const bool shifts = a_.input == Input::tokens
+                          ? learned || a_.token_types > 0 || !a_.tied || a_.log_probabilities
+                          : learned || a_.input_bias;
+  if (!shifts) return 0;
+  std::int64_t seen = 0;
+  if (!a_.biases.q) seen += a_.heads * a_.qk_width;
+  if (!a_.biases.k) seen += a_.kv_heads * (a_.qk_norm ? a_.qk_width : a_.rotary_dims);
+  return std::max<std::int64_t>(0, a_.width - seen);
+}
+
+}  // namespace regauge
