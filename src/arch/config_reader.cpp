@@ -18,6 +18,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::int64_t kMostRotaryDims = 1 << 20;
+
 // Resolves fields and variables on demand, so that a data file may list them in any order.
 class Reader {
  public:
@@ -169,7 +171,8 @@ class Reader {
     }
     const auto whole = static_cast<std::int64_t>(std::clamp(dims, 0.0, 1e9));
     const Rope rope = read_rope(entry, config, problems_);
-    if (whole <= 0 || whole % 2 != 0 || static_cast<double>(whole) > width) {
+    if (whole <= 0 || whole % 2 != 0 || whole > kMostRotaryDims ||
+        static_cast<double>(whole) > width) {
       problems_.push_back(fmt::format(
           "{} of {} coordinates of a head would rotate; expected an even part", whole, width));
       return;

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 namespace regauge {
 
@@ -31,8 +32,9 @@ bool is_formula(const Json& term) {
 Json as_written(const Json& value, Format format) {
   if (format == Format::safetensors || !value.is_number_float()) return value;
   const double number = value.get<double>();
+  if (!(std::abs(number) <= std::numeric_limits<float>::max())) return value;
   const auto single = static_cast<float>(number);
-  if (static_cast<double>(single) != number || !std::isfinite(single)) return value;
+  if (static_cast<double>(single) != number) return value;
   char text[64];
   const auto written = std::to_chars(text, text + sizeof text, single);
   double decimal = 0;

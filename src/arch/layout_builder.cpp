@@ -224,7 +224,7 @@ std::vector<std::int64_t> LayoutBuilder::shape_of(const TensorEntry& entry,
             ? size.get<double>()
             : evaluate_formula(size.get<std::string>().substr(is_formula(size) ? 1 : 0),
                                [&](const std::string& name) { return number(name); });
-    shape.push_back(static_cast<std::int64_t>(value));
+    shape.push_back(value >= 0 && value < 9e15 ? static_cast<std::int64_t>(value) : 0);
   }
   return shape;
 }

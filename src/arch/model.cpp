@@ -137,6 +137,12 @@ Model Model::open(const std::filesystem::path& path) {
   const FileTensors tensors(checkpoint);
   Declared declared = read_config(family, checkpoint.config(), tensors);
   model.architecture = std::move(declared.architecture);
+  const auto tensor_count = static_cast<std::int64_t>(checkpoint.tensors().size());
+  if (model.architecture.layers > tensor_count) {
+    throw UsageError(fmt::format("[{}] {}: the config says {} layers, the file holds {} tensors",
+                                 family.name, path.string(), model.architecture.layers,
+                                 tensor_count));
+  }
   model.layout = LayoutBuilder(family, model.architecture, declared.variables, &tensors).build({});
   check_tensors(family, checkpoint, model.layout);
   std::set<std::string_view> claimed;

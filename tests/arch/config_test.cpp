@@ -192,9 +192,9 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, EveryConfig, ::testing::ValuesIn(testing::fix
                          testing::test_name);
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, EveryTied,
-                         ::testing::Values("llama-tied-biased", "qwen3", "gemma", "gpt2", "bert-mlm",
-                                           "llama-tied-biased-gguf", "qwen3-gguf", "gemma-gguf",
-                                           "gpt2-gguf"),
+                         ::testing::Values("llama-tied-biased", "qwen3", "gemma", "gpt2",
+                                           "bert-mlm", "llama-tied-biased-gguf", "qwen3-gguf",
+                                           "gemma-gguf", "gpt2-gguf"),
                          testing::test_name);
 
 TEST(ConfigFor, ConvertsLlamaBetweenFormats) {
