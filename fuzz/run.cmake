@@ -1,14 +1,13 @@
-# Runs FUZZER from the seeds in SEEDS; what it finds and keeps goes to WORK.
+# Runs FUZZER for REGAUGE_FUZZ_SECONDS, from SEEDS and what earlier runs left in CORPUS.
 set(seconds "$ENV{REGAUGE_FUZZ_SECONDS}")
-if(seconds STREQUAL "")
-  set(seconds 60)
+if(NOT seconds)
+  set(seconds 10)
 endif()
-file(MAKE_DIRECTORY "${WORK}/corpus")
-set(folders "${WORK}/corpus")
-if(EXISTS "${SEEDS}")
-  list(APPEND folders "${SEEDS}")
-endif()
+file(MAKE_DIRECTORY "${CORPUS}")
 execute_process(
-  COMMAND "${FUZZER}" -max_total_time=${seconds} -timeout=10 -rss_limit_mb=2048
-    -print_final_stats=1 -verbosity=1 "-artifact_prefix=${WORK}/" ${folders}
-  COMMAND_ERROR_IS_FATAL ANY)
+  COMMAND "${FUZZER}" -max_total_time=${seconds} -timeout=10 -rss_limit_mb=2048 -max_len=4096
+          "-artifact_prefix=${CORPUS}-" "${CORPUS}" "${SEEDS}"
+  RESULT_VARIABLE result)
+if(result)
+  message(FATAL_ERROR "${FUZZER} found an input that fails, kept beside ${CORPUS}")
+endif()

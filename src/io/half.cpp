@@ -5,6 +5,7 @@
 #include <cstring>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -76,9 +77,14 @@ float odd_from_double(double value) {
 
 #define REGAUGE_AVX2 __attribute__((target("avx2,f16c")))
 
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
 bool has_avx2() {
-  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
-  return has;
+  static const bool kHas = __builtin_cpu_supports("avx2") && has_f16c();
+  return kHas;
 }
 
 // Each returns how many elements it did, a multiple of its width.

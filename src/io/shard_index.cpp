@@ -8,17 +8,14 @@
 #include "regauge/io/corrupt.h"
 
 namespace regauge::io {
-namespace {
 
 using nlohmann::json;
 
-bool is_plain_file_name(const std::string& name) {
+bool is_shard_name(std::string_view name) {
   constexpr std::string_view kSuffix = ".safetensors";
   return name.size() > kSuffix.size() && name.ends_with(kSuffix) && name.front() != '.' &&
-         name.find_first_of(std::string_view("/\\:\0", 4)) == std::string::npos;
+         name.find_first_of(std::string_view("/\\:\0", 4)) == std::string_view::npos;
 }
-
-}  // namespace
 
 std::vector<std::string> ShardIndex::files() const {
   std::set<std::string> names;
@@ -41,7 +38,7 @@ ShardIndex parse_shard_index(std::string_view text, const std::string& name) {
                         fmt::format("{}: the file of tensor '{}' is not a string", where, tensor));
     }
     const auto& shard = file.get_ref<const std::string&>();
-    if (!is_plain_file_name(shard)) {
+    if (!is_shard_name(shard)) {
       throw CorruptFile(
           Corruption::bad_shard_name,
           fmt::format("{}: tensor '{}' is said to be in '{}', which is not the name of a "

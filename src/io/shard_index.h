@@ -16,6 +16,9 @@ struct ShardIndex {
   std::vector<std::string> files() const;      // sorted, each once
 };
 
+// The plain name of a .safetensors file, neither hidden nor in another folder.
+bool is_shard_name(std::string_view name);
+
 // Shards are plain names of files beside the index. Throws CorruptFile.
 ShardIndex parse_shard_index(std::string_view text, const std::string& name);
 

@@ -50,11 +50,6 @@ std::string json_text(const json& value) try {
   throw UsageError("[write] the config holds a string that is not UTF-8");
 }
 
-bool is_shard_name(const std::string& name) {
-  return name.ends_with(".safetensors") && name.front() != '.' &&
-         name.find_first_of("/\\") == std::string::npos;
-}
-
 void check_tensors(const std::vector<StoredTensor>& tensors, std::size_t shards) {
   std::set<std::string_view> names;
   for (const StoredTensor& tensor : tensors) {
@@ -73,7 +68,7 @@ void check_folder(const CheckpointWriter::Plan& plan) {
     throw UsageError("[write] a folder needs a config; name a .safetensors file to go without");
   }
   const std::set<std::string> distinct(plan.files.begin(), plan.files.end());
-  const bool plain = std::all_of(plan.files.begin(), plan.files.end(), is_shard_name);
+  const bool plain = std::all_of(plan.files.begin(), plan.files.end(), io::is_shard_name);
   const bool ambiguous = plan.files.size() > 1 && distinct.contains(kSingleFile);
   if (!plain || ambiguous || distinct.size() != plan.files.size()) {
     throw UsageError(
