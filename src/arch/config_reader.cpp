@@ -165,9 +165,12 @@ class Reader {
         }
       }
     }
-    for (const auto& key : entry.theta) {
-      if (const Json* found = find_path(config, key))
-        set_path(config, key, as_written(*found, family_.format));
+    for (const auto* keys : {&entry.theta, &entry.factor}) {
+      for (const auto& key : *keys) {
+        if (const Json* found = find_path(config, key)) {
+          set_path(config, key, as_written(*found, family_.format));
+        }
+      }
     }
     const auto whole = static_cast<std::int64_t>(std::clamp(dims, 0.0, 1e9));
     const Rope rope = read_rope(entry, config, problems_);
@@ -186,6 +189,11 @@ class Reader {
         return;
       }
       for (std::size_t b = 0; b < divisors.size(); ++b) frequencies[b] /= divisors[b];
+    }
+    if (!std::all_of(frequencies.begin(), frequencies.end(),
+                     [](double f) { return std::isfinite(f) && f >= 0; })) {
+      problems_.push_back("a rotary frequency is not a finite number; is theta positive?");
+      return;
     }
     fields["rotary_dims"] = whole;
     fields["rotary_frequencies"] = frequencies;

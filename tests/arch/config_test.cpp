@@ -102,6 +102,12 @@ TEST(Config, RefusesRotaryTypesThatDependOnLength) {
   }
 }
 
+TEST(Config, RefusesFrequenciesThatAreNoNumbers) {
+  Json config = llama_config();
+  config["rope_theta"] = -1;
+  EXPECT_TRUE(says(message_of([&] { read(config); }), "theta"));
+}
+
 TEST(Config, ReportsEveryProblemAtOnce) {
   Json config = llama_config();
   config.erase("hidden_size");
