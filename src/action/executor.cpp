@@ -18,7 +18,7 @@ void require_nonzero(const Matrix<double>& gain, const std::string& norm) {
     if (gain(0, i) == 0) {
       throw UsageError(fmt::format(
           "[act] {}.gain is 0 at coordinate {}: nothing behind it can be rotated or rescaled. "
-          "Fold the model first (`regauge fold`), which sets such gains to 1",
+          "Set it to a small number and the rows behind it to 0 first",
           norm, i));
     }
   }

@@ -107,6 +107,16 @@ void collect_norms(const TensorPlan& plan, std::set<std::string>& norms) {
   }
 }
 
+std::set<std::string> receivers(const Plan& plan) {
+  std::set<std::string> names;
+  for (const auto& layer : plan.layers) {
+    for (const auto& tensor : layer.matrices) {
+      for (const auto& step : tensor.shifts) names.insert(step.effect.target);
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
 Plan make_plan(const Symmetry& symmetry, const Element& element) {
@@ -120,7 +130,9 @@ Plan make_plan(const Symmetry& symmetry, const Element& element) {
     layer.layer = spec.layer;
     (spec.rows == 1 ? layer.vectors : layer.matrices).push_back(planner.plan(spec));
   }
+  const std::set<std::string> takers = receivers(plan);
   for (auto& layer : plan.layers) {
+    for (auto& tensor : layer.vectors) tensor.receives = takers.contains(tensor.spec.name);
     // Gains move before the biases that are written in their units.
     std::stable_partition(layer.vectors.begin(), layer.vectors.end(), [](const TensorPlan& tensor) {
       return tensor.spec.name.ends_with(".gain");

@@ -34,7 +34,9 @@ struct TensorPlan {
   std::vector<Step> linear;  // the basis change
   std::vector<Step> shifts;  // after it
 
-  bool touched() const { return !linear.empty() || !shifts.empty(); }
+  bool receives = false;     // a bias that takes the constant of some matrix's shift
+
+  bool touched() const { return !linear.empty() || !shifts.empty() || receives; }
 };
 
 // The tensors of one layer (or of embedding and head together, layer -1), and the single rows of other layers that they need.

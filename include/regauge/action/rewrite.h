@@ -1,0 +1,79 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "regauge/action/plan.h"
+#include "regauge/arch/layout.h"
+#include "regauge/base/progress.h"
+
+namespace regauge {
+
+// A checkpoint read as the parameters of an architecture that it may only hold implicitly: an untied head is the token table's
+// transpose, a bias that the file does not have is zero.
+class ParameterSource {
+ public:
+  ParameterSource(const Model& model, Architecture target);
+
+  const Architecture& architecture() const { return target_; }
+  const Model& model() const { return model_; }
+  template <class Scalar>
+  Matrix<Scalar> read(std::string_view parameter) const;
+  // The stored tensor that a parameter comes from; null for one that the file does not hold.
+  const StoredTensor* stored(std::string_view parameter) const;
+
+ private:
+  const Model& model_;
+  Architecture target_;
+  std::set<std::string, std::less<>> held_;
+};
+
+// From checkpoint to checkpoint through an element, one tensor at a time.
+class Rewrite {
+ public:
+  struct Target {
+    std::string family;
+    Format format = Format::safetensors;
+    std::optional<DType> dtype;  // of all matrices; the source's own otherwise (F32 for quantised ones)
+  };
+  // Into the source's own family and format.
+  static Target same_as(const Model& model);
+
+  // `element` is a member of symmetry_of(source.architecture()); both must outlive the Rewrite.
+  Rewrite(const ParameterSource& source, const Symmetry& symmetry, const Element& element,
+          Target target);
+
+  const Plan& plan() const { return plan_; }
+  // Stored tensors that change, that are copied byte for byte, and those of the source that the target has no place for.
+  const std::vector<std::string>& changed() const { return changed_; }
+  const std::vector<std::string>& copied() const { return copied_; }
+  const std::vector<std::string>& dropped() const { return dropped_; }
+  std::int64_t bytes() const;  // to be written
+  // An upper estimate of the memory that run() will hold at once, without the program itself.
+  std::int64_t peak_memory() const;
+
+  // Whole or not at all; `path` must not exist.
+  void run(const std::filesystem::path& path, Progress& progress) const;
+
+ private:
+  struct Sink;
+  bool is_copied(const Layout::Stored& stored) const;
+  DType dtype_of(const Layout::Stored& stored) const;
+  void plan_files();
+
+  const ParameterSource& source_;
+  const Symmetry& symmetry_;
+  const Element& element_;
+  Target target_;
+  Plan plan_;
+  Layout layout_;
+  CheckpointWriter::Plan files_;
+  std::vector<std::string> changed_;
+  std::vector<std::string> copied_;
+  std::vector<std::string> dropped_;
+};
+
+}  // namespace regauge

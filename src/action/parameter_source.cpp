@@ -1,0 +1,43 @@
+#include <fmt/format.h>
+
+#include "regauge/action/rewrite.h"
+#include "regauge/base/error.h"
+
+namespace regauge {
+
+ParameterSource::ParameterSource(const Model& model, Architecture target)
+    : model_(model), target_(std::move(target)) {
+  for (const auto& spec : parameter_specs(model.architecture)) held_.insert(spec.name);
+  for (const auto& spec : parameter_specs(target_)) {
+    const bool untied_head = spec.name == "head.weight" && model.architecture.tied;
+    if (!held_.contains(spec.name) && !untied_head && !spec.name.ends_with(".bias")) {
+      throw UsageError(fmt::format("[rewrite] {} holds no {}, and nothing stands for it",
+                                   model.checkpoint.path().string(), spec.name));
+    }
+  }
+}
+
+const StoredTensor* ParameterSource::stored(std::string_view parameter) const {
+  if (held_.contains(parameter)) return &model_.checkpoint.at(model_.layout.holder(parameter).name);
+  if (parameter == "head.weight") return stored("embed.tokens");
+  return nullptr;
+}
+
+template <class Scalar>
+Matrix<Scalar> ParameterSource::read(std::string_view parameter) const {
+  if (held_.contains(parameter)) {
+    Matrix<Scalar> value = model_.read<Scalar>(parameter);
+    model_.checkpoint.release(*stored(parameter));
+    return value;
+  }
+  if (parameter == "head.weight") return read<Scalar>("embed.tokens").transpose();
+  for (const auto& spec : parameter_specs(target_)) {
+    if (spec.name == parameter) return Matrix<Scalar>::Zero(spec.rows, spec.cols);
+  }
+  throw UsageError(fmt::format("[rewrite] the architecture has no {}", parameter));
+}
+
+template Matrix<float> ParameterSource::read(std::string_view) const;
+template Matrix<double> ParameterSource::read(std::string_view) const;
+
+}  // namespace regauge

@@ -1,0 +1,66 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <limits>
+
+#include "regauge/base/error.h"
+#include "rewriting.h"
+
+namespace regauge::cli {
+namespace {
+
+std::set<Category> categories(const std::vector<std::string>& names) {
+  std::set<Category> result;
+  for (const auto& name : names) result.insert(category_from_name(name));
+  return result;
+}
+
+}  // namespace
+
+void add_act(CLI::App& app, int& exit_code) {
+  struct Options : RewriteOptions {
+    std::string element;
+    std::string save_element;
+    std::uint64_t seed = 0;
+    std::vector<std::string> only;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb =
+      app.add_subcommand("act", "Write a model with other numbers and the same function");
+  options->declare(*verb, true);
+  auto* element = verb->add_option("--element", options->element, "the group element to apply");
+  auto* random = verb->add_option("--random", options->seed, "draw one by this seed");
+  element->excludes(random);
+  verb->add_option("--only", options->only,
+                   "draw only these factors: residual, scales, norms, heads, qk, vo, ffn, shifts")
+      ->delimiter(',')
+      ->needs(random);
+  verb->add_option("--save-element", options->save_element,
+                   "write the element that was applied to this file");
+  verb->callback([options, random, element, &exit_code] {
+    if (random->count() + element->count() == 0) {
+      throw UsageError("act: say which element: --random SEED or --element FILE");
+    }
+    const Model model = Model::open(options->model);
+    const ParameterSource source(model, options->target_architecture(model));
+    const Symmetry symmetry = symmetry_of(source.architecture());
+    Element chosen;
+    if (element->count() > 0) {
+      chosen = load_element(symmetry, options->element);
+    } else if (options->only.empty()) {
+      chosen = random_element(symmetry, options->seed);
+    } else {
+      chosen = random_element(symmetry, options->seed, categories(options->only));
+    }
+    Rewrite::Target target = Rewrite::same_as(model);
+    target.dtype = options->target_dtype();
+    const Rewrite rewrite(source, symmetry, chosen, target);
+    options->carry_out(rewrite, symmetry);
+    if (!options->save_element.empty() && !options->dry_run) {
+      save_element(symmetry, chosen, options->save_element);
+    }
+    exit_code = 0;
+  });
+}
+
+}  // namespace regauge::cli

@@ -1,0 +1,51 @@
+#include "regauge/action/fold.h"
+
+#include <fmt/format.h>
+
+#include "regauge/base/error.h"
+#include "rewriting.h"
+
+namespace regauge::cli {
+
+void add_fold(CLI::App& app, int& exit_code) {
+  struct Options : RewriteOptions {
+    bool centre = false;
+    bool gains_only = false;
+    std::string save_element;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand(
+      "fold", "Move the norms' gains and biases into the linear maps that read them");
+  options->declare(*verb, true);
+  auto* centre = verb->add_flag("--centre", options->centre,
+                                "layer norms: also remove what they cannot see from every writer");
+  verb->add_flag("--gains-only", options->gains_only, "leave the biases where they are")
+      ->excludes(centre);
+  verb->add_option("--save-element", options->save_element, "write the element to this file");
+  verb->callback([options, &exit_code] {
+    const Model model = Model::open(options->model);
+    if (options->centre && model.architecture.norm == Norm::rms) {
+      throw UsageError(
+          "fold --centre: an rms norm sees the mean; centring its writers changes the function");
+    }
+    const ParameterSource source(model, options->target_architecture(model));
+    const Symmetry symmetry = symmetry_of(source.architecture());
+    const FoldOptions what{.gains = true,
+                           .biases = !options->gains_only,
+                           .centring = options->centre};
+    const auto progress = make_progress();
+    const Element element = fold_element(
+        symmetry, [&](const std::string& name) { return source.read<double>(name); }, what,
+        *progress);
+    Rewrite::Target target = Rewrite::same_as(model);
+    target.dtype = options->target_dtype();
+    const Rewrite rewrite(source, symmetry, element, target);
+    options->carry_out(rewrite, symmetry);
+    if (!options->save_element.empty() && !options->dry_run) {
+      save_element(symmetry, element, options->save_element);
+    }
+    exit_code = 0;
+  });
+}
+
+}  // namespace regauge::cli

@@ -1,0 +1,157 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "regauge/arch/layout.h"
+#include "regauge/symmetry/symmetry.h"
+#include "verb.h"
+
+namespace regauge::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+// Factors that recur in every layer, as one line.
+struct Line {
+  std::string name;
+  std::string category;
+  std::string group;
+  std::int64_t times = 0;
+  std::int64_t dimension = 0;  // of all of them
+  double log2_components = 0;
+};
+
+std::string across_layers(const std::string& name) {
+  if (!name.starts_with("layers.")) return name;
+  return "layers.*" + name.substr(name.find('.', 7));
+}
+
+std::vector<Line> lines_of(const Symmetry& symmetry) {
+  std::vector<Line> lines;
+  const auto add = [&](const std::string& name, std::string_view category, std::string group,
+                       std::int64_t dimension, double log2_components) {
+    const std::string pattern = across_layers(name);
+    for (auto& line : lines) {
+      if (line.name != pattern || line.group != group) continue;
+      ++line.times;
+      line.dimension += dimension;
+      line.log2_components += log2_components;
+      return;
+    }
+    lines.push_back(
+        {pattern, std::string(category), std::move(group), 1, dimension, log2_components});
+  };
+  for (const auto& space : symmetry.spaces) {
+    if (space.dimension() == 0 && space.log2_components() == 0) continue;
+    add(space.name, category_name(space.category), space.group_name(), space.dimension(),
+        space.log2_components());
+  }
+  for (const auto& shift : symmetry.shifts) {
+    add(shift.name, category_name(Category::shifts), fmt::format("R^{}", shift.dimension),
+        shift.dimension, 0);
+  }
+  return lines;
+}
+
+std::string describe_positions(const Architecture& a) {
+  const Json json = to_json(a);
+  std::string text = json["positions"].get<std::string>();
+  if (a.positions == Positions::rotary && a.rotary_dims < a.qk_width) {
+    text += fmt::format(" ({} of {} coordinates)", a.rotary_dims, a.qk_width);
+  }
+  return text;
+}
+
+void print_text(const Model& model, const Symmetry& symmetry) {
+  const Architecture& a = model.architecture;
+  const Json json = to_json(a);
+  const std::int64_t parameters = parameter_count(a);
+  fmt::print("{}: {} in {}\n", model.checkpoint.path().string(), model.layout.family(),
+             format_name(model.layout.format()));
+  fmt::print("  {} layers, width {}, {} heads ({} kv) of {}/{}, feed-forward {} {}{}\n", a.layers,
+             a.width, a.heads, a.kv_heads, a.qk_width, a.v_width, a.ffn_width,
+             a.gated ? "gated " : "", json["activation"].get<std::string>());
+  fmt::print("  positions {}, {} norm ({}, eps {:g}){}{}, output {}{}\n", describe_positions(a),
+             json["norm"].get<std::string>(), json["placement"].get<std::string>(), a.norm_eps,
+             a.qk_norm ? ", qk-norm" : "", a.parallel ? ", parallel block" : "",
+             json["output"].get<std::string>(), a.tied ? " (tied)" : "");
+  fmt::print("\n  {:<30} {:<26} {:>6} {:>14} {:>14}\n", "factor", "group", "times", "dimension",
+             "components");
+  for (const auto& line : lines_of(symmetry)) {
+    fmt::print("  {:<30} {:<26} {:>6} {:>14} {:>14}\n", line.name, line.group, line.times,
+               line.dimension,
+               line.log2_components == 0 ? "" : fmt::format("2^{:.0f}", line.log2_components));
+  }
+  const auto dimension = symmetry.dimension();
+  fmt::print("\n  parameters    {:>16}\n", parameters);
+  fmt::print("  redundant     {:>16}  ({:.3g} %)\n", dimension,
+             100.0 * static_cast<double>(dimension) / static_cast<double>(parameters));
+  fmt::print("  identifiable  {:>16}\n", parameters - dimension);
+  fmt::print("  discrete      {:>16}\n", fmt::format("2^{:.0f}", symmetry.log2_components()));
+  if (a.norm_eps > 0) {
+    fmt::print(
+        "  The norms' eps is not 0: scalings of a normed vector are only approximate and not "
+        "counted.\n");
+  }
+}
+
+Json as_json(const Model& model, const Symmetry& symmetry) {
+  Json factors = Json::array();
+  for (const auto& space : symmetry.spaces) {
+    factors.push_back({{"name", space.name},
+                       {"category", category_name(space.category)},
+                       {"group", space.group_name()},
+                       {"dimension", space.dimension()},
+                       {"log2_components", space.log2_components()}});
+  }
+  for (const auto& shift : symmetry.shifts) {
+    factors.push_back({{"name", shift.name},
+                       {"category", category_name(Category::shifts)},
+                       {"group", fmt::format("R^{}", shift.dimension)},
+                       {"dimension", shift.dimension},
+                       {"log2_components", 0},
+                       {"depends_on_values", shift.depends_on_values}});
+  }
+  const auto parameters = parameter_count(model.architecture);
+  return {{"path", model.checkpoint.path().string()},
+          {"family", model.layout.family()},
+          {"format", format_name(model.layout.format())},
+          {"architecture", to_json(model.architecture)},
+          {"factors", factors},
+          {"parameters", parameters},
+          {"redundant", symmetry.dimension()},
+          {"identifiable", parameters - symmetry.dimension()},
+          {"log2_components", symmetry.log2_components()},
+          {"unclaimed", model.unclaimed}};
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, int& exit_code) {
+  struct Options {
+    std::string model;
+    bool json = false;
+    bool exact = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand(
+      "inspect", "What a model is, and the group of parameter changes that leave it the same");
+  verb->add_option("MODEL", options->model, "folder or file")->required();
+  verb->add_flag("--json", options->json, "everything, factor by factor, as JSON");
+  verb->add_flag("--without-eps", options->exact,
+                 "count as if the norms' eps were 0, as the dimension formulas do");
+  verb->callback([options, &exit_code] {
+    Model model = Model::open(options->model);
+    if (options->exact) model.architecture.norm_eps = 0;
+    const Symmetry symmetry = symmetry_of(model.architecture);
+    if (options->json) {
+      fmt::print("{}\n", as_json(model, symmetry).dump(2));
+    } else {
+      print_text(model, symmetry);
+    }
+    exit_code = 0;
+  });
+}
+
+}  // namespace regauge::cli

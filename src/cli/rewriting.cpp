@@ -1,0 +1,93 @@
+#include "rewriting.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "regauge/base/blas.h"
+#include "regauge/base/error.h"
+
+namespace regauge::cli {
+
+void RewriteOptions::declare(CLI::App& verb, bool may_untie) {
+  verb.add_option("MODEL", model, "folder or file")->required();
+  verb.add_option("-o,--output", output, "where the result goes; must not exist yet");
+  if (may_untie) {
+    verb.add_flag("--untie", untie,
+                  "write a tied head as a tensor of its own, which frees the residual stream");
+  }
+  verb.add_option("--dtype", dtype, "store matrices as F32, F16 or BF16 (default: as they are)");
+  verb.add_option("--max-memory", max_memory, "refuse to start if more would be needed: 1GB, ...");
+  verb.add_flag("--dry-run", dry_run, "print the plan and the memory that it needs, write nothing");
+  verb.add_flag("--json", json, "the summary as JSON");
+}
+
+Architecture RewriteOptions::target_architecture(const Model& opened) const {
+  Architecture architecture = opened.architecture;
+  if (untie && !architecture.tied) {
+    throw UsageError(fmt::format("--untie: {} is not tied", opened.checkpoint.path().string()));
+  }
+  if (untie) architecture.tied = false;
+  return architecture;
+}
+
+std::optional<DType> RewriteOptions::target_dtype() const {
+  if (dtype.empty()) return std::nullopt;
+  for (const DType known : {DType::f32, DType::f16, DType::bf16}) {
+    if (dtype == dtype_name(known)) return known;
+  }
+  throw UsageError(fmt::format("--dtype: '{}' is not one of F32, F16, BF16", dtype));
+}
+
+void RewriteOptions::carry_out(const Rewrite& rewrite, const Symmetry& symmetry) const {
+  const auto peak = rewrite.peak_memory();
+  if (!max_memory.empty() && peak > parse_bytes(max_memory)) {
+    throw UsageError(fmt::format(
+        "this needs up to {} of memory, more than --max-memory {}: the largest tensor is worked on "
+        "as a whole",
+        format_bytes(static_cast<double>(peak)), max_memory));
+  }
+  if (!dry_run) {
+    if (output.empty()) throw UsageError("say where the result goes: -o OUT (or --dry-run)");
+    if (const std::string warning = blas_info().warning; !warning.empty()) {
+      fmt::print(stderr, "regauge: {}\n", warning);
+    }
+    const auto progress = make_progress();
+    rewrite.run(output, *progress);
+  }
+  if (json) {
+    const nlohmann::json summary = {{"output", output},
+                                    {"written", !dry_run},
+                                    {"bytes", rewrite.bytes()},
+                                    {"peak_memory", peak},
+                                    {"changed", rewrite.changed()},
+                                    {"copied", rewrite.copied()},
+                                    {"dropped", rewrite.dropped()}};
+    fmt::print("{}\n", summary.dump(2));
+    return;
+  }
+  if (dry_run) {
+    for (const auto& layer : rewrite.plan().layers) {
+      for (const auto* list : {&layer.vectors, &layer.matrices}) {
+        for (const auto& tensor : *list) {
+          if (!tensor.touched()) continue;
+          fmt::print("{}\n", tensor.spec.name);
+          for (const auto* steps : {&tensor.linear, &tensor.shifts}) {
+            for (const auto& step : *steps) fmt::print("  {}\n", describe(step));
+          }
+          if (tensor.receives) fmt::print("  takes constants\n");
+        }
+      }
+    }
+  }
+  fmt::print("{} {} tensors change, {} are copied as they are; {}, at most {} of memory\n",
+             dry_run ? "plan:" : output + ":", rewrite.changed().size(), rewrite.copied().size(),
+             format_bytes(static_cast<double>(rewrite.bytes())),
+             format_bytes(static_cast<double>(peak)));
+  for (const auto& name : rewrite.dropped()) {
+    fmt::print(stderr, "regauge: {} has no place in the new file and was left out\n", name);
+  }
+  (void)symmetry;
+}
+
+}  // namespace regauge::cli

@@ -1,0 +1,110 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+
+#include "regauge/base/error.h"
+#include "verb.h"
+
+namespace regauge::cli {
+namespace {
+
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void on_interrupt(int) { interrupted = true; }
+
+class TerminalProgress : public Progress {
+ public:
+  explicit TerminalProgress(bool visible) : visible_(visible) {}
+
+  void start(const std::string& what, std::int64_t total) override {
+    what_ = what;
+    total_ = total;
+    done_ = 0;
+    begun_ = shown_ = Clock::now();
+  }
+
+  void advance(std::int64_t units) override {
+    if (interrupted) {
+      clear();
+      throw Cancelled();
+    }
+    done_ += units;
+    const auto now = Clock::now();
+    if (!visible_ || total_ <= 0 || now - shown_ < std::chrono::milliseconds(100)) return;
+    shown_ = now;
+    const double share = std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_));
+    const double elapsed = std::chrono::duration<double>(now - begun_).count();
+    const double left = share > 0 ? elapsed * (1 - share) / share : 0;
+    fmt::print(stderr, "\r\x1b[K{}  {:3.0f} %  {:.0f} s left", what_, 100 * share, std::ceil(left));
+    std::fflush(stderr);
+  }
+
+  void finish() override { clear(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void clear() const {
+    if (visible_) fmt::print(stderr, "\r\x1b[K");
+  }
+
+  bool visible_;
+  std::string what_;
+  std::int64_t total_ = 0;
+  std::int64_t done_ = 0;
+  Clock::time_point begun_;
+  Clock::time_point shown_;
+};
+
+constexpr std::array<std::pair<const char*, double>, 7> kUnits = {{{"GiB", 1073741824.0},
+                                                                  {"MiB", 1048576.0},
+                                                                  {"KiB", 1024.0},
+                                                                  {"GB", 1e9},
+                                                                  {"MB", 1e6},
+                                                                  {"KB", 1e3},
+                                                                  {"B", 1.0}}};
+
+}  // namespace
+
+std::unique_ptr<Progress> make_progress() {
+  return std::make_unique<TerminalProgress>(isatty(STDERR_FILENO) != 0);
+}
+
+void cancel_on_interrupt() {
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+}
+
+std::string format_bytes(double bytes) {
+  for (const auto& [unit, size] : {kUnits[3], kUnits[4], kUnits[5]}) {
+    if (bytes >= size) return fmt::format("{:.3g} {}", bytes / size, unit);
+  }
+  return fmt::format("{:.0f} B", bytes);
+}
+
+std::int64_t parse_bytes(const std::string& text) {
+  std::size_t used = 0;
+  double number = -1;
+  try {
+    number = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  while (used < text.size() && text[used] == ' ') ++used;
+  const std::string unit = used < text.size() ? text.substr(used) : "B";
+  for (const auto& [name, size] : kUnits) {
+    if (unit == name && used > 0 && number >= 0 && number * size < 9e18) {
+      return static_cast<std::int64_t>(number * size);
+    }
+  }
+  throw UsageError(fmt::format("'{}' is not an amount of memory; write 1GB, 512MiB, ...", text));
+}
+
+}  // namespace regauge::cli
