@@ -141,6 +141,32 @@ REGAUGE_AVX2 std::size_t write_f16_avx2(const float* values, std::byte* bytes, s
   return i;
 }
 
+// The even 32-bit lanes of a 256-bit comparison of doubles.
+REGAUGE_AVX2 inline __m128i narrow_mask(__m256d mask) {
+  const __m128 low = _mm_castpd_ps(_mm256_castpd256_pd128(mask));
+  const __m128 high = _mm_castpd_ps(_mm256_extractf128_pd(mask, 1));
+  return _mm_castps_si128(_mm_shuffle_ps(low, high, 0x88));
+}
+
+REGAUGE_AVX2 std::size_t narrow_to_odd_avx2(const double* values, float* narrowed,
+                                            std::size_t count) {
+  const __m256d sign = _mm256_set1_pd(-0.0);
+  std::size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    const __m256d value = _mm256_loadu_pd(values + i);
+    const __m128 nearest = _mm256_cvtpd_ps(value);
+    const __m256d back = _mm256_cvtps_pd(nearest);
+    const __m256d larger =
+        _mm256_cmp_pd(_mm256_andnot_pd(sign, back), _mm256_andnot_pd(sign, value), _CMP_GT_OQ);
+    const __m256d inexact = _mm256_cmp_pd(back, value, _CMP_NEQ_OQ);
+    // A mask is -1, so adding it takes one away.
+    const __m128i truncated = _mm_add_epi32(_mm_castps_si128(nearest), narrow_mask(larger));
+    const __m128i odd = _mm_and_si128(narrow_mask(inexact), _mm_set1_epi32(1));
+    _mm_storeu_ps(narrowed + i, _mm_castsi128_ps(_mm_or_si128(truncated, odd)));
+  }
+  return i;
+}
+
 #define REGAUGE_VECTOR_PART(function, from, to, count) \
   (has_avx2() ? function##_avx2(from, to, count) : 0)
 #else
@@ -176,7 +202,8 @@ void write_f16(const float* values, std::byte* bytes, std::size_t count) {
 float f16_to_float(std::uint16_t bits) { return std::bit_cast<float>(bits_from_f16(bits)); }
 
 void narrow_to_odd(const double* values, float* narrowed, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) narrowed[i] = odd_from_double(values[i]);
+  std::size_t i = REGAUGE_VECTOR_PART(narrow_to_odd, values, narrowed, count);
+  for (; i < count; ++i) narrowed[i] = odd_from_double(values[i]);
 }
 
 }  // namespace regauge::io

@@ -124,11 +124,13 @@ void q6_k(const std::uint8_t* block, float* out) {
     const std::uint8_t* nibbles = low + 64 * half + 32 * (quarter % 2);
     const int low_shift = quarter < 2 ? 0 : 4;
     const int high_shift = 2 * static_cast<int>(quarter);
-    for (std::size_t i = 0; i < 32; ++i) {
-      const int code = ((nibbles[i] >> low_shift) & 15) | ((high[32 * half + i] >> high_shift) & 3)
-                                                              << 4;
-      const float scale = d * signed_value(scales[2 * row + i / 16]);
-      out[32 * row + i] = scale * static_cast<float>(code - 32);
+    for (std::size_t part = 0; part < 2; ++part) {
+      const float scale = d * signed_value(scales[2 * row + part]);
+      for (std::size_t i = 16 * part; i < 16 * part + 16; ++i) {
+        const int code =
+            ((nibbles[i] >> low_shift) & 15) | ((high[32 * half + i] >> high_shift) & 3) << 4;
+        out[32 * row + i] = scale * static_cast<float>(code - 32);
+      }
     }
   }
 }

@@ -95,7 +95,6 @@ TEST(DTypes, ScalarAndVectorPathsAgree) {
     const auto bytes = bytes_of(halves);
     std::vector<float> together(halves.size());
     decode<float>(dtype, bytes, together);
-    std::vector<std::uint32_t> expected(halves.size());
     for (std::size_t i = 0; i < halves.size(); ++i) {
       float one = 0;
       decode<float>(dtype, std::span(bytes).subspan(2 * i, 2), std::span(&one, 1));
@@ -166,6 +165,24 @@ TEST(DTypes, RoundsDoublesOnce) {
   EXPECT_EQ(encoded_one(DType::f16, -65520.0), 0xfc00);
   EXPECT_EQ(encoded_one(DType::bf16, 1e300), 0x7f80);
   EXPECT_EQ(encoded_one(DType::bf16, -1e-300), 0x8000);
+}
+
+TEST(DTypes, ScalarAndVectorPathsAgreeOnDoubles) {
+  Random random(1, "doubles");
+  std::vector<double> doubles;
+  for (int i = 0; i < 100'000; ++i) {
+    doubles.push_back(std::bit_cast<double>(random.bits()));
+    doubles.push_back(std::ldexp(random.normal(), static_cast<int>(random.below(60)) - 40));
+    // Near a tie between two halves: an odd multiple of half an ulp, with or without a little more.
+    const double tie = std::ldexp(2 * static_cast<double>(random.below(4096)) + 1, -11);
+    doubles.push_back(tie + (random.coin() ? 0 : std::ldexp(random.normal(), -45)));
+  }
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const auto together = encoded(dtype, doubles);
+    for (std::size_t i = 0; i < doubles.size(); ++i) {
+      ASSERT_EQ(encoded_one(dtype, doubles[i]), together[i]) << doubles[i];
+    }
+  }
 }
 
 TEST(DTypes, KeepsNaNAndInfinity) {
