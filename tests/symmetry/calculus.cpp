@@ -98,7 +98,7 @@ class Judge {
       read_by_norm({normed}, stream);
       hull = normed.value;
     } else {
-      hull = embed({stream.total, Forms(1, d_)}, seen_).value;
+      hull = embed({stream.total, Forms(1, d_)}, seen_, a_.class_token).value;
     }
     for (std::int64_t n = 0; n < a_.layers; ++n) {
       const std::string layer = fmt::format("layers.{}.", n);
@@ -123,7 +123,8 @@ class Judge {
     const AffineChange any{system_.wire(d_, d_, System::shared),
                            system_.wire(1, d_, System::shared)};
     const Dense everything = Dense::Identity(d_, d_);
-    Wire x = a_.embedding_norm ? embedding_norm(any, everything) : embed(any, everything);
+    Wire x = a_.embedding_norm ? embedding_norm(any, everything)
+                               : embed(any, everything, a_.class_token);
     for (std::int64_t n = 0; n < a_.layers; ++n) {
       const std::string layer = fmt::format("layers.{}.", n);
       x = norm_of_sum({x, attention(x, layer)}, layer + "attn.norm");
@@ -182,65 +183,76 @@ class Judge {
   }
 
   // The sum of tables changes by an affine map, each table by its linear part and a constant of its
-  // own; the constants add up. Only `seen` counts, and, of a class token, its direction if
-  // `lengthless`.
-  Wire embed(const AffineChange& change, const Dense& seen, bool lengthless = false) {
-    const auto follow = [&](const Tensor& rows, const Forms& linear, const Forms& constant) {
+  // own; the constants add up. A class token changes by the same map. Only `seen` counts.
+  Wire embed(const AffineChange& change, const Dense& seen, bool class_token) {
+    const auto follow = [&](const Tensor& rows, const Forms& constant) {
       for (Index i = 0; i < rows.value.rows(); ++i) {
-        system_.require((rows.change.row(i) - rows.value.row(i) * linear - constant) * seen);
+        system_.require((rows.change.row(i) - rows.value.row(i) * change.linear - constant) * seen);
       }
     };
     Dense directions(0, d_), base = Dense::Zero(1, d_);
     Forms constants(1, d_);
     for (const auto& table : summed_tables()) {
       const Forms constant = system_.wire(1, d_, System::shared);
-      follow(table, change.linear, constant);
+      follow(table, constant);
       constants += constant;
       directions = with_row(directions, table.value.rowwise() - table.value.row(0));
       base += table.value.row(0);
     }
     system_.require((constants - change.constant) * seen);
     if (a_.input == Input::vectors) {
-      follow(tensor("embed.input.weight"), change.linear, Forms(1, d_));
+      follow(tensor("embed.input.weight"), Forms(1, d_));
       directions = with_row(directions, tensor("embed.input.weight").value);
     }
-    if (a_.class_token) {
+    if (class_token) {
       const Tensor row = class_token_row();
-      Forms linear = change.linear;
-      if (lengthless) linear += diagonal(same(system_.wire(1, 1, System::shared), d_));
-      follow(row, linear, change.constant);
+      follow(row, change.constant);
       directions = with_row(directions, row.value - base);
     }
     return affine(directions, base, change);
   }
 
-  // The embedding goes straight into a norm and nowhere else. Vectors fill their space and turn as
-  // a whole. Tokens are finitely many: a sum of rows e may change in any way that makes the normed
-  // n = e^ gain + bias follow, dn = n linear + constant; with one table, each row in a way of its
-  // own.
+  // The embedding goes straight into a norm and nowhere else; what leaves it, n, changes by an
+  // affine map. Vectors fill their space, so the norm allows them a similarity. Class token and
+  // tokens are finitely many: a row, or sum of rows, may change in any way that makes its own n
+  // follow.
   Wire embedding_norm(const AffineChange& change, const Dense& seen) {
-    const std::string name = "embed.norm";
+    std::vector<Tensor> rows;
+    Dense directions(0, d_), base;
     if (a_.input == Input::vectors) {
       const Similarity inner = similarity();
-      const Wire embedded = embed({inner.total, Forms(1, d_)}, seen_, forgets_length());
-      return norm(embedded.value, inner.turn, name);
+      const Wire embedded = embed({inner.total, Forms(1, d_)}, seen_, false);
+      const Wire n = norm(embedded.value, inner.turn, "embed.norm");
+      const Forms excess = n.change - n.value * change.linear;
+      system_.require(excess.top(n.base()) * seen);
+      system_.require((excess.row(n.base()) - change.constant) * seen);
+      directions = n.value.topRows(n.base());
+      base = n.value.row(n.base());
+      if (a_.class_token) rows = {class_token_row()};
+    } else {
+      rows = sums_of_rows(summed_tables());
     }
+    for (const auto& row : rows) {
+      const Wire n = norm_of_row(row, "embed.norm");
+      system_.require((n.change - n.value * change.linear - change.constant) * seen);
+      if (base.size() == 0) base = n.value;
+      directions = with_row(directions, n.value - base);
+    }
+    return affine(directions, base, change);
+  }
+
+  // One vector e and its change, through the derivative of the norm: n = e^ gain + bias.
+  Wire norm_of_row(const Tensor& e, const std::string& name) const {
     const Tensor& gain = tensor(name + ".gain");
     const Dense scale = gain.value.row(0).asDiagonal();
-    Dense points(0, d_);
-    for (const auto& e : sums_of_rows(summed_tables())) {
-      const Dense centred = e.value * seen_ * seen_.transpose();
-      const double square = centred.squaredNorm() / static_cast<double>(d_) + a_.norm_eps;
-      const Dense unit = centred / std::sqrt(square);
-      const Dense derivative =
-          (seen_ * seen_.transpose() - unit.transpose() * unit / static_cast<double>(d_)) /
-          std::sqrt(square);
-      Wire n{unit * scale, e.change * (derivative * scale) + unit * diagonal(gain.change)};
-      if (has(name + ".bias")) add_to_base(n, tensor(name + ".bias"));
-      system_.require((n.change - n.value * change.linear - change.constant) * seen);
-      points = with_row(points, n.value);
-    }
-    return affine(points.rowwise() - points.row(0), points.row(0), change);
+    const Dense centre = seen_ * seen_.transpose();
+    const Dense centred = e.value * centre;
+    const double length = std::sqrt(centred.squaredNorm() / static_cast<double>(d_) + a_.norm_eps);
+    const Dense unit = centred / length;
+    const Dense derivative = (centre - unit.transpose() * unit / static_cast<double>(d_)) / length;
+    Wire n{unit * scale, e.change * (derivative * scale) + unit * diagonal(gain.change)};
+    if (has(name + ".bias")) add_to_base(n, tensor(name + ".bias"));
+    return n;
   }
 
   static std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables) {
