@@ -31,10 +31,15 @@ Rewrite::Rewrite(const ParameterSource& source, const Symmetry& symmetry, const 
       plan_(make_plan(symmetry, element)) {
   const Model& model = source.model();
   const bool same = target_.family == model.layout.family() && target_.format == model.layout.format();
-  const nlohmann::json base = same ? model.checkpoint.config() : nlohmann::json();
-  layout_ = layout_for(target_.family, target_.format, source.architecture(), base);
   files_.format = target_.format;
-  files_.config = config_for(target_.family, target_.format, source.architecture(), base);
+  if (same && source.architecture() == model.architecture) {
+    layout_ = model.layout;
+    files_.config = model.checkpoint.config();
+  } else {
+    const nlohmann::json base = same ? model.checkpoint.config() : nlohmann::json();
+    layout_ = layout_for(target_.family, target_.format, source.architecture(), base);
+    files_.config = config_for(target_.family, target_.format, source.architecture(), base);
+  }
   plan_files();
 }
 

@@ -55,7 +55,7 @@ void add_act(CLI::App& app, int& exit_code) {
     Rewrite::Target target = Rewrite::same_as(model);
     target.dtype = options->target_dtype();
     const Rewrite rewrite(source, symmetry, chosen, target);
-    options->carry_out(rewrite, symmetry);
+    options->carry_out(rewrite);
     if (!options->save_element.empty() && !options->dry_run) {
       save_element(symmetry, chosen, options->save_element);
     }

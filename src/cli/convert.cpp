@@ -41,7 +41,7 @@ void add_convert(CLI::App& app, int& exit_code) {
     target.family = options->family.empty() ? model.layout.family() : options->family;
     target.dtype = options->target_dtype();
     const Rewrite rewrite(source, symmetry, identity, target);
-    options->carry_out(rewrite, symmetry);
+    options->carry_out(rewrite);
     exit_code = 0;
   });
 }

@@ -40,7 +40,7 @@ void add_fold(CLI::App& app, int& exit_code) {
     Rewrite::Target target = Rewrite::same_as(model);
     target.dtype = options->target_dtype();
     const Rewrite rewrite(source, symmetry, element, target);
-    options->carry_out(rewrite, symmetry);
+    options->carry_out(rewrite);
     if (!options->save_element.empty() && !options->dry_run) {
       save_element(symmetry, element, options->save_element);
     }

@@ -39,7 +39,7 @@ std::optional<DType> RewriteOptions::target_dtype() const {
   throw UsageError(fmt::format("--dtype: '{}' is not one of F32, F16, BF16", dtype));
 }
 
-void RewriteOptions::carry_out(const Rewrite& rewrite, const Symmetry& symmetry) const {
+void RewriteOptions::carry_out(const Rewrite& rewrite) const {
   const auto peak = rewrite.peak_memory();
   if (!max_memory.empty() && peak > parse_bytes(max_memory)) {
     throw UsageError(fmt::format(
@@ -87,7 +87,7 @@ void RewriteOptions::carry_out(const Rewrite& rewrite, const Symmetry& symmetry)
   for (const auto& name : rewrite.dropped()) {
     fmt::print(stderr, "regauge: {} has no place in the new file and was left out\n", name);
   }
-  (void)symmetry;
+
 }
 
 }  // namespace regauge::cli

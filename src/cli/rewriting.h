@@ -23,7 +23,7 @@ struct RewriteOptions {
   Architecture target_architecture(const Model& model) const;
   std::optional<DType> target_dtype() const;
   // Runs, or with --dry-run prints, the rewrite; prints a summary.
-  void carry_out(const Rewrite& rewrite, const Symmetry& symmetry) const;
+  void carry_out(const Rewrite& rewrite) const;
 };
 
 }  // namespace regauge::cli

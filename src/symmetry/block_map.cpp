@@ -161,8 +161,8 @@ BlockMap<Scalar> BlockMap<Scalar>::sign_part() const {
 
 template <class Scalar>
 BlockMap<Scalar> BlockMap<Scalar>::repeated(std::int64_t repeat) const {
-  if (width_ != 1) throw UsageError("[block map] only numbers can be repeated");
   if (repeat == 1) return *this;
+  if (width_ != 1) throw UsageError("[block map] only numbers can be repeated");
   std::vector<std::int64_t> permutation;
   for (std::int64_t i = 0; permutes() && i < count_; ++i) {
     for (std::int64_t j = 0; j < repeat; ++j) permutation.push_back(target(i) * repeat + j);
@@ -176,6 +176,7 @@ BlockMap<Scalar> BlockMap<Scalar>::repeated(std::int64_t repeat) const {
 
 template <class Scalar>
 BlockMap<Scalar> BlockMap<Scalar>::tiled(std::int64_t tile) const {
+  if (tile == 1) return *this;
   std::vector<std::int64_t> permutation;
   if (permutes()) {
     for (std::int64_t t = 0; t < tile; ++t) {

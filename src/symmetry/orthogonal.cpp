@@ -3,18 +3,16 @@
 #include <fmt/format.h>
 
 #include <Eigen/QR>
-#include <Eigen/SVD>
 
 namespace regauge {
 
 Orthogonal::Orthogonal(const Matrix<double>& fixed) : fixed_(0, fixed.cols()) {
   if (fixed.rows() == 0 || fixed.cwiseAbs().maxCoeff() == 0) return;
-  // The row space from the Gram matrix's side that is smaller; rank by singular values.
-  const Eigen::BDCSVD<Matrix<double>> svd(fixed, Eigen::ComputeThinV);
-  const auto& values = svd.singularValues();
-  Eigen::Index rank = 0;
-  while (rank < values.size() && values(rank) > 1e-10 * values(0)) ++rank;
-  fixed_ = svd.matrixV().leftCols(rank).transpose();
+  const Matrix<double> columns = fixed.transpose();
+  Eigen::ColPivHouseholderQR<Matrix<double>> qr(columns);
+  qr.setThreshold(1e-10);
+  const Matrix<double> basis = qr.householderQ();
+  fixed_ = basis.leftCols(qr.rank()).transpose();
 }
 
 std::string Orthogonal::name() const { return fmt::format("O({})", free()); }

@@ -1,0 +1,26 @@
+"""Shared by the tests that judge the program from outside."""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+FIXTURES = pathlib.Path(__file__).parent.parent / "fixtures"
+
+
+@pytest.fixture(scope="session")
+def regauge():
+    """Runs the program named by the environment variable REGAUGE."""
+    program = os.environ.get("REGAUGE")
+    if not program:
+        pytest.fail("set REGAUGE to the built program")
+
+    def run(*arguments, expect=0):
+        result = subprocess.run(
+            [program, *map(str, arguments)], capture_output=True, text=True, check=False
+        )
+        assert result.returncode == expect, result.stdout + result.stderr
+        return result.stdout
+
+    return run
