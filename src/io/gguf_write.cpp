@@ -155,8 +155,8 @@ std::string lay_out_gguf(std::span<StoredTensor*> tensors, const json& config) {
   if (!config.is_object() && !config.is_null()) {
     throw UsageError("[gguf] the metadata must be an object of key -> value");
   }
-  static const json kNone = json::object();
-  const json& pairs = config.is_null() ? kNone : config;
+  static const json none = json::object();
+  const json& pairs = config.is_null() ? none : config;
   const std::int64_t alignment = alignment_of(pairs);
   const auto align = [&](std::int64_t size) {
     return (size + alignment - 1) / alignment * alignment;

@@ -83,8 +83,8 @@ bool has_f16c() {
 }
 
 bool has_avx2() {
-  static const bool kHas = __builtin_cpu_supports("avx2") && has_f16c();
-  return kHas;
+  static const bool has = __builtin_cpu_supports("avx2") && has_f16c();
+  return has;
 }
 
 // Each returns how many elements it did, a multiple of its width.
