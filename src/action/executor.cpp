@@ -7,10 +7,10 @@
 namespace regauge {
 namespace {
 
-Eigen::RowVectorXd first_fixed_position(const Architecture& a) {
+Eigen::RowVectorXd origin(const Architecture& a, const std::string& tensor) {
   Eigen::RowVectorXd row(a.width);
-  for (std::int64_t i = 0; i < a.width; ++i) row(i) = sinusoid(0, i, a.width);
-  return row / a.embedding_scale;
+  for (std::int64_t i = 0; i < a.width; ++i) row(i) = fixed_origin(a, tensor, i);
+  return row;
 }
 
 void require_nonzero(const Matrix<double>& gain, const std::string& norm) {
@@ -128,12 +128,10 @@ void Executor::apply_linear(const Step& step, Matrix<Scalar>& value) {
       scale_axis<Scalar>(value, step.axis, gain(step.norm).row(0).cwiseInverse());
       return;
     case Step::Kind::add_origin:
-      value.rowwise() +=
-          first_fixed_position(symmetry_.architecture).template cast<Scalar>();
+      value.rowwise() += origin(symmetry_.architecture, step.tensor).template cast<Scalar>();
       return;
     case Step::Kind::take_origin:
-      value.rowwise() -=
-          first_fixed_position(symmetry_.architecture).template cast<Scalar>();
+      value.rowwise() -= origin(symmetry_.architecture, step.tensor).template cast<Scalar>();
       return;
     case Step::Kind::shift:
       break;

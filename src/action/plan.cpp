@@ -27,6 +27,7 @@ class Planner {
     add_axis(plan.linear, axes.cols, 1);
     if (axes.pinned && !plan.linear.empty()) {
       Step step;
+      step.tensor = spec.name;
       step.kind = Step::Kind::add_origin;
       plan.linear.insert(plan.linear.begin(), step);
       step.kind = Step::Kind::take_origin;

@@ -219,4 +219,24 @@ double sinusoid(std::int64_t position, std::int64_t column, std::int64_t width) 
   return column % 2 == 0 ? std::sin(angle) : std::cos(angle);
 }
 
+double alibi_slope(std::int64_t head, std::int64_t heads) {
+  return std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(heads));
+}
+
+std::int64_t relative_bucket(const Architecture& a, std::int64_t offset) {
+  const std::int64_t buckets = a.causal ? a.relative_buckets : a.relative_buckets / 2;
+  const std::int64_t begin = !a.causal && offset > 0 ? buckets : 0;
+  const std::int64_t distance = a.causal ? std::max<std::int64_t>(0, -offset) : std::abs(offset);
+  const std::int64_t exact = buckets / 2;
+  if (distance < exact) return begin + distance;
+  if (exact == 0 || a.relative_max_distance <= exact) {
+    return begin + std::max<std::int64_t>(0, buckets - 1);
+  }
+  const double share = std::log(static_cast<double>(distance) / static_cast<double>(exact)) /
+                       std::log(static_cast<double>(a.relative_max_distance) /
+                                static_cast<double>(exact));
+  const auto logarithmic = static_cast<std::int64_t>(share * static_cast<double>(buckets - exact));
+  return begin + std::min(exact + logarithmic, buckets - 1);
+}
+
 }  // namespace regauge

@@ -78,10 +78,34 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
     effect.tensor = at + ".relative_bias";
     shift.effects = {effect};
     add_shift(std::move(shift));
+    add_unreached_rows(at + ".relative_bias");
   }
   add_key_shift(at, k, wire);
   add_constants(layer, true, v);
   if (!pre()) add_post_norm(at + ".norm", wire_into(layer, false));
+}
+
+// Rows of the table that no distance falls into (in bidirectional models the first row for later keys: distance 0 is not later).
+void SymmetryBuilder::add_unreached_rows(const std::string& table) {
+  std::vector<bool> reached(static_cast<std::size_t>(a_.relative_buckets));
+  const std::int64_t farthest = a_.relative_buckets + 2 * a_.relative_max_distance;
+  for (std::int64_t t = 0; t <= farthest; ++t) {
+    reached[static_cast<std::size_t>(relative_bucket(a_, -t))] = true;
+    if (!a_.causal) reached[static_cast<std::size_t>(relative_bucket(a_, t))] = true;
+  }
+  for (std::int64_t row = 0; row < a_.relative_buckets; ++row) {
+    if (reached[static_cast<std::size_t>(row)]) continue;
+    Shift shift;
+    shift.name = fmt::format("{}.unreached.{}", table, row);
+    shift.length = shift.dimension = a_.heads;
+    shift.axis = tensor(table).cols;
+    Effect effect;
+    effect.tensor = table;
+    effect.first_row = row;
+    effect.last_row = row + 1;
+    shift.effects = {effect};
+    add_shift(std::move(shift));
+  }
 }
 
 // Softmax does not see a constant added to all keys, except in coordinates that rotate.

@@ -49,6 +49,7 @@ class SymmetryBuilder {
 
   // attention.cpp
   void add_attention(std::int64_t layer);
+  void add_unreached_rows(const std::string& table);
   void add_key_shift(const std::string& at, const Reader& k, const Wire& wire);
   void add_value_shift(std::int64_t layer, const Reader& v, const Wire& wire);
   Effect constant_effect(const Reader& reader, const Wire& wire) const;

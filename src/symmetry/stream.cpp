@@ -16,10 +16,12 @@ Matrix<double> fixed_directions(const Architecture& a) {
       for (std::int64_t i = 0; i < a.width; ++i) values(i) = sinusoid(t, i, a.width);
       return values;
     };
-    const Eigen::RowVectorXd first = row(0);
+    // The class token is a row of its own and takes up whatever happens to the first position.
+    const std::int64_t begin = a.class_token ? 1 : 0;
+    const Eigen::RowVectorXd first = row(begin);
     // Without a constant of its own the input cannot take up what the first row would lose.
     if (a.input == Input::vectors && !a.input_bias) rows.push_back(first);
-    for (std::int64_t t = 1; t < a.max_positions; ++t) rows.emplace_back(row(t) - first);
+    for (std::int64_t t = begin + 1; t < a.max_positions; ++t) rows.emplace_back(row(t) - first);
     for (std::size_t i = centred ? 1 : 0; centred && i < rows.size(); ++i) {
       rows[i].array() -= rows[i].mean();
     }
@@ -30,6 +32,11 @@ Matrix<double> fixed_directions(const Architecture& a) {
 }
 
 }  // namespace
+
+double fixed_origin(const Architecture& a, std::string_view tensor, std::int64_t column) {
+  const bool behind_class_token = a.class_token && tensor != "embed.class_token";
+  return sinusoid(behind_class_token ? 1 : 0, column, a.width) / a.embedding_scale;
+}
 
 void SymmetryBuilder::add_stream() {
   rotates_ = pre() && !a_.embedding_norm && !a_.tied && a_.output != Output::hidden;

@@ -57,7 +57,15 @@ class Forward {
       x = longer;
     }
     if (a_.positions == Positions::learned) x += p_.at("embed.positions").topRows(x.rows());
-    if (a_.token_types > 0) x.rowwise() += p_.at("embed.types").row(0);
+    if (a_.positions == Positions::sinusoidal) {
+      for (Eigen::Index t = 0; t < x.rows(); ++t) {
+        for (Eigen::Index i = 0; i < a_.width; ++i) x(t, i) += sinusoid(t, i, a_.width);
+      }
+    }
+    for (Eigen::Index t = 0; a_.token_types > 0 && t < x.rows(); ++t) {
+      const double type = input.cols() > 1 ? input(t, 1) : 0;
+      x.row(t) += p_.at("embed.types").row(static_cast<Eigen::Index>(type));
+    }
     return a_.embedding_norm ? norm("embed.norm", x) : x;
   }
 
@@ -136,6 +144,11 @@ class Forward {
                     prepared(k, kv, at + "k_norm.gain").transpose();
       for (Eigen::Index i = 0; i < weights.rows(); ++i) {
         for (Eigen::Index j = 0; j < weights.cols(); ++j) {
+          if (a_.positions == Positions::alibi) {
+            weights(i, j) -= alibi_slope(head, a_.heads) * static_cast<double>(std::abs(i - j));
+          } else if (a_.positions == Positions::relative) {
+            weights(i, j) += p_.at(at + "relative_bias")(relative_bucket(a_, j - i), head);
+          }
           weights(i, j) = sees(i, j) ? std::exp(weights(i, j)) : 0;
         }
         weights.row(i) /= weights.row(i).sum();

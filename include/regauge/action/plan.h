@@ -15,11 +15,12 @@ struct Step {
     over_gain,    // the axis divided by the norm's gain as it was
     times_new_gain,
     over_new_gain,
-    add_origin,   // every row plus the first row of the fixed position table (over the embedding scale)
+    add_origin,   // every row plus fixed_origin of the tensor
     take_origin,  // every row minus it
     shift         // an effect of a shift vector
   };
   Kind kind = Kind::map;
+  std::string tensor = {};
   int axis = 1;
   AxisPart part = {};
   std::string norm = {};

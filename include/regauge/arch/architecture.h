@@ -121,4 +121,11 @@ std::vector<double> rotary_frequencies(std::int64_t dims, double theta);
 // The fixed table of Positions::sinusoidal: row t, columns 2i and 2i+1 = sin, cos(t * 10000^(-2i/D)).
 double sinusoid(std::int64_t position, std::int64_t column, std::int64_t width);
 
+// Positions::alibi adds -slope * |query - key| to a head's logits; slopes 2^(-8 (i+1) / heads).
+double alibi_slope(std::int64_t head, std::int64_t heads);
+
+// Positions::relative: the row of the table for a key at `offset` = key - query. As in T5: half of the rows for keys that come
+// after the query (bidirectional models), half of the rest exact, the others logarithmic up to the largest distance.
+std::int64_t relative_bucket(const Architecture& architecture, std::int64_t offset);
+
 }  // namespace regauge

@@ -25,6 +25,9 @@ struct Symmetry {
   const Shift* find_shift(std::string_view name) const;
 };
 
+// The entry of the fixed position table that a pinned tensor is read relative to.
+double fixed_origin(const Architecture& architecture, std::string_view tensor, std::int64_t column);
+
 // Exact for generic parameters; the norms' eps decides whether lengths are forgotten (eps = 0) or not.
 Symmetry symmetry_of(const Architecture& architecture);
 

@@ -1,0 +1,130 @@
+// Elements of a whole model are a group, and act is its left action.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "regauge/action/act.h"
+#include "regauge/action/pull_back.h"
+#include "regauge/base/error.h"
+#include "symmetry/architectures.h"
+
+namespace regauge {
+namespace {
+
+std::vector<Architecture> architectures() {
+  std::vector<Architecture> all;
+  for (const auto& known : known_architectures()) all.push_back(known.architecture);
+  for (std::uint64_t seed = 200; seed < 270; ++seed) all.push_back(random_architecture(seed));
+  return all;
+}
+
+double difference(const Parameters<double>& a, const Parameters<double>& b) {
+  double largest = 0;
+  for (const auto& [name, value] : a) {
+    const Matrix<double>& other = b.at(name);
+    const double scale = 1 + value.cwiseAbs().maxCoeff();
+    largest = std::max(largest, (value - other).cwiseAbs().maxCoeff() / scale);
+  }
+  return largest;
+}
+
+Parameters<double> acted(const Symmetry& symmetry, const Element& element, Parameters<double> x) {
+  act(symmetry, element, x);
+  return x;
+}
+
+TEST(Elements, AreAGroup) {
+  for (const auto& a : architectures()) {
+    const Symmetry symmetry = symmetry_of(a);
+    const Element g = random_element(symmetry, 1), h = random_element(symmetry, 2),
+                  k = random_element(symmetry, 3);
+    const auto product = [&](const Element& x, const Element& y) { return compose(symmetry, x, y); };
+    EXPECT_LE(distance(symmetry, product(g, {}), g), 1e-12);
+    EXPECT_LE(distance(symmetry, product({}, g), g), 1e-12);
+    EXPECT_LE(distance(symmetry, product(g, inverse(symmetry, g)), {}), 1e-10);
+    EXPECT_LE(distance(symmetry, product(product(g, h), k), product(g, product(h, k))), 1e-10);
+    EXPECT_NO_THROW(check_member(symmetry, product(g, h)));
+  }
+}
+
+TEST(Elements, ActFromTheLeft) {
+  for (const auto& a : architectures()) {
+    const Symmetry symmetry = symmetry_of(a);
+    const auto x = random_parameters(a, 4);
+    const Element g = random_element(symmetry, 1), h = random_element(symmetry, 2);
+    const auto one_by_one = acted(symmetry, g, acted(symmetry, h, x));
+    EXPECT_LE(difference(acted(symmetry, compose(symmetry, g, h), x), one_by_one), 1e-8)
+        << to_json(a).dump();
+    EXPECT_LE(difference(acted(symmetry, inverse(symmetry, g), acted(symmetry, g, x)), x), 1e-8)
+        << to_json(a).dump();
+    // The wrong order is another element, unless all that is left commutes.
+    if (a.layers > 1) {
+      EXPECT_GT(difference(acted(symmetry, compose(symmetry, h, g), x), one_by_one), 1e-3);
+    }
+  }
+}
+
+TEST(Elements, SurviveAFile) {
+  const auto path = std::filesystem::temp_directory_path() / "regauge-element-test.safetensors";
+  for (const auto& known : known_architectures()) {
+    const Symmetry symmetry = symmetry_of(known.architecture);
+    const Element g = random_element(symmetry, 1);
+    std::filesystem::remove(path);
+    save_element(symmetry, g, path);
+    EXPECT_EQ(distance(symmetry, load_element(symmetry, path), g), 0) << known.name;
+  }
+  const Symmetry other = symmetry_of(known_architectures().front().architecture);
+  EXPECT_THROW(load_element(other, path), UsageError);
+  std::filesystem::remove(path);
+}
+
+TEST(Elements, OutsidersAreRefused) {
+  const Architecture a = known_architectures().front().architecture;
+  const Symmetry symmetry = symmetry_of(a);
+  Element element = random_element(symmetry, 1);
+  Random random(1, "outsider");
+  element.maps["layers.0.attn.qk"] =
+      BlockMap<double>(a.kv_heads, a.qk_width, {},
+                       random_invertible(a.qk_width, random).replicate(a.kv_heads, 1));
+  EXPECT_THROW(check_member(symmetry, element), UsageError);
+  element = {};
+  element.maps["layers.9.attn.qk"] = BlockMap<double>(a.kv_heads, a.qk_width);
+  EXPECT_THROW(check_member(symmetry, element), UsageError);
+}
+
+// L(theta) = sum of c . sin(theta), whose gradient is known, along exp(e X).
+TEST(PullBack, AgreesWithFiniteDifferences) {
+  for (const auto& a : architectures()) {
+    const Symmetry symmetry = symmetry_of(a);
+    const auto x = random_parameters(a, 5);
+    const auto coefficients = random_parameters(a, 6);
+    Parameters<double> gradient;
+    for (const auto& [name, value] : x) {
+      gradient[name] = coefficients.at(name).cwiseProduct(value.array().cos().matrix());
+    }
+    const auto loss = [&](const Parameters<double>& p) {
+      double sum = 0;
+      for (const auto& [name, value] : p) {
+        sum += coefficients.at(name).cwiseProduct(value.array().sin().matrix()).sum();
+      }
+      return sum;
+    };
+    const Tangent slope = pull_back(symmetry, x, gradient);
+    for (std::uint64_t seed = 0; seed < 3; ++seed) {
+      Tangent direction = random_tangent(symmetry, seed);
+      const double expected = inner_product(slope, direction);
+      const auto at = [&](double e) {
+        Tangent scaled = direction;
+        for (auto& [name, blocks] : scaled.maps) blocks *= e;
+        for (auto& [name, vector] : scaled.shifts) vector *= e;
+        return loss(acted(symmetry, exponential(symmetry, scaled), x));
+      };
+      const double e = 1e-4;  // fourth order differences
+      const double measured = (8 * (at(e) - at(-e)) - (at(2 * e) - at(-2 * e))) / (12 * e);
+      EXPECT_NEAR(measured, expected, 1e-6 * (1 + std::abs(expected))) << to_json(a).dump();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace regauge

@@ -1,0 +1,228 @@
+// The heart of it: an element changes the numbers and not the function.
+#include <gtest/gtest.h>
+
+#include "arch/forward.h"
+#include "regauge/action/act.h"
+#include "regauge/action/fold.h"
+#include "symmetry/architectures.h"
+
+namespace regauge {
+namespace {
+
+using testing::forward;
+
+constexpr Category kCategories[] = {Category::residual, Category::scales, Category::norms,
+                                    Category::heads,    Category::qk,     Category::vo,
+                                    Category::ffn,      Category::shifts};
+
+Matrix<double> random_input(const Architecture& a, std::uint64_t seed) {
+  Random random(seed, "input");
+  const std::int64_t table = a.positions == Positions::learned ? a.max_positions : 6;
+  const std::int64_t length = table - (a.class_token ? 1 : 0);
+  if (a.input == Input::vectors) {
+    Matrix<double> input(length, a.input_width);
+    for (auto& entry : input.reshaped()) entry = random.normal();
+    return input;
+  }
+  Matrix<double> input(length, 2);
+  for (std::int64_t t = 0; t < length; ++t) {
+    input(t, 0) = static_cast<double>(random.below(a.vocabulary));
+    input(t, 1) = a.token_types > 0 ? static_cast<double>(random.below(a.token_types)) : 0;
+  }
+  return input;
+}
+
+Matrix<double> function(const Architecture& a, const Parameters<double>& parameters,
+                        std::uint64_t seed) {
+  Matrix<double> y = forward(a, parameters, random_input(a, seed));
+  if (a.log_probabilities) {
+    for (Eigen::Index t = 0; t < y.rows(); ++t) {
+      const double largest = y.row(t).maxCoeff();
+      y.row(t).array() -= largest + std::log((y.row(t).array() - largest).exp().sum());
+    }
+  }
+  return y;
+}
+
+// The largest change of an output, relative to the outputs' spread.
+double change(const Architecture& a, const Parameters<double>& before,
+              const Parameters<double>& after) {
+  double largest = 0;
+  for (std::uint64_t seed = 0; seed < 3; ++seed) {
+    const Matrix<double> x = function(a, before, seed), y = function(a, after, seed);
+    largest = std::max(largest, (x - y).cwiseAbs().maxCoeff() / x.cwiseAbs().maxCoeff());
+  }
+  return largest;
+}
+
+std::vector<Architecture> architectures() {
+  std::vector<Architecture> all;
+  for (const auto& known : known_architectures()) all.push_back(known.architecture);
+  for (std::uint64_t seed = 0; seed < 120; ++seed) all.push_back(random_architecture(seed));
+  return all;
+}
+
+// Elements that blow up a nearly singular constant (bias/gain summing to almost 0) are not what is tested here.
+bool well_conditioned(const Symmetry& symmetry, const Parameters<double>& parameters) {
+  for (const auto& [name, site] : symmetry.norms) {
+    if (site.bias.empty()) continue;
+    const double sum =
+        parameters.at(site.bias).cwiseQuotient(parameters.at(site.gain())).sum();
+    if (std::abs(sum) < 0.05) return false;
+  }
+  return true;
+}
+
+TEST(Invariance, WholeGroup) {
+  int tested = 0;
+  for (const auto& a : architectures()) {
+    const Symmetry symmetry = symmetry_of(a);
+    for (std::uint64_t seed = 0; seed < 4; ++seed) {
+      const auto parameters = random_parameters(a, seed);
+      if (!well_conditioned(symmetry, parameters)) continue;
+      auto moved = parameters;
+      act(symmetry, random_element(symmetry, seed), moved);
+      EXPECT_LE(change(a, parameters, moved), 1e-9) << seed << " " << to_json(a).dump();
+      ++tested;
+    }
+  }
+  EXPECT_GT(tested, 400);
+}
+
+TEST(Invariance, EachFactorAloneMovesSomething) {
+  std::map<Category, int> moving;
+  for (const auto& a : architectures()) {
+    const Symmetry symmetry = symmetry_of(a);
+    const auto parameters = random_parameters(a, 7);
+    if (!well_conditioned(symmetry, parameters)) continue;
+    for (const Category category : kCategories) {
+      auto moved = parameters;
+      act(symmetry, random_element(symmetry, 5, {category}), moved);
+      EXPECT_LE(change(a, parameters, moved), 1e-9)
+          << category_name(category) << " " << to_json(a).dump();
+      moving[category] += moved != parameters ? 1 : 0;
+    }
+  }
+  for (const Category category : kCategories) EXPECT_GT(moving[category], 5);
+}
+
+TEST(Invariance, Fold) {
+  for (const auto& a : architectures()) {
+    const Symmetry symmetry = symmetry_of(a);
+    const auto parameters = random_parameters(a, 11);
+    const auto read = [&](const std::string& name) { return parameters.at(name); };
+    const Element element = fold_element(symmetry, read, {}, Progress::silent());
+    auto folded = parameters;
+    act(symmetry, element, folded);
+    EXPECT_LE(change(a, parameters, folded), 1e-9) << to_json(a).dump();
+    for (const auto& [name, site] : symmetry.norms) {
+      if (symmetry.find_space(name) == nullptr) continue;
+      EXPECT_LE((folded.at(site.gain()).array() - 1).abs().maxCoeff(), 1e-12);
+    }
+    const bool centred = a.norm == Norm::layer;
+    const double mean = folded.at("layers.0.attn.o.weight").rowwise().mean().cwiseAbs().maxCoeff();
+    EXPECT_EQ(mean < 1e-12, centred);
+  }
+}
+
+// What theory.md section 8 says must be seen, done to the canonical parameters.
+class NegativeControls : public ::testing::Test {
+ protected:
+  static Architecture llama() {
+    return known_architectures().front().architecture;  // rotary, rms, gated, untied
+  }
+  static double seen(const Architecture& a, const Parameters<double>& changed) {
+    return change(a, random_parameters(a, 1), changed);
+  }
+};
+
+TEST_F(NegativeControls, GeneralLinearOnARotaryHead) {
+  const Architecture a = llama();
+  auto p = random_parameters(a, 1);
+  Random random(1, "control");
+  const BlockMap<double> map(a.kv_heads, a.qk_width, {}, [&] {
+    Matrix<double> blocks(a.kv_heads * a.qk_width, a.qk_width);
+    for (std::int64_t i = 0; i < a.kv_heads; ++i) {
+      blocks.middleRows(i * a.qk_width, a.qk_width) = random_invertible(a.qk_width, random);
+    }
+    return blocks;
+  }());
+  map.apply(p["layers.0.attn.q.weight"], 1);
+  map.dual().apply(p["layers.0.attn.k.weight"], 1);
+  EXPECT_GT(seen(a, p), 1e-3);
+}
+
+TEST_F(NegativeControls, RotationInTheWrongPairs) {
+  const Architecture a = llama();
+  auto p = random_parameters(a, 1);
+  // One turn for coordinates (b, b + d/2) where pairs are (2b, 2b + 1).
+  Matrix<double> turn = Matrix<double>::Identity(a.qk_width, a.qk_width);
+  const auto half = a.qk_width / 2;
+  turn(0, 0) = turn(half, half) = std::cos(0.7);
+  turn(0, half) = std::sin(0.7);
+  turn(half, 0) = -std::sin(0.7);
+  const BlockMap<double> map(a.kv_heads, a.qk_width, {}, turn.replicate(a.kv_heads, 1));
+  map.apply(p["layers.0.attn.q.weight"], 1);
+  map.dual().apply(p["layers.0.attn.k.weight"], 1);
+  EXPECT_GT(seen(a, p), 1e-3);
+}
+
+TEST_F(NegativeControls, PermutationAcrossHeads) {
+  const Architecture a = llama();
+  auto p = random_parameters(a, 1);
+  for (const char* name : {"layers.0.attn.v.weight"}) {
+    p[name].col(0).swap(p[name].col(a.v_width));
+  }
+  p["layers.0.attn.o.weight"].row(0).swap(p["layers.0.attn.o.weight"].row(a.v_width));
+  EXPECT_GT(seen(a, p), 1e-3);
+}
+
+TEST_F(NegativeControls, CentringAnRmsModel) {
+  const Architecture a = llama();
+  auto p = random_parameters(a, 1);
+  p["embed.tokens"].colwise() -= p["embed.tokens"].rowwise().mean().eval();
+  EXPECT_GT(seen(a, p), 1e-3);
+}
+
+TEST_F(NegativeControls, RotationPastTheGains) {
+  const Architecture a = llama();
+  auto p = random_parameters(a, 1);
+  Random random(2, "control");
+  const BlockMap<double> rotation(1, a.width, {}, random_rotation(a.width, random));
+  for (auto& [name, value] : p) {
+    const bool writes = name == "embed.tokens" || name.ends_with("o.weight") ||
+                        name.ends_with("down.weight");
+    if (writes) {
+      rotation.apply(value, 1);
+    } else if (name.ends_with(".weight")) {
+      rotation.apply(value, 0);
+    }
+  }
+  EXPECT_GT(seen(a, p), 1e-3);
+}
+
+TEST_F(NegativeControls, RotatingATiedModel) {
+  Architecture a = llama();
+  const auto untied = random_parameters(a, 1);
+  a.tied = true;
+  auto p = random_parameters(a, 1);
+  const auto before = p;
+  // The whole untied group on the tied tensors: the table moves as a writer only.
+  const Symmetry symmetry = symmetry_of(llama());
+  auto moved = untied;
+  act(symmetry, random_element(symmetry, 1, {Category::residual}), moved);
+  for (auto& [name, value] : p) value = moved.at(name);
+  EXPECT_GT(change(a, before, p), 1e-3);
+}
+
+TEST_F(NegativeControls, GainsReadAsOffsets) {
+  const Architecture a = llama();
+  auto p = random_parameters(a, 1);
+  for (auto& [name, value] : p) {
+    if (name.ends_with(".gain")) value.array() -= 1;
+  }
+  EXPECT_GT(seen(a, p), 1e-3);
+}
+
+}  // namespace
+}  // namespace regauge

@@ -1,0 +1,227 @@
+// The laws of a group and of its action, on every block group alone and under permutations, in float and double.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <set>
+
+#include "regauge/symmetry/space.h"
+
+namespace regauge {
+namespace {
+
+constexpr int kCases = 100;
+
+Space space_of(std::string name, BlockGroup group, std::int64_t count, Shuffle shuffle,
+               std::int64_t group_size = 1) {
+  Space space;
+  space.name = std::move(name);
+  space.group = std::move(group);
+  space.count = count;
+  space.shuffle = shuffle;
+  space.group_size = group_size;
+  return space;
+}
+
+std::vector<Space> spaces() {
+  using Kind = Scaling::Kind;
+  Matrix<double> ones = Matrix<double>::Ones(1, 6);
+  return {
+      space_of("permutation", Scaling(Kind::trivial), 7, Shuffle::symmetric),
+      space_of("grouped permutation", Scaling(Kind::trivial), 6, Shuffle::grouped, 2),
+      space_of("signed permutation", Scaling(Kind::signs), 6, Shuffle::symmetric),
+      space_of("scaling", Scaling(Kind::nonzero), 5, Shuffle::none),
+      space_of("monomial", Scaling(Kind::nonzero), 5, Shuffle::symmetric),
+      space_of("positive monomial", Scaling(Kind::positive), 5, Shuffle::symmetric),
+      space_of("orthogonal", Orthogonal(6), 1, Shuffle::none),
+      space_of("orthogonal that fixes 1", Orthogonal(ones), 1, Shuffle::none),
+      space_of("general linear", GeneralLinear(4), 1, Shuffle::none),
+      space_of("heads of general linear", GeneralLinear(3), 3, Shuffle::symmetric),
+      space_of("rotary", RotaryCommutant(6, {1.0, 0.1, 0.01}), 2, Shuffle::symmetric),
+      space_of("partial rotary", RotaryCommutant(7, {1.0, 0.1}), 2, Shuffle::symmetric),
+      space_of("repeated rotary", RotaryCommutant(8, {1.0, 0.5, 1.0, 3.141592653589793}), 1,
+               Shuffle::none),
+      space_of("mirrored rotary", RotaryCommutant(4, {1.0, 2 * 3.141592653589793 - 1.0}), 1,
+               Shuffle::none),
+      space_of("gain exchange", GainExchange(7, 4), 1, Shuffle::none),
+  };
+}
+
+template <class Scalar>
+class Laws : public ::testing::Test {
+ protected:
+  static constexpr double kTolerance = 200 * std::numeric_limits<Scalar>::epsilon();
+
+  // Calls check(space, a, b, c, x) with random members and a random row of vectors.
+  template <class Check>
+  void for_all(Check check) {
+    for (const auto& space : spaces()) {
+      for (int i = 0; i < kCases; ++i) {
+        Random random(static_cast<std::uint64_t>(i), "laws/" + space.name);
+        const auto member = [&] { return space.random(random, nullptr).template cast<Scalar>(); };
+        const auto a = member(), b = member(), c = member();
+        Matrix<Scalar> x(3, space.size());
+        for (auto& entry : x.reshaped()) entry = static_cast<Scalar>(random.normal());
+        SCOPED_TRACE(space.name + ", case " + std::to_string(i));
+        check(space, a, b, c, x);
+        if (this->HasFailure()) return;
+      }
+    }
+  }
+};
+using Scalars = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(Laws, Scalars);
+
+template <class Scalar>
+Matrix<Scalar> acted(const BlockMap<Scalar>& map, Matrix<Scalar> x, int axis = 1) {
+  map.apply(x, axis);
+  return x;
+}
+
+template <class Scalar>
+double difference(const Matrix<Scalar>& a, const Matrix<Scalar>& b) {
+  return static_cast<double>((a - b).cwiseAbs().maxCoeff()) /
+         (1 + static_cast<double>(a.cwiseAbs().maxCoeff()));
+}
+
+TYPED_TEST(Laws, Identity) {
+  this->for_all([&](const Space& space, const auto& a, const auto&, const auto&, const auto& x) {
+    const auto one = space.identity().template cast<TypeParam>();
+    EXPECT_LE(distance(a * one, a), this->kTolerance);
+    EXPECT_LE(distance(one * a, a), this->kTolerance);
+    EXPECT_EQ(acted(one, x), x);
+  });
+}
+
+TYPED_TEST(Laws, Inverse) {
+  this->for_all([&](const Space& space, const auto& a, const auto&, const auto&, const auto& x) {
+    const auto one = space.identity().template cast<TypeParam>();
+    EXPECT_LE(distance(a * a.inverse(), one), this->kTolerance);
+    EXPECT_LE(distance(a.inverse() * a, one), this->kTolerance);
+    EXPECT_LE(difference<TypeParam>(acted(a.inverse(), acted(a, x)), x), this->kTolerance);
+  });
+}
+
+TYPED_TEST(Laws, Associativity) {
+  this->for_all([&](const Space&, const auto& a, const auto& b, const auto& c, const auto&) {
+    EXPECT_LE(distance((a * b) * c, a * (b * c)), 10 * this->kTolerance);
+  });
+}
+
+TYPED_TEST(Laws, LeftAction) {
+  this->for_all([&](const Space&, const auto& a, const auto& b, const auto&, const auto& x) {
+    EXPECT_LE(difference<TypeParam>(acted(a * b, x), acted(a, acted(b, x))), 10 * this->kTolerance);
+    const Matrix<TypeParam> y = x.transpose();
+    EXPECT_LE(difference<TypeParam>(acted(a * b, y, 0), acted(a, acted(b, y, 0), 0)),
+              10 * this->kTolerance);
+  });
+}
+
+// A gather where a scatter belongs: p(i) is where block i goes, not where it comes from.
+template <class Scalar>
+Matrix<Scalar> gathered(const BlockMap<Scalar>& map, const Matrix<Scalar>& x) {
+  Matrix<Scalar> result(x.rows(), x.cols());
+  for (std::int64_t i = 0; i < map.count(); ++i) {
+    result.middleCols(i * map.width(), map.width()) =
+        x.middleCols(map.target(i) * map.width(), map.width()) * map.block(i);
+  }
+  return result;
+}
+
+TYPED_TEST(Laws, CatchAFlippedAction) {
+  int caught = 0;
+  this->for_all([&](const Space& space, const auto& a, const auto& b, const auto&, const auto& x) {
+    if (space.name != "permutation") return;
+    const auto composed = gathered(a * b, x);
+    caught += difference<TypeParam>(composed, gathered(a, gathered(b, x))) > 0.01 ? 1 : 0;
+  });
+  EXPECT_GT(caught, kCases / 2);
+}
+
+TYPED_TEST(Laws, MatricesAgree) {
+  this->for_all([&](const Space&, const auto& a, const auto&, const auto&, const auto& x) {
+    EXPECT_LE(difference<TypeParam>(acted(a, x), x * a.dense()), this->kTolerance);
+    EXPECT_LE(difference<TypeParam>(a.transpose().dense(), a.dense().transpose()), 0);
+    // Covectors: <x, y> does not change when x moves by a and y by the dual.
+    const Matrix<TypeParam> pairing = acted(a, x) * acted(a.dual(), x).transpose();
+    EXPECT_LE(difference<TypeParam>(pairing, x * x.transpose()), 10 * this->kTolerance);
+  });
+}
+
+TEST(Spaces, AreClosed) {
+  for (const auto& space : spaces()) {
+    for (int i = 0; i < kCases; ++i) {
+      Random random(static_cast<std::uint64_t>(i), "closure/" + space.name);
+      const auto a = space.random(random, nullptr), b = space.random(random, nullptr);
+      EXPECT_LE(space.violation(a, nullptr), 1e-12) << space.name;
+      EXPECT_LE(space.violation(a * b, nullptr), 1e-11) << space.name;
+      EXPECT_LE(space.violation(a.inverse(), nullptr), 1e-11) << space.name;
+    }
+  }
+}
+
+TEST(Spaces, RefuseOutsiders) {
+  Random random(1, "outsiders");
+  const auto gl = GeneralLinear(6).random(random);
+  EXPECT_GT(Orthogonal(6).violation(gl), 0.1);
+  EXPECT_GT(Orthogonal(Matrix<double>::Ones(1, 6)).violation(Orthogonal(6).random(random)), 0.1);
+  EXPECT_GT(RotaryCommutant(6, {1.0, 0.1, 0.01}).violation(gl), 0.1);
+  EXPECT_GT(GainExchange(6, 6).violation(gl), 0.1);
+  EXPECT_GT(Scaling(Scaling::Kind::positive).violation(Matrix<double>::Constant(1, 1, -2)), 0.1);
+  EXPECT_GT(Scaling(Scaling::Kind::signs).violation(Matrix<double>::Constant(1, 1, 2)), 0.1);
+  // A permutation across groups.
+  const Space grouped = space_of("g", Scaling(Scaling::Kind::trivial), 4, Shuffle::grouped, 2);
+  EXPECT_EQ(grouped.violation(BlockMap<double>(4, 1, {2, 1, 0, 3}, {}), nullptr),
+            std::numeric_limits<double>::infinity());
+}
+
+TEST(Spaces, CommuteWithRotations) {
+  const std::vector<double> frequencies = {1.0, 0.5, 1.0, 2 * 3.141592653589793 - 0.5};
+  const RotaryCommutant group(9, frequencies);
+  for (int i = 0; i < kCases; ++i) {
+    Random random(static_cast<std::uint64_t>(i), "commutant");
+    const Matrix<double> a = group.random(random);
+    for (const int t : {1, 2, 7}) {
+      Matrix<double> rotation = Matrix<double>::Identity(9, 9);
+      for (std::size_t b = 0; b < frequencies.size(); ++b) {
+        const auto at = static_cast<Eigen::Index>(2 * b);
+        const double angle = t * frequencies[b];
+        rotation.block(at, at, 2, 2) << std::cos(angle), std::sin(angle), -std::sin(angle),
+            std::cos(angle);
+      }
+      EXPECT_LE((a * rotation - rotation * a).cwiseAbs().maxCoeff(), 1e-12);
+    }
+  }
+  EXPECT_EQ(group.dimension(), 2 * 4 + 2 * 4 + 1);
+}
+
+// exp of the algebra stays in the group, the projection is idempotent, and the algebra has the stated dimension.
+TEST(Spaces, AlgebrasBelongToTheirGroups) {
+  for (const auto& space : spaces()) {
+    Random random(3, "algebra/" + space.name);
+    const auto size = space.size() * space.width();
+    Matrix<double> projector(size, size);
+    for (std::int64_t i = 0; i < size; ++i) {
+      Matrix<double> unit = Matrix<double>::Zero(space.size(), space.width());
+      unit.data()[i] = 1;
+      const Matrix<double> projected = space.project(unit);
+      projector.row(i) = Eigen::Map<const Eigen::RowVectorXd>(projected.data(), size);
+      EXPECT_LE((space.project(projected) - projected).cwiseAbs().maxCoeff(), 1e-12);
+    }
+    EXPECT_NEAR(projector.trace(), static_cast<double>(space.dimension()), 1e-9) << space.name;
+    Matrix<double> direction(space.size(), space.width());
+    for (auto& entry : direction.reshaped()) entry = 0.3 * random.normal();
+    EXPECT_LE(space.violation(space.exponential(space.project(direction)), nullptr), 1e-11)
+        << space.name;
+  }
+}
+
+// A group that is added to BlockGroup without coming here fails this test.
+TEST(Spaces, AllKindsAreTested) {
+  std::set<std::size_t> tested;
+  for (const auto& space : spaces()) tested.insert(space.group.index());
+  EXPECT_EQ(tested.size(), std::variant_size_v<BlockGroup>);
+}
+
+}  // namespace
+}  // namespace regauge
