@@ -5,6 +5,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 find src -name '*.cpp' -print0 | sort -z |
-  xargs -0 -r -n 2 -P "$(nproc)" clang-tidy --quiet -p "${1:?build folder}" 2> >(
+  xargs -0 -r -n 2 -P "$(nproc)" clang-tidy --quiet --extra-arg=-w -p "${1:?build folder}" 2> >(
     grep -v -E '^([0-9]+ warnings? generated|Suppressed |Use -header-filter)' >&2 || true
   )
