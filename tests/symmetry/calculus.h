@@ -24,9 +24,10 @@ enum class Mistake {
   key_shift_forgotten,  // softmax notices a constant over the keys
 };
 
-// At random_parameters(architecture, seed). Rules hold for all inputs, of any length, with all
-// tokens in general position: contexts too short for the rotations or buckets to differ are not
-// modelled. Each position's output counts.
+// At random_parameters(architecture, seed). Rules hold for all inputs of any length, and every
+// position's output counts. Not modelled: contexts too short for rotations or buckets to differ, so
+// few tokens that the first feed-forward of a parallel block is under-determined, input vectors of
+// width below 3 without bias or positions, QK-norm with d_k > D.
 CalculusResult calculus(const Architecture& architecture, std::uint64_t seed,
                         Mistake mistake = Mistake::none);
 
