@@ -27,7 +27,7 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
                .follows = heads});
     add_space({.name = at + ".qk_gain",
                .category = Category::qk,
-               .group = GainExchange(a_.qk_width, a_.rotary_dims)});
+               .group = GainExchange(a_.qk_width, a_.rotary_frequencies)});
     using Take = AxisPart::Take;
     query = {{.space = at + ".k", .take = Take::signs, .repeat = a_.qk_width, .lift = heads},
              {.space = heads, .repeat = a_.qk_width},

@@ -23,6 +23,7 @@ class SymmetryBuilder {
 
   // stream.cpp: the stream's group, the lengths that norms forget, the wires.
   void add_stream();
+  void add_stream_exceptions();
   Wire wire_into(std::int64_t layer, bool attention) const;
   Axis reader_rows(const Wire& wire) const;
   Axis writer_cols(const Wire& wire) const;
@@ -33,7 +34,7 @@ class SymmetryBuilder {
   std::string embedding_scale_space() const;
 
   // norms.cpp: a norm, and the shifts that it makes invisible.
-  void add_gain_space(const std::string& norm);
+  void add_gain_space(const std::string& norm, const std::string& coordinates = "residual");
   void add_norm(const std::string& name, Axis gain, Axis bias);
   void add_pre_norm(const std::string& name);
   void add_post_norm(const std::string& name, const Wire& made);

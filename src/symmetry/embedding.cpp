@@ -82,9 +82,14 @@ void SymmetryBuilder::add_embedding_exchanges() {
   if (learned && a_.token_types > 0) {
     exchange("embed.exchange.types", rows("embed.types", 1), rows("embed.positions", -1), true);
   }
-  // A tied table may take a constant only where logits count up to a constant.
-  if (a_.tied && !a_.log_probabilities) return;
   const std::string other = learned ? "embed.positions" : a_.token_types > 0 ? "embed.types" : "";
+  // A tied table may take a constant only where logits count up to a constant, or along 1/gain of the norm in front of the head,
+  // which that norm does not let through.
+  if (a_.tied && !a_.log_probabilities) {
+    const bool unseen = layer_norm() && (!a_.norm_bias || a_.biases.head);
+    if (unseen && !other.empty()) add_counted_shift("embed.exchange.tied", 1);
+    return;
+  }
   if (!other.empty()) {
     exchange("embed.exchange.tokens", rows("embed.tokens", 1 / a_.embedding_scale),
              rows(other, -1), !a_.tied);

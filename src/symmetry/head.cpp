@@ -22,7 +22,8 @@ void SymmetryBuilder::add_head() {
     if (has_space("head.transform.scale")) shift_axis.pop_back();
     head_rows.clear();
     if (has_space("head.transform")) {
-      head_rows = {{.space = "head.transform", .dual = true}, {.space = norm, .dual = true}};
+      head_rows = {{.space = norm, .dual = true, .take = AxisPart::Take::diagonal},
+                   {.space = "head.transform", .dual = true}};
     }
   }
   const std::string bias = a_.biases.head ? "head.bias" : "";
@@ -73,7 +74,7 @@ void SymmetryBuilder::add_head_transform(const Wire& wire) {
   symmetry_.norms.at(wire.norm).readers.push_back(reader);
   add_reader_shift(wire.norm, reader);
   if (constant_behind(wire.norm)) add_norm_shift(wire.norm, stream_axis(), {});
-  if (!a_.tied) add_gain_space("head.norm");
+  if (!a_.tied) add_gain_space("head.norm", "head.transform");
   add_norm("head.norm", gain, gain);
 }
 

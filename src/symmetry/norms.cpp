@@ -4,11 +4,18 @@
 
 namespace regauge {
 
-void SymmetryBuilder::add_gain_space(const std::string& name) {
-  add_space({.name = name,
-             .category = Category::norms,
-             .group = Scaling(Scaling::Kind::nonzero),
-             .count = a_.width});
+void SymmetryBuilder::add_gain_space(const std::string& name, const std::string& coordinates) {
+  Space space{.name = name,
+              .category = Category::norms,
+              .group = Scaling(Scaling::Kind::nonzero),
+              .count = a_.width};
+  // Where the coordinates themselves change places, each keeps its own factor.
+  const Space* leader = symmetry_.find_space(coordinates);
+  if (leader != nullptr && leader->shuffle == Shuffle::symmetric) {
+    space.shuffle = Shuffle::follows;
+    space.follows = coordinates;
+  }
+  add_space(std::move(space));
 }
 
 void SymmetryBuilder::add_norm(const std::string& name, Axis gain, Axis bias) {
@@ -16,8 +23,9 @@ void SymmetryBuilder::add_norm(const std::string& name, Axis gain, Axis bias) {
   site.name = name;
   if (a_.norm_bias) site.bias = name + ".bias";
   if (has_space(name)) {
-    gain.push_back({.space = name});
-    bias.push_back({.space = name});
+    const AxisPart factors{.space = name, .take = AxisPart::Take::diagonal};
+    gain.insert(gain.begin(), factors);
+    bias.insert(bias.begin(), factors);
   }
   tensor(site.gain()).cols = std::move(gain);
   if (a_.norm_bias) tensor(site.bias).cols = std::move(bias);

@@ -10,7 +10,7 @@ Orthogonal::Orthogonal(const Matrix<double>& fixed) : fixed_(0, fixed.cols()) {
   if (fixed.rows() == 0 || fixed.cwiseAbs().maxCoeff() == 0) return;
   const Matrix<double> columns = fixed.transpose();
   Eigen::ColPivHouseholderQR<Matrix<double>> qr(columns);
-  qr.setThreshold(1e-10);
+  qr.setThreshold(1e-14);
   const Matrix<double> basis = qr.householderQ();
   fixed_ = basis.leftCols(qr.rank()).transpose();
 }

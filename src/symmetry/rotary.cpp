@@ -145,67 +145,109 @@ double RotaryCommutant::violation(const Matrix<double>& matrix) const {
   return (matrix - project(matrix)).cwiseAbs().maxCoeff();
 }
 
+GainExchange::GainExchange(std::int64_t size, const std::vector<double>& frequencies)
+    : size_(size) {
+  std::vector<std::int64_t> still;
+  std::vector<std::int64_t> half_turn;
+  for (std::size_t b = 0; b < frequencies.size(); ++b) {
+    const auto first = static_cast<std::int64_t>(2 * b);
+    const double angle = character(frequencies[b]).first;
+    if (angle < kSameAngle) {
+      still.insert(still.end(), {first, first + 1});
+    } else if (kPi - angle < kSameAngle) {
+      half_turn.insert(half_turn.end(), {first, first + 1});
+    } else {
+      pairs_.push_back(first);
+    }
+  }
+  for (auto i = static_cast<std::int64_t>(2 * frequencies.size()); i < size; ++i) still.push_back(i);
+  if (!still.empty()) plain_.push_back(std::move(still));
+  if (!half_turn.empty()) plain_.push_back(std::move(half_turn));
+}
+
+std::int64_t GainExchange::dimension() const {
+  auto dimension = static_cast<std::int64_t>(pairs_.size());
+  for (const auto& coordinates : plain_) dimension += static_cast<std::int64_t>(coordinates.size());
+  return dimension;
+}
+
 std::string GainExchange::name() const {
   std::vector<std::string> parts;
-  if (rotary_dims_ > 0) parts.push_back(fmt::format("(R>0 x Z4)^{}", rotary_dims_ / 2));
-  const auto plain = size_ - rotary_dims_;
-  if (plain > 0) parts.push_back(fmt::format("R* wr S({})", plain));
+  if (!pairs_.empty()) parts.push_back(fmt::format("(R>0 x Z4)^{}", pairs_.size()));
+  for (const auto& coordinates : plain_) {
+    parts.push_back(fmt::format("R* wr S({})", coordinates.size()));
+  }
   return fmt::format("{}", fmt::join(parts, " x "));
 }
 
 double GainExchange::log2_components() const {
-  const auto plain = static_cast<double>(size_ - rotary_dims_);
-  return static_cast<double>(rotary_dims_) + plain + std::lgamma(plain + 1) / std::log(2.0);
+  double sum = 2 * static_cast<double>(pairs_.size());
+  for (const auto& coordinates : plain_) {
+    const auto count = static_cast<double>(coordinates.size());
+    sum += count + std::lgamma(count + 1) / std::log(2.0);
+  }
+  return sum;
 }
 
 Matrix<double> GainExchange::random(Random& random) const {
   Matrix<double> result = Matrix<double>::Zero(size_, size_);
-  for (std::int64_t i = 0; i < rotary_dims_; i += 2) {
-    const double modulus = std::exp2(1.2 * random.uniform() - 0.6);
+  const auto modulus = [&] { return std::exp2(1.2 * random.uniform() - 0.6); };
+  for (const auto i : pairs_) {
+    const double scale = modulus();
     const auto quarter = random.below(4);
     const double c = quarter == 0 ? 1 : (quarter == 2 ? -1 : 0);
     const double s = quarter == 1 ? 1 : (quarter == 3 ? -1 : 0);
-    result(i, i) = result(i + 1, i + 1) = modulus * c;
-    result(i, i + 1) = modulus * s;
-    result(i + 1, i) = -modulus * s;
+    result(i, i) = result(i + 1, i + 1) = scale * c;
+    result(i, i + 1) = scale * s;
+    result(i + 1, i) = -scale * s;
   }
-  const auto order = random.permutation(size_ - rotary_dims_);
-  for (std::int64_t i = rotary_dims_; i < size_; ++i) {
-    const double modulus = std::exp2(1.2 * random.uniform() - 0.6);
-    result(i, rotary_dims_ + order[static_cast<std::size_t>(i - rotary_dims_)]) =
-        random.coin() ? -modulus : modulus;
+  for (const auto& coordinates : plain_) {
+    const auto order = random.permutation(static_cast<std::int64_t>(coordinates.size()));
+    for (std::size_t i = 0; i < coordinates.size(); ++i) {
+      const double scale = modulus();
+      result(coordinates[i], coordinates[static_cast<std::size_t>(order[i])]) =
+          random.coin() ? -scale : scale;
+    }
   }
   return result;
 }
 
 Matrix<double> GainExchange::project(const Matrix<double>& matrix) const {
   Matrix<double> result = Matrix<double>::Zero(size_, size_);
-  for (std::int64_t i = 0; i < rotary_dims_; i += 2) {
+  for (const auto i : pairs_) {
     result(i, i) = result(i + 1, i + 1) = (matrix(i, i) + matrix(i + 1, i + 1)) / 2;
   }
-  for (std::int64_t i = rotary_dims_; i < size_; ++i) result(i, i) = matrix(i, i);
+  for (const auto& coordinates : plain_) {
+    for (const auto i : coordinates) result(i, i) = matrix(i, i);
+  }
   return result;
 }
 
+// Every class of coordinates is carried to itself by one entry per row and column; pairs are a modulus times a quarter turn.
 double GainExchange::violation(const Matrix<double>& matrix) const {
   if (!matrix.allFinite()) return 1;
+  Matrix<double> rest = matrix;
   double largest = 0;
-  for (std::int64_t i = 0; i < size_; ++i) {
-    // Every row and column holds exactly one entry; pairs are a modulus times a quarter turn.
-    Eigen::Index column = 0;
-    if (matrix.row(i).cwiseAbs().maxCoeff(&column) == 0) return 1;
-    for (std::int64_t j = 0; j < size_; ++j) {
-      if (j != column) largest = std::max(largest, std::abs(matrix(i, j)));
-    }
-    const bool rotates = i < rotary_dims_;
-    if (rotates != (column < rotary_dims_) || (rotates && column / 2 != i / 2)) return 1;
-    if (rotates && i % 2 == 0) {
-      largest = std::max({largest, std::abs(matrix(i, i) - matrix(i + 1, i + 1)),
-                          std::abs(matrix(i, i + 1) + matrix(i + 1, i))});
+  for (const auto i : pairs_) {
+    largest = std::max({largest, std::abs(matrix(i, i) - matrix(i + 1, i + 1)),
+                        std::abs(matrix(i, i + 1) + matrix(i + 1, i)),
+                        std::min(std::abs(matrix(i, i)), std::abs(matrix(i, i + 1)))});
+    if (matrix.block(i, i, 1, 2).cwiseAbs().maxCoeff() == 0) return 1;
+    rest.block(i, i, 2, 2).setZero();
+  }
+  for (const auto& coordinates : plain_) {
+    std::vector<bool> taken(static_cast<std::size_t>(size_));
+    for (const auto i : coordinates) {
+      std::int64_t column = coordinates.front();
+      for (const auto j : coordinates) {
+        if (std::abs(matrix(i, j)) > std::abs(matrix(i, column))) column = j;
+      }
+      if (matrix(i, column) == 0 || taken[static_cast<std::size_t>(column)]) return 1;
+      taken[static_cast<std::size_t>(column)] = true;
+      rest(i, column) = 0;
     }
   }
-  const Eigen::RowVectorXd columns = matrix.cwiseAbs().colwise().maxCoeff();
-  return columns.minCoeff() == 0 ? 1 : largest;
+  return std::max(largest, rest.cwiseAbs().maxCoeff());
 }
 
 }  // namespace regauge

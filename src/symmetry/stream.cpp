@@ -5,30 +5,29 @@
 namespace regauge {
 namespace {
 
+// What the fixed table adds that nothing can take up, as rows: its differences.
+Matrix<double> fixed_rows(const Architecture& a) {
+  if (a.positions != Positions::sinusoidal) return Matrix<double>(0, a.width);
+  // The class token is a row of its own and takes up whatever happens to the first position.
+  const std::int64_t begin = a.class_token ? 1 : 0;
+  Matrix<double> rows(std::max<std::int64_t>(0, a.max_positions - begin), a.width);
+  for (std::int64_t t = 0; t < rows.rows(); ++t) {
+    for (std::int64_t i = 0; i < a.width; ++i) rows(t, i) = sinusoid(begin + t, i, a.width);
+  }
+  for (std::int64_t t = rows.rows() - 1; t > 0; --t) rows.row(t) -= rows.row(0);
+  // A constant of the input's own takes up the first row.
+  const bool constant = a.input == Input::tokens || a.input_bias;
+  return constant ? Matrix<double>(rows.bottomRows(std::max<Eigen::Index>(0, rows.rows() - 1))) : rows;
+}
+
 // What a rotation of the stream must leave alone (theory.md section 2, "the pin"), as rows.
 Matrix<double> fixed_directions(const Architecture& a) {
-  const bool centred = a.norm == Norm::layer;
-  std::vector<Eigen::RowVectorXd> rows;
-  if (centred) rows.emplace_back(Eigen::RowVectorXd::Ones(a.width));
-  if (a.positions == Positions::sinusoidal) {
-    const auto row = [&](std::int64_t t) {
-      Eigen::RowVectorXd values(a.width);
-      for (std::int64_t i = 0; i < a.width; ++i) values(i) = sinusoid(t, i, a.width);
-      return values;
-    };
-    // The class token is a row of its own and takes up whatever happens to the first position.
-    const std::int64_t begin = a.class_token ? 1 : 0;
-    const Eigen::RowVectorXd first = row(begin);
-    // Without a constant of its own the input cannot take up what the first row would lose.
-    if (a.input == Input::vectors && !a.input_bias) rows.push_back(first);
-    for (std::int64_t t = begin + 1; t < a.max_positions; ++t) rows.emplace_back(row(t) - first);
-    for (std::size_t i = centred ? 1 : 0; centred && i < rows.size(); ++i) {
-      rows[i].array() -= rows[i].mean();
-    }
-  }
-  Matrix<double> matrix(static_cast<Eigen::Index>(rows.size()), a.width);
-  for (std::size_t i = 0; i < rows.size(); ++i) matrix.row(static_cast<Eigen::Index>(i)) = rows[i];
-  return matrix;
+  Matrix<double> table = fixed_rows(a);
+  if (a.norm == Norm::rms) return table;
+  Matrix<double> rows(table.rows() + 1, a.width);
+  rows.topRows(1).setOnes();
+  rows.bottomRows(table.rows()) = table.colwise() - table.rowwise().mean();
+  return rows;
 }
 
 }  // namespace
@@ -60,6 +59,7 @@ void SymmetryBuilder::add_stream() {
                  .group = Scaling(Scaling::Kind::signs)});
     }
   }
+  add_stream_exceptions();
   if (!lengths_free_) return;
   const auto add_length = [&](std::string name) {
     add_space({.name = std::move(name),
@@ -79,6 +79,9 @@ void SymmetryBuilder::add_stream() {
       add_length("embed.scale");
     }
   }
+  const bool one_type = a_.embedding_norm && !fixed_table && !a_.tied && a_.token_types == 1 &&
+                        a_.positions != Positions::learned;
+  if (one_type) add_counted_shift("embed.rows", a_.vocabulary - 1);
   if (a_.embedding_norm && a_.class_token) add_counted_shift("embed.class_token.scale", 1);
   if (!pre()) {
     for (std::int64_t layer = 0; layer < a_.layers; ++layer) {
@@ -86,6 +89,24 @@ void SymmetryBuilder::add_stream() {
       if (!raw || !fixed_table) add_length(fmt::format("layers.{}.attn.input", layer));
       add_length(fmt::format("layers.{}.ffn.input", layer));
     }
+  }
+}
+
+// Freedoms of a layer norm model that exist in few places (docs/findings.md): counted only.
+void SymmetryBuilder::add_stream_exceptions() {
+  if (!layer_norm() || a_.tied) return;
+  const bool raw = !pre() && !a_.embedding_norm;
+  const bool fixed_table = a_.positions == Positions::sinusoidal;
+  if (raw) {
+    // The raw sum x of the tables may become x + (x p) 1: the next norm does not see 1, and q, k, v undo it. A fixed table must
+    // not notice.
+    const std::int64_t seen = fixed_table ? Orthogonal(fixed_rows(a_)).fixed().rows() : 0;
+    add_counted_shift("layers.0.attn.input.shear", a_.width - seen);
+  }
+  // A gain between two streams that may both rotate: only the D - 1 singular values of M diag(gain) M count.
+  const bool single_gain = pre() ? a_.embedding_norm : raw && a_.layers == 1;
+  if (single_gain && !fixed_table && a_.output != Output::hidden) {
+    add_counted_shift("residual.gain_spectrum", 1);
   }
 }
 
@@ -114,9 +135,11 @@ Axis SymmetryBuilder::stream_axis() const {
 Axis SymmetryBuilder::reader_rows(const Wire& wire) const {
   if (rotates_) return {{.space = "residual", .dual = true, .through = wire.norm}};
   Axis axis;
+  if (has_space(wire.norm)) {
+    axis.push_back({.space = wire.norm, .dual = true, .take = AxisPart::Take::diagonal});
+  }
   if (has_space("residual")) axis.push_back({.space = "residual", .dual = true});
   append_scalar(axis, "residual.sign", a_.width, true);
-  if (has_space(wire.norm)) axis.push_back({.space = wire.norm, .dual = true});
   append_scalar(axis, wire.scale, a_.width, true);
   return axis;
 }

@@ -17,7 +17,8 @@ constexpr Category kCategories[] = {Category::residual, Category::scales, Catego
 
 Matrix<double> random_input(const Architecture& a, std::uint64_t seed) {
   Random random(seed, "input");
-  const std::int64_t table = a.positions == Positions::learned ? a.max_positions : 6;
+  const bool bounded = a.positions == Positions::learned || a.positions == Positions::sinusoidal;
+  const std::int64_t table = bounded ? a.max_positions : 6;
   const std::int64_t length = table - (a.class_token ? 1 : 0);
   if (a.input == Input::vectors) {
     Matrix<double> input(length, a.input_width);

@@ -43,7 +43,7 @@ std::vector<Space> spaces() {
                Shuffle::none),
       space_of("mirrored rotary", RotaryCommutant(4, {1.0, 2 * 3.141592653589793 - 1.0}), 1,
                Shuffle::none),
-      space_of("gain exchange", GainExchange(7, 4), 1, Shuffle::none),
+      space_of("gain exchange", GainExchange(7, {1.0, 3.141592653589793}), 1, Shuffle::none),
   };
 }
 
@@ -166,7 +166,7 @@ TEST(Spaces, RefuseOutsiders) {
   EXPECT_GT(Orthogonal(6).violation(gl), 0.1);
   EXPECT_GT(Orthogonal(Matrix<double>::Ones(1, 6)).violation(Orthogonal(6).random(random)), 0.1);
   EXPECT_GT(RotaryCommutant(6, {1.0, 0.1, 0.01}).violation(gl), 0.1);
-  EXPECT_GT(GainExchange(6, 6).violation(gl), 0.1);
+  EXPECT_GT(GainExchange(6, {1.0, 0.1, 0.01}).violation(gl), 0.1);
   EXPECT_GT(Scaling(Scaling::Kind::positive).violation(Matrix<double>::Constant(1, 1, -2)), 0.1);
   EXPECT_GT(Scaling(Scaling::Kind::signs).violation(Matrix<double>::Constant(1, 1, 2)), 0.1);
   // A permutation across groups.

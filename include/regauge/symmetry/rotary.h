@@ -33,16 +33,16 @@ class RotaryCommutant {
 };
 
 // What is left of a rotary or plain head behind a QK-norm (theory.md section 1): one positive number per rotary pair, moved from the
-// gains of q to those of k, with a quarter turn of the pair; for each un-rotated coordinate a number, with signed permutations among
-// them. Members are monomial: their sign pattern turns q and k, their moduli scale the gains.
+// gains of q to those of k, with a quarter turn of the pair; for each coordinate that does not rotate (or only changes its sign, at
+// frequency pi) a number of its own, with signed permutations among them. Members are monomial: their sign pattern turns q and k, their
+// moduli scale the gains.
 class GainExchange {
  public:
-  GainExchange(std::int64_t size, std::int64_t rotary_dims)
-      : size_(size), rotary_dims_(rotary_dims) {}
+  GainExchange(std::int64_t size, const std::vector<double>& frequencies);
 
   std::string name() const;
   std::int64_t size() const { return size_; }
-  std::int64_t dimension() const { return rotary_dims_ / 2 + (size_ - rotary_dims_); }
+  std::int64_t dimension() const;
   double log2_components() const;
   Matrix<double> random(Random& random) const;
   Matrix<double> project(const Matrix<double>& matrix) const;
@@ -50,7 +50,8 @@ class GainExchange {
 
  private:
   std::int64_t size_;
-  std::int64_t rotary_dims_;
+  std::vector<std::int64_t> pairs_;               // first coordinates of the pairs that turn
+  std::vector<std::vector<std::int64_t>> plain_;  // coordinates that may change places
 };
 
 }  // namespace regauge
