@@ -1,0 +1,151 @@
+"""What goes wrong is said on standard error, ends with 2 and leaves nothing behind."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from conftest import FIXTURES
+
+
+def cut_folder(tmp_path):
+    folder = tmp_path / "cut"
+    shutil.copytree(FIXTURES / "llama", folder)
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:20000])
+    return folder
+
+
+def without_a_tensor_file(tmp_path):
+    folder = tmp_path / "incomplete"
+    shutil.copytree(FIXTURES / "llama-sharded", folder)
+    (folder / "model-00003-of-00005.safetensors").unlink()
+    return folder
+
+
+def with_broken_config(tmp_path):
+    folder = tmp_path / "broken"
+    shutil.copytree(FIXTURES / "llama", folder)
+    (folder / "config.json").write_text('{"model_type": "llama", ')
+    return folder
+
+
+def cut_gguf(tmp_path):
+    file = tmp_path / "cut.gguf"
+    file.write_bytes((FIXTURES / "llama-gguf" / "model.gguf").read_bytes()[:30000])
+    return file
+
+
+def element_of_llama(tmp_path):
+    program = os.environ["REGAUGE"]
+    element, scratch = tmp_path / "llama.safetensors", tmp_path / "scratch"
+    subprocess.run(
+        [program, "act", FIXTURES / "llama", "-o", scratch, "--random", "1",
+         "--save-element", element],
+        check=True, capture_output=True,
+    )
+    shutil.rmtree(scratch)
+    return element
+
+
+# Arguments ({out} does not exist, {existing} does, functions make their argument), and what the message must say.
+CASES = {
+    "no such path": (["act", "{out}-nowhere", "--random", "1", "-o", "{out}"], "no such file"),
+    "no such path to inspect": (["inspect", "{out}-nowhere"], "no such file"),
+    "cut safetensors": (["act", cut_folder, "--random", "1", "-o", "{out}"], "cut short"),
+    "cut gguf": (["act", cut_gguf, "--random", "1", "-o", "{out}"], "cut.gguf"),
+    "missing shard": (
+        ["act", without_a_tensor_file, "--random", "1", "-o", "{out}"],
+        "model-00003-of-00005.safetensors",
+    ),
+    "broken config": (["act", with_broken_config, "--random", "1", "-o", "{out}"], "config.json"),
+    "output exists": (
+        ["act", FIXTURES / "llama", "--random", "1", "-o", "{existing}"],
+        "choose another name",
+    ),
+    "no folder for the output": (
+        ["act", FIXTURES / "llama", "--random", "1", "-o", "{out}/deeper"],
+        "cannot create",
+    ),
+    "no output": (["act", FIXTURES / "llama", "--random", "1"], "-o OUT"),
+    "no element": (["act", FIXTURES / "llama", "-o", "{out}"], "--random SEED or --element FILE"),
+    "untie an untied model": (
+        ["act", FIXTURES / "llama", "--random", "1", "--untie", "-o", "{out}"],
+        "is not tied",
+    ),
+    "element of another architecture": (
+        ["act", FIXTURES / "qwen2", "--element", element_of_llama, "-o", "{out}"],
+        "architecture",
+    ),
+    "element that is none": (
+        ["act", FIXTURES / "llama", "--element", FIXTURES / "io" / "every_dtype.safetensors",
+         "-o", "{out}"],
+        "every_dtype.safetensors",
+    ),
+    "centring an rms model": (
+        ["fold", FIXTURES / "llama", "--centre", "-o", "{out}"],
+        "changes the function",
+    ),
+    "unknown factor": (
+        ["act", FIXTURES / "llama", "--random", "1", "--only", "nose", "-o", "{out}"],
+        "choose from residual",
+    ),
+    "too little memory": (
+        ["act", FIXTURES / "llama", "--random", "1", "--max-memory", "1KB", "-o", "{out}"],
+        "--max-memory",
+    ),
+    "not an amount": (
+        ["act", FIXTURES / "llama", "--random", "1", "--max-memory", "lots", "-o", "{out}"],
+        "write 1GB",
+    ),
+    "unknown dtype": (
+        ["act", FIXTURES / "llama", "--random", "1", "--dtype", "F8", "-o", "{out}"],
+        "F32, F16, BF16",
+    ),
+    "unknown format": (
+        ["convert", FIXTURES / "llama", "--to", "onnx", "-o", "{out}"],
+        "safetensors, gguf, llama2c",
+    ),
+    "family without that format": (
+        ["convert", FIXTURES / "gpt2", "--to", "llama2c", "-o", "{out}"],
+        "known there are llama",
+    ),
+    "not a seed": (["act", FIXTURES / "llama", "--random", "x", "-o", "{out}"], "--random"),
+    "unknown option": (["inspect", FIXTURES / "llama", "--nose"], "--nose"),
+    "unknown verb": (["nose"], "--help"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_refusal(tmp_path, case):
+    arguments, message = CASES[case]
+    work = tmp_path / "work"
+    work.mkdir()
+    places = {"out": work / "out", "existing": work / "existing"}
+    if "{existing}" in arguments:
+        places["existing"].mkdir()
+    arguments = [
+        item(tmp_path) if callable(item) else str(item).format(**places) for item in arguments
+    ]
+    before = sorted(path.name for path in work.rglob("*"))
+    result = subprocess.run(
+        [os.environ["REGAUGE"], *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 2, result.stderr
+    assert message in result.stderr
+    assert result.stdout == ""
+    assert sorted(path.name for path in work.rglob("*")) == before
+
+
+def test_help_and_version_are_answers():
+    for arguments in (["--help"], ["--version"], ["act", "--help"]):
+        result = subprocess.run(
+            [os.environ["REGAUGE"], *arguments], capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0 and result.stdout and not result.stderr
+
+
+def test_dry_run_writes_nothing(regauge, tmp_path):
+    text = regauge("act", FIXTURES / "llama", "--random", 1, "--dry-run", "-o", tmp_path / "out")
+    assert "plan:" in text
+    assert not list(tmp_path.iterdir())
