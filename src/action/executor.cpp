@@ -67,6 +67,10 @@ const Matrix<double>& Executor::gain(const std::string& norm) const {
   return value;
 }
 
+Eigen::RowVectorXd Executor::norm_bias(const std::string& norm) const {
+  return now_.at(symmetry_.norms.at(norm).bias).row(0);
+}
+
 Eigen::RowVectorXd Executor::bias_over_gain(const std::string& norm) const {
   const std::string& bias = symmetry_.norms.at(norm).bias;
   const Matrix<double>& divisor = gain(norm);
@@ -150,6 +154,9 @@ void Executor::apply_shift(const Step& step, Matrix<Scalar>& value) {
       const auto last = effect.last_row < 0 ? value.rows() : effect.last_row;
       value.middleRows(effect.first_row, last - effect.first_row).rowwise() +=
           (effect.factor * shift).cast<Scalar>();
+      if (!effect.target.empty()) {
+        now_.at(effect.target).array() -= effect.factor * shift.dot(norm_bias(effect.norm));
+      }
       return;
     }
     case Effect::Kind::add_columns:
@@ -157,6 +164,9 @@ void Executor::apply_shift(const Step& step, Matrix<Scalar>& value) {
       return;
     case Effect::Kind::add_all:
       value.array() += v(0);
+      if (!effect.target.empty()) {
+        now_.at(effect.target).array() -= shift(0) * norm_bias(effect.norm).sum();
+      }
       return;
     case Effect::Kind::add_gained:
       value.row(0) +=
@@ -179,13 +189,23 @@ void Executor::apply_shift(const Step& step, Matrix<Scalar>& value) {
             effect.tensor, effect.norm));
       }
       const Row inverse_gain = gain(effect.norm).row(0).cwiseInverse().cast<Scalar>();
-      value.noalias() += inverse_gain.transpose() * (shift / sum).cast<Scalar>();
+      const Row constant = v.cols() == 1 ? Row::Constant(value.cols(), v(0)) : v;
+      value.noalias() += inverse_gain.transpose() * (constant / static_cast<Scalar>(sum));
       return;
     }
-    case Effect::Kind::reader_columns:
+    case Effect::Kind::reader_columns: {
+      const Eigen::RowVectorXd over = bias_over_gain(effect.norm);
+      Eigen::RowVectorXd column = shift;
+      const double added = over.dot(shift);
+      if (!effect.target.empty()) {
+        now_.at(effect.target).array() -= added;
+      } else if (over.sum() != 0) {
+        column.array() -= added / over.sum();
+      }
       value.colwise() +=
-          shift.cwiseQuotient(gain(effect.norm).row(0)).transpose().cast<Scalar>();
+          column.cwiseQuotient(gain(effect.norm).row(0)).transpose().cast<Scalar>();
       return;
+    }
     case Effect::Kind::absorb: {
       Eigen::RowVectorXd lifted(value.rows());
       for (Eigen::Index i = 0; i < value.rows(); ++i) {

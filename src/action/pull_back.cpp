@@ -33,6 +33,9 @@ class PullBack {
 
  private:
   Row gain(const std::string& norm) const { return parameters_.at(norm + ".gain").row(0); }
+  Row norm_bias(const std::string& norm) const {
+    return parameters_.at(symmetry_.norms.at(norm).bias).row(0);
+  }
   Row bias_over_gain(const std::string& norm) const {
     const std::string& bias = symmetry_.norms.at(norm).bias;
     if (bias.empty()) return Row::Zero(gain(norm).cols());
@@ -115,13 +118,16 @@ class PullBack {
     switch (effect.kind) {
       case Effect::Kind::add_rows: {
         const auto last = effect.last_row < 0 ? slope.rows() : effect.last_row;
-        return effect.factor *
-               slope.middleRows(effect.first_row, last - effect.first_row).colwise().sum();
+        Row result = slope.middleRows(effect.first_row, last - effect.first_row).colwise().sum();
+        if (!effect.target.empty()) result -= taken.sum() * norm_bias(effect.norm);
+        return effect.factor * result;
       }
       case Effect::Kind::add_columns:
         return slope.rowwise().sum().transpose();
       case Effect::Kind::add_all:
-        return Row::Constant(1, slope.sum());
+        return Row::Constant(
+            1, slope.sum() -
+                   (effect.target.empty() ? 0 : taken.sum() * norm_bias(effect.norm).sum()));
       case Effect::Kind::add_gained:
         return effect.factor * slope.row(0).cwiseProduct(gain(effect.norm));
       case Effect::Kind::reader: {
@@ -129,10 +135,17 @@ class PullBack {
         if (!effect.target.empty()) result -= bias_over_gain(effect.norm).sum() * taken;
         return result;
       }
-      case Effect::Kind::reader_constant:
-        return gain(effect.norm).cwiseInverse() * slope / bias_over_gain(effect.norm).sum();
-      case Effect::Kind::reader_columns:
-        return slope.rowwise().sum().transpose().cwiseQuotient(gain(effect.norm));
+      case Effect::Kind::reader_constant: {
+        const Row result =
+            gain(effect.norm).cwiseInverse() * slope / bias_over_gain(effect.norm).sum();
+        return length == 1 ? Row::Constant(1, result.sum()) : result;
+      }
+      case Effect::Kind::reader_columns: {
+        const Row over = bias_over_gain(effect.norm);
+        const Row direct = slope.rowwise().sum().transpose().cwiseQuotient(gain(effect.norm));
+        if (!effect.target.empty()) return direct - taken.sum() * over;
+        return over.sum() == 0 ? direct : Row(direct - direct.sum() / over.sum() * over);
+      }
       case Effect::Kind::absorb: {
         Row seen = taken;
         if (effect.centred) seen.array() -= seen.mean();

@@ -23,6 +23,7 @@ void add_act(CLI::App& app, int& exit_code) {
     std::string save_element;
     std::uint64_t seed = 0;
     std::vector<std::string> only;
+    bool inverse = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb =
@@ -35,6 +36,7 @@ void add_act(CLI::App& app, int& exit_code) {
                    "draw only these factors: residual, scales, norms, heads, qk, vo, ffn, shifts")
       ->delimiter(',')
       ->needs(random);
+  verb->add_flag("--inverse", options->inverse, "apply the inverse of the element, the way back");
   verb->add_option("--save-element", options->save_element,
                    "write the element that was applied to this file");
   verb->callback([options, random, element, &exit_code] {
@@ -52,6 +54,7 @@ void add_act(CLI::App& app, int& exit_code) {
     } else {
       chosen = random_element(symmetry, options->seed, categories(options->only));
     }
+    if (options->inverse) chosen = inverse(symmetry, chosen);
     Rewrite::Target target = Rewrite::same_as(model);
     target.dtype = options->target_dtype();
     const Rewrite rewrite(source, symmetry, chosen, target);

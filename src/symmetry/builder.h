@@ -32,6 +32,7 @@ class SymmetryBuilder {
   void add_embedding();
   void add_embedding_exchanges();
   std::string embedding_scale_space() const;
+  std::string head_norm() const;  // the norm that the head reads
 
   // norms.cpp: a norm, and the shifts that it makes invisible.
   void add_gain_space(const std::string& norm, const std::string& coordinates = "residual");

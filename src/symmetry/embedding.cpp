@@ -38,6 +38,10 @@ void SymmetryBuilder::add_embedding() {
   if (pre() && constant_behind("embed.norm")) add_writer_shift("embed.norm.bias");
 }
 
+std::string SymmetryBuilder::head_norm() const {
+  return a_.has_final_norm() ? "head.norm" : fmt::format("layers.{}.ffn.norm", a_.layers - 1);
+}
+
 std::string SymmetryBuilder::embedding_scale_space() const {
   if (a_.embedding_norm) return "embed.scale";
   return pre() ? "residual.scale" : wire_into(0, true).scale;
@@ -90,9 +94,17 @@ void SymmetryBuilder::add_embedding_exchanges() {
     if (unseen && !other.empty()) add_counted_shift("embed.exchange.tied", 1);
     return;
   }
+  // What a tied table adds to all logits alike is kept out of a head's bias.
+  const bool meets_bias = a_.tied && a_.biases.head && constant_behind(head_norm());
+  const auto keep_out = [&](Effect& effect) {
+    if (!meets_bias) return;
+    effect.target = "head.bias";
+    effect.norm = head_norm();
+  };
   if (!other.empty()) {
-    exchange("embed.exchange.tokens", rows("embed.tokens", 1 / a_.embedding_scale),
-             rows(other, -1), !a_.tied);
+    Effect tokens = rows("embed.tokens", 1 / a_.embedding_scale);
+    keep_out(tokens);
+    exchange("embed.exchange.tokens", tokens, rows(other, -1), !a_.tied);
   } else if (a_.tied && mean_unseen) {
     Shift shift;
     shift.name = "embed.tokens.mean";
@@ -102,6 +114,7 @@ void SymmetryBuilder::add_embedding_exchanges() {
     Effect effect;
     effect.kind = Effect::Kind::add_all;
     effect.tensor = "embed.tokens";
+    keep_out(effect);
     shift.effects = {effect};
     add_shift(std::move(shift));
   }

@@ -94,17 +94,26 @@ void SymmetryBuilder::add_log_probability_shifts(const std::string& norm, const 
   Shift shift;
   shift.name = "head.weight.constant";
   shift.length = a_.width;
-  // Along 1 the head's unread part is the same freedom, where it has one.
-  shift.sums_to_zero = layer_norm() && (a_.biases.head || !a_.norm_bias);
-  shift.dimension = a_.width - (shift.sums_to_zero ? 1 : 0);
+  // Along 1 the freedom is that of the head's unread part, or of the constant below.
+  shift.sums_to_zero = layer_norm();
+  shift.dimension = visible_width();
   shift.axis = axis;
   for (auto& part : shift.axis) part.dual = true;
   Effect effect;
   effect.kind = Effect::Kind::reader_columns;
   effect.tensor = "head.weight";
+  effect.target = a_.biases.head ? "head.bias" : "";
   effect.norm = norm;
   shift.effects = {effect};
   add_shift(std::move(shift));
+  if (constant_behind(norm) && !a_.biases.head) {
+    Shift constant;
+    constant.name = "head.weight.constant.behind_bias";
+    constant.length = constant.dimension = 1;
+    effect.kind = Effect::Kind::reader_constant;
+    constant.effects = {effect};
+    add_shift(std::move(constant));
+  }
 }
 
 }  // namespace regauge

@@ -40,8 +40,10 @@ TEST(Dimension, EqualsTheCalculusOnRandomArchitectures) {
     if (table_takes_up_its_norm(architecture)) continue;
     ++compared;
     const Symmetry symmetry = symmetry_of(architecture);
-    const CalculusResult result = calculus(architecture, seed);
-    EXPECT_EQ(symmetry.dimension(), result.dimension)
+    // Parameters in special position only ever have more freedom.
+    const std::int64_t generic =
+        std::min(calculus(architecture, seed).dimension, calculus(architecture, seed + 1).dimension);
+    EXPECT_EQ(symmetry.dimension(), generic)
         << "seed " << seed << ": " << to_json(architecture).dump() << "\n"
         << factors(symmetry);
   }

@@ -31,6 +31,7 @@ class Executor {
   template <class Scalar>
   void apply_shift(const Step& step, Matrix<Scalar>& value);
   const Matrix<double>& gain(const std::string& norm) const;
+  Eigen::RowVectorXd norm_bias(const std::string& norm) const;
   Eigen::RowVectorXd bias_over_gain(const std::string& norm) const;
 
   template <class Scalar>

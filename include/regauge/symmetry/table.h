@@ -52,13 +52,14 @@ struct NormSite {
 // What a shift vector v does to one tensor. `gain` and `bias` are those of `norm`; 1 is a vector of ones.
 struct Effect {
   enum class Kind {
-    add_rows,         // T[first_row, last_row) += factor 1^T v
+    add_rows,         // T[first_row, last_row) += factor 1^T v; a tied head's target -= factor (bias v)
     add_columns,      // T += v^T 1
-    add_all,          // T += v, v a single number
+    add_all,          // T += v, v a single number; a tied head's target -= sum(bias) v
     add_gained,       // T += factor (v gain), T a single row
     reader,           // W += (1/gain)^T v and W's bias -= sum(bias/gain) v
-    reader_constant,  // W += (1/gain)^T v / sum(bias/gain)
-    reader_columns,   // W += (v/gain)^T 1
+    reader_constant,  // W += (1/gain)^T v / sum(bias/gain); a single number v counts for all columns
+    reader_columns,   // W += (v/gain)^T 1, and what that adds behind the norm's bias, u = (bias/gain) v, is taken from the target,
+                      // or W -= (1/gain)^T 1 u / sum(bias/gain)
     absorb,           // target -= v W, W's rows those of query heads; less its mean if `centred`
     norm_reader       // target -= (v gain) W; without a target W -= (1/gain)^T (v gain) W / sum(bias/gain + v)
   };
