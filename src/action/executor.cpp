@@ -53,10 +53,7 @@ const BlockMap<Scalar>& Executor::map(const AxisPart& part) {
   auto& cached = cache<Scalar>();
   auto found = cached.find(key);
   if (found == cached.end()) {
-    found = cached
-                .emplace(key,
-                         axis_map(symmetry_, element_, part).template cast<Scalar>())
-                .first;
+    found = cached.emplace(key, axis_map(symmetry_, element_, part).template cast<Scalar>()).first;
   }
   return found->second;
 }
@@ -99,7 +96,8 @@ void Executor::transform(const TensorPlan& tensor, Matrix<Scalar>& value) {
 }
 
 Executor::Vectors Executor::finish(const LayerPlan& layer) {
-  // Shifts of single rows speak of norms as they stand now, so all are computed before any is stored.
+  // Shifts of single rows speak of norms as they stand now, so all are computed before any is
+  // stored.
   Vectors own;
   for (const auto& tensor : layer.vectors) {
     Matrix<double> value = now_.at(tensor.spec.name);
@@ -169,8 +167,7 @@ void Executor::apply_shift(const Step& step, Matrix<Scalar>& value) {
       }
       return;
     case Effect::Kind::add_gained:
-      value.row(0) +=
-          (effect.factor * shift.cwiseProduct(gain(effect.norm).row(0))).cast<Scalar>();
+      value.row(0) += (effect.factor * shift.cwiseProduct(gain(effect.norm).row(0))).cast<Scalar>();
       return;
     case Effect::Kind::reader: {
       const Row inverse_gain = gain(effect.norm).row(0).cwiseInverse().cast<Scalar>();
@@ -202,8 +199,7 @@ void Executor::apply_shift(const Step& step, Matrix<Scalar>& value) {
       } else if (over.sum() != 0) {
         column.array() -= added / over.sum();
       }
-      value.colwise() +=
-          column.cwiseQuotient(gain(effect.norm).row(0)).transpose().cast<Scalar>();
+      value.colwise() += column.cwiseQuotient(gain(effect.norm).row(0)).transpose().cast<Scalar>();
       return;
     }
     case Effect::Kind::absorb: {
@@ -226,9 +222,10 @@ void Executor::apply_shift(const Step& step, Matrix<Scalar>& value) {
       }
       const double sum = (bias_over_gain(effect.norm) + shift).sum();
       if (sum == 0) {
-        throw UsageError(fmt::format("[act] {}: the shift of {} makes its bias/gain sum to 0; "
-                                     "leave the shifts out",
-                                     effect.tensor, effect.norm));
+        throw UsageError(
+            fmt::format("[act] {}: the shift of {} makes its bias/gain sum to 0; "
+                        "leave the shifts out",
+                        effect.tensor, effect.norm));
       }
       const Row inverse_gain = gain(effect.norm).row(0).cwiseInverse().cast<Scalar>();
       value.noalias() -= inverse_gain.transpose() * (constant / static_cast<Scalar>(sum));

@@ -40,8 +40,7 @@ Element fold_element(const Symmetry& symmetry,
     }
     const bool shifts = symmetry.find_shift(name + ".shift") != nullptr;
     if (options.biases && shifts && all_readers_have_biases(site)) {
-      element.shifts[name + ".shift"] =
-          -read(site.bias).cwiseProduct(inverse_gain(gain, name));
+      element.shifts[name + ".shift"] = -read(site.bias).cwiseProduct(inverse_gain(gain, name));
     }
   }
   if (!options.centring || symmetry.architecture.norm != Norm::layer) return element;

@@ -101,8 +101,7 @@ class Planner {
 void collect_norms(const TensorPlan& plan, std::set<std::string>& norms) {
   for (const auto* steps : {&plan.linear, &plan.shifts}) {
     for (const auto& step : *steps) {
-      const std::string& norm =
-          step.kind == Step::Kind::shift ? step.effect.norm : step.norm;
+      const std::string& norm = step.kind == Step::Kind::shift ? step.effect.norm : step.norm;
       if (!norm.empty()) norms.insert(norm);
     }
   }

@@ -42,7 +42,8 @@ class PullBack {
     return parameters_.at(bias).row(0).cwiseQuotient(gain(norm));
   }
 
-  // Adds d<G, M T>/dM at M = 1 on one axis (G as T in the dual), block by block, to the space's tangent.
+  // Adds d<G, M T>/dM at M = 1 on one axis (G as T in the dual), block by block, to the space's
+  // tangent.
   void accumulate(const AxisPart& part, const Matrix<double>& value, const Matrix<double>& slope,
                   int axis) {
     const auto found = tangent_.maps.find(part.space);
@@ -126,8 +127,8 @@ class PullBack {
         return slope.rowwise().sum().transpose();
       case Effect::Kind::add_all:
         return Row::Constant(
-            1, slope.sum() -
-                   (effect.target.empty() ? 0 : taken.sum() * norm_bias(effect.norm).sum()));
+            1,
+            slope.sum() - (effect.target.empty() ? 0 : taken.sum() * norm_bias(effect.norm).sum()));
       case Effect::Kind::add_gained:
         return effect.factor * slope.row(0).cwiseProduct(gain(effect.norm));
       case Effect::Kind::reader: {
@@ -160,10 +161,11 @@ class PullBack {
       case Effect::Kind::norm_reader: {
         Row constant_slope = taken;
         if (effect.target.empty()) {
-          constant_slope = gain(effect.norm).cwiseInverse() * slope / bias_over_gain(effect.norm).sum();
+          constant_slope =
+              gain(effect.norm).cwiseInverse() * slope / bias_over_gain(effect.norm).sum();
         }
-        const Row through =
-            effect.transposed ? Row(constant_slope * value) : Row(constant_slope * value.transpose());
+        const Row through = effect.transposed ? Row(constant_slope * value)
+                                              : Row(constant_slope * value.transpose());
         return -through.cwiseProduct(gain(effect.norm));
       }
     }

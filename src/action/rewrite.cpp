@@ -30,7 +30,8 @@ Rewrite::Rewrite(const ParameterSource& source, const Symmetry& symmetry, const 
       target_(std::move(target)),
       plan_(make_plan(symmetry, element)) {
   const Model& model = source.model();
-  const bool same = target_.family == model.layout.family() && target_.format == model.layout.format();
+  const bool same =
+      target_.family == model.layout.family() && target_.format == model.layout.format();
   files_.format = target_.format;
   if (same && source.architecture() == model.architecture) {
     layout_ = model.layout;
@@ -66,16 +67,17 @@ bool Rewrite::is_copied(const Layout::Stored& stored) const {
   if (original == nullptr || original->shape != stored.shape) return false;
   if (!is_quantised(original->dtype) && original->dtype != dtype_of(stored)) return false;
   if (is_quantised(original->dtype) && target_.format == Format::gguf) return false;
-  return std::none_of(
-      stored.parameters.begin(), stored.parameters.end(), [&](const std::string& parameter) {
-        return plan_.touches(parameter) || source_.stored(parameter) != original;
-      });
+  return std::none_of(stored.parameters.begin(), stored.parameters.end(),
+                      [&](const std::string& parameter) {
+                        return plan_.touches(parameter) || source_.stored(parameter) != original;
+                      });
 }
 
 void Rewrite::plan_files() {
   const Model& model = source_.model();
   const Checkpoint& original = model.checkpoint;
-  const bool same = target_.family == model.layout.family() && target_.format == model.layout.format();
+  const bool same =
+      target_.family == model.layout.family() && target_.format == model.layout.format();
   const bool folder = target_.format == Format::safetensors;
   if (same && folder) {
     for (const auto& file : original.files()) files_.files.push_back(file.filename().string());
@@ -136,7 +138,8 @@ std::int64_t Rewrite::bytes() const {
 }
 
 std::int64_t Rewrite::peak_memory() const {
-  // A tensor as read, in canonical order, moved, and on its way out; the maps in double, and as the work needs them.
+  // A tensor as read, in canonical order, moved, and on its way out; the maps in double, and as the
+  // work needs them.
   std::int64_t largest = 0;
   for (const auto& stored : layout_.stored()) {
     if (is_copied(stored)) continue;
@@ -199,10 +202,10 @@ struct Rewrite::Sink {
     for (std::int64_t at = 0; at < total; at += kPiece) {
       const std::int64_t count = std::min(kPiece, total - at);
       bytes.resize(static_cast<std::size_t>(stored_bytes(dtype, count)));
-      encode<Scalar>(dtype,
-                     std::span(values).subspan(static_cast<std::size_t>(at),
-                                               static_cast<std::size_t>(count)),
-                     bytes);
+      encode<Scalar>(
+          dtype,
+          std::span(values).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)),
+          bytes);
       writer.write(stored.name, bytes, stored_bytes(dtype, at));
       progress.advance(static_cast<std::int64_t>(bytes.size()));
     }

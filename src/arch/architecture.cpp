@@ -206,7 +206,8 @@ void validate(const Architecture& a) {
 std::vector<double> rotary_frequencies(std::int64_t dims, double theta) {
   std::vector<double> frequencies;
   for (std::int64_t b = 0; 2 * b < dims; ++b) {
-    frequencies.push_back(std::pow(theta, -2.0 * static_cast<double>(b) / static_cast<double>(dims)));
+    frequencies.push_back(
+        std::pow(theta, -2.0 * static_cast<double>(b) / static_cast<double>(dims)));
   }
   return frequencies;
 }
@@ -232,9 +233,9 @@ std::int64_t relative_bucket(const Architecture& a, std::int64_t offset) {
   if (exact == 0 || a.relative_max_distance <= exact) {
     return begin + std::max<std::int64_t>(0, buckets - 1);
   }
-  const double share = std::log(static_cast<double>(distance) / static_cast<double>(exact)) /
-                       std::log(static_cast<double>(a.relative_max_distance) /
-                                static_cast<double>(exact));
+  const double share =
+      std::log(static_cast<double>(distance) / static_cast<double>(exact)) /
+      std::log(static_cast<double>(a.relative_max_distance) / static_cast<double>(exact));
   const auto logarithmic = static_cast<std::int64_t>(share * static_cast<double>(buckets - exact));
   return begin + std::min(exact + logarithmic, buckets - 1);
 }

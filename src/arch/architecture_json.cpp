@@ -57,14 +57,15 @@ const Names<Output>& names_of() {
   return names;
 }
 
-constexpr std::array<std::pair<const char*, bool Biases::*>, 8> kBiases = {{{"q", &Biases::q},
-                                                                           {"k", &Biases::k},
-                                                                           {"v", &Biases::v},
-                                                                           {"o", &Biases::o},
-                                                                           {"gate", &Biases::gate},
-                                                                           {"up", &Biases::up},
-                                                                           {"down", &Biases::down},
-                                                                           {"head", &Biases::head}}};
+constexpr std::array<std::pair<const char*, bool Biases::*>, 8> kBiases = {
+    {{"q", &Biases::q},
+     {"k", &Biases::k},
+     {"v", &Biases::v},
+     {"o", &Biases::o},
+     {"gate", &Biases::gate},
+     {"up", &Biases::up},
+     {"down", &Biases::down},
+     {"head", &Biases::head}}};
 
 void write(Json& json, std::int64_t value) { json = value; }
 void write(Json& json, double value) { json = value; }
@@ -77,7 +78,7 @@ void write(Json& json, const Biases& value) {
   }
 }
 template <class Enum>
-  requires std::is_enum_v<Enum>
+requires std::is_enum_v<Enum>
 void write(Json& json, Enum value) {
   for (const auto& [known, name] : names_of<Enum>()) {
     if (known == value) json = name;
@@ -129,8 +130,7 @@ std::string read(const Json& json, Biases& value) {
   return "";
 }
 template <class Enum>
-  requires std::is_enum_v<Enum>
-std::string read(const Json& json, Enum& value) {
+requires std::is_enum_v<Enum> std::string read(const Json& json, Enum& value) {
   std::vector<std::string> choices;
   for (const auto& [known, name] : names_of<Enum>()) {
     if (json.is_string() && json.get_ref<const std::string&>() == name) {

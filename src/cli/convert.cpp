@@ -12,8 +12,7 @@ Format format_from_name(const std::string& name) {
   for (const Format format : {Format::safetensors, Format::gguf, Format::llama2c}) {
     if (name == format_name(format)) return format;
   }
-  throw UsageError(
-      fmt::format("--to: '{}' is not one of safetensors, gguf, llama2c", name));
+  throw UsageError(fmt::format("--to: '{}' is not one of safetensors, gguf, llama2c", name));
 }
 
 }  // namespace
@@ -24,8 +23,8 @@ void add_convert(CLI::App& app, int& exit_code) {
     std::string family;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand(
-      "convert", "Write a model in another format, or another family's layout");
+  CLI::App* verb =
+      app.add_subcommand("convert", "Write a model in another format, or another family's layout");
   options->declare(*verb, true);
   verb->add_option("--to", options->format, "safetensors (a folder), gguf or llama2c")->required();
   verb->add_option("--family", options->family,

@@ -30,9 +30,8 @@ void add_fold(CLI::App& app, int& exit_code) {
     }
     const ParameterSource source(model, options->target_architecture(model));
     const Symmetry symmetry = symmetry_of(source.architecture());
-    const FoldOptions what{.gains = true,
-                           .biases = !options->gains_only,
-                           .centring = options->centre};
+    const FoldOptions what{
+        .gains = true, .biases = !options->gains_only, .centring = options->centre};
     const auto progress = make_progress();
     const Element element = fold_element(
         symmetry, [&](const std::string& name) { return source.read<double>(name); }, what,

@@ -23,7 +23,8 @@ int main(int argc, char** argv) {
       "Results go to standard output, everything else to standard error.\n"
       "Exit: 0 done or yes, 1 a negative answer, 2 bad usage or input, 3 internal error, 130 "
       "cancelled.\n"
-      "A MODEL is a folder with config.json and safetensors, a .gguf file, or a llama2.c .bin file.");
+      "A MODEL is a folder with config.json and safetensors, a .gguf file, or a llama2.c .bin "
+      "file.");
   int exit_code = 0;
   regauge::cli::add_inspect(app, exit_code);
   regauge::cli::add_act(app, exit_code);

@@ -87,7 +87,6 @@ void RewriteOptions::carry_out(const Rewrite& rewrite) const {
   for (const auto& name : rewrite.dropped()) {
     fmt::print(stderr, "regauge: {} has no place in the new file and was left out\n", name);
   }
-
 }
 
 }  // namespace regauge::cli

@@ -64,12 +64,12 @@ class TerminalProgress : public Progress {
 };
 
 constexpr std::array<std::pair<const char*, double>, 7> kUnits = {{{"GiB", 1073741824.0},
-                                                                  {"MiB", 1048576.0},
-                                                                  {"KiB", 1024.0},
-                                                                  {"GB", 1e9},
-                                                                  {"MB", 1e6},
-                                                                  {"KB", 1e3},
-                                                                  {"B", 1.0}}};
+                                                                   {"MiB", 1048576.0},
+                                                                   {"KiB", 1024.0},
+                                                                   {"GB", 1e9},
+                                                                   {"MB", 1e6},
+                                                                   {"KB", 1e3},
+                                                                   {"B", 1.0}}};
 
 }  // namespace
 

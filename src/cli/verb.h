@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+
 #include <memory>
 #include <string>
 
@@ -14,11 +15,13 @@ void add_act(CLI::App& app, int& exit_code);
 void add_fold(CLI::App& app, int& exit_code);
 void add_convert(CLI::App& app, int& exit_code);
 
-// A bar with time left on standard error when that is a terminal, silent otherwise; cancels on Ctrl-C.
+// A bar with time left on standard error when that is a terminal, silent otherwise; cancels on
+// Ctrl-C.
 std::unique_ptr<Progress> make_progress();
 void cancel_on_interrupt();
 
-// "1.5 GB" and back: a number with an optional unit B, KB, MB, GB (powers of 1000) or KiB, MiB, GiB.
+// "1.5 GB" and back: a number with an optional unit B, KB, MB, GB (powers of 1000) or KiB, MiB,
+// GiB.
 std::string format_bytes(double bytes);
 std::int64_t parse_bytes(const std::string& text);
 

@@ -64,12 +64,10 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   const Reader q = add_reader(at + ".q", a_.biases.q, wire, std::move(query));
   const Reader k = add_reader(at + ".k", a_.biases.k, wire, std::move(key));
   const Reader v = add_reader(at + ".v", a_.biases.v, wire, {{.space = at + ".vo"}});
-  add_writer(at + ".o", a_.biases.o, wire,
-             {{.space = at + ".vo", .dual = true, .lift = heads}});
+  add_writer(at + ".o", a_.biases.o, wire, {{.space = at + ".vo", .dual = true, .lift = heads}});
 
   if (a_.positions == Positions::relative) {
-    tensor(at + ".relative_bias").cols = {
-        {.space = heads, .take = AxisPart::Take::permutation}};
+    tensor(at + ".relative_bias").cols = {{.space = heads, .take = AxisPart::Take::permutation}};
     Shift shift;  // softmax does not see a constant over keys
     shift.name = at + ".relative_bias.constant";
     shift.length = shift.dimension = a_.heads;
@@ -85,7 +83,8 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   if (!pre()) add_post_norm(at + ".norm", wire_into(layer, false));
 }
 
-// Rows of the table that no distance falls into (in bidirectional models the first row for later keys: distance 0 is not later).
+// Rows of the table that no distance falls into (in bidirectional models the first row for later
+// keys: distance 0 is not later).
 void SymmetryBuilder::add_unreached_rows(const std::string& table) {
   std::vector<bool> reached(static_cast<std::size_t>(a_.relative_buckets));
   const std::int64_t farthest = a_.relative_buckets + 2 * a_.relative_max_distance;
@@ -134,13 +133,14 @@ Effect SymmetryBuilder::constant_effect(const Reader& reader, const Wire& wire) 
   return effect;
 }
 
-// Attention rows sum to one, so a constant in the values leaves as a constant: some bias has to take it.
+// Attention rows sum to one, so a constant in the values leaves as a constant: some bias has to
+// take it.
 void SymmetryBuilder::add_value_shift(std::int64_t layer, const Reader& v, const Wire& wire) {
   if (v.bias.empty() && !constant_behind(wire.norm)) return;
   const std::string at = fmt::format("layers.{}", layer);
-  const std::string taker = a_.biases.o                       ? at + ".attn.o.bias"
+  const std::string taker = a_.biases.o                     ? at + ".attn.o.bias"
                             : a_.parallel && a_.biases.down ? at + ".ffn.down.bias"
-                                                              : "";
+                                                            : "";
   const std::int64_t length = a_.kv_heads * a_.v_width;
   if (taker.empty()) {
     add_counted_shift(at + ".attn.v.constant", std::max<std::int64_t>(0, length - visible_width()));

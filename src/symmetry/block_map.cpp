@@ -1,8 +1,8 @@
 #include "regauge/symmetry/block_map.h"
 
+#include <Eigen/LU>
 #include <fmt/format.h>
 
-#include <Eigen/LU>
 #include <algorithm>
 
 #include "regauge/base/blas.h"
@@ -27,8 +27,8 @@ template <class Scalar>
 Matrix<Scalar> product_transposed(const Matrix<Scalar>& a, const Matrix<Scalar>& b) {  // a^T b
   if (a.rows() < kBlasWidth || b.cols() < kBlasWidth) return a.transpose() * b;
   Matrix<Scalar> c(a.cols(), b.cols());
-  gemm<Scalar>(true, false, a.cols(), b.cols(), a.rows(), 1, a.data(), a.cols(), b.data(),
-               b.cols(), 0, c.data(), c.cols());
+  gemm<Scalar>(true, false, a.cols(), b.cols(), a.rows(), 1, a.data(), a.cols(), b.data(), b.cols(),
+               0, c.data(), c.cols());
   return c;
 }
 
@@ -49,8 +49,8 @@ BlockMap<Scalar>::BlockMap(std::int64_t count, std::int64_t width,
       permutation_(std::move(permutation)),
       blocks_(std::move(blocks)) {
   if (permutes() && static_cast<std::int64_t>(permutation_.size()) != count) {
-    throw UsageError(fmt::format("[block map] a permutation of {} for {} blocks",
-                                 permutation_.size(), count));
+    throw UsageError(
+        fmt::format("[block map] a permutation of {} for {} blocks", permutation_.size(), count));
   }
   if (has_blocks() && (blocks_.rows() != size() || blocks_.cols() != width)) {
     throw UsageError(fmt::format("[block map] blocks are {} x {}; expected {} x {}", blocks_.rows(),
@@ -223,8 +223,8 @@ template <class Scalar>
 void BlockMap<Scalar>::apply(Matrix<Scalar>& tensor, int axis) const {
   const std::int64_t length = axis == 0 ? tensor.rows() : tensor.cols();
   if (length != size()) {
-    throw UsageError(fmt::format("[block map] a map of {} coordinates on an axis of {}", size(),
-                                 length));
+    throw UsageError(
+        fmt::format("[block map] a map of {} coordinates on an axis of {}", size(), length));
   }
   if (is_identity()) return;
   if (count_ == 1) {

@@ -6,16 +6,16 @@
 
 namespace regauge {
 
-// Puts a Symmetry together, module by module; each part of the model is a file of its own. Wires and norms are named by what
-// reads or makes them.
+// Puts a Symmetry together, module by module; each part of the model is a file of its own. Wires
+// and norms are named by what reads or makes them.
 class SymmetryBuilder {
  public:
   explicit SymmetryBuilder(const Architecture& architecture);
   Symmetry build();
 
  private:
-  // What a sub-layer or the head reads: the norm that made it ("" for a raw sum of tables) and, after a post-norm, the space of
-  // its length (which may not exist).
+  // What a sub-layer or the head reads: the norm that made it ("" for a raw sum of tables) and,
+  // after a post-norm, the space of its length (which may not exist).
   struct Wire {
     std::string norm;
     std::string scale;
@@ -68,7 +68,8 @@ class SymmetryBuilder {
   void add_shift(Shift shift);
   void add_counted_shift(std::string name, std::int64_t dimension);
   bool has_space(const std::string& name) const { return symmetry_.find_space(name) != nullptr; }
-  // The part for a space that is one number, on an axis of `length`; nothing if there is no such space.
+  // The part for a space that is one number, on an axis of `length`; nothing if there is no such
+  // space.
   void append_scalar(Axis& axis, const std::string& space, std::int64_t length, bool dual) const;
   TensorAxes& tensor(const std::string& name) { return symmetry_.tensors.at(name); }
 
@@ -78,7 +79,8 @@ class SymmetryBuilder {
   bool constant_behind(const std::string& norm) const {
     return !norm.empty() && layer_norm() && a_.norm_bias;
   }
-  // Numbers that a constant in the stream must meet: all of them, or all but the part along 1 that layer norms do not see.
+  // Numbers that a constant in the stream must meet: all of them, or all but the part along 1 that
+  // layer norms do not see.
   std::int64_t visible_width() const { return a_.width - (layer_norm() ? 1 : 0); }
 
   std::int64_t rows(const std::string& tensor) const;
@@ -87,8 +89,9 @@ class SymmetryBuilder {
   Architecture a_;
   Symmetry symmetry_;
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> shapes_;
-  bool rotates_ = false;        // the stream has a dense rotation; readers see it through their norm's gain
-  bool lengths_free_ = false;   // eps = 0
+  bool rotates_ =
+      false;  // the stream has a dense rotation; readers see it through their norm's gain
+  bool lengths_free_ = false;  // eps = 0
 };
 
 }  // namespace regauge

@@ -124,9 +124,8 @@ Element random_element(const Symmetry& symmetry, std::uint64_t seed,
     if (!only.contains(space.category)) continue;
     Random random(seed, "element/" + space.name);
     const BlockMap<double> leader =
-        space.follows.empty()
-            ? BlockMap<double>()
-            : map_of(symmetry, element, *symmetry.find_space(space.follows));
+        space.follows.empty() ? BlockMap<double>()
+                              : map_of(symmetry, element, *symmetry.find_space(space.follows));
     element.maps[space.name] = space.random(random, &leader);
   }
   for (const auto& shift : symmetry.shifts) {
@@ -140,8 +139,7 @@ Element random_element(const Symmetry& symmetry, std::uint64_t seed,
 double distance(const Symmetry& symmetry, const Element& a, const Element& b) {
   double largest = 0;
   for (const auto& space : symmetry.spaces) {
-    largest = std::max(
-        largest, distance(map_of(symmetry, a, space), map_of(symmetry, b, space)));
+    largest = std::max(largest, distance(map_of(symmetry, a, space), map_of(symmetry, b, space)));
   }
   for (const auto& shift : symmetry.shifts) {
     const auto left = a.shifts.find(shift.name);
@@ -177,12 +175,13 @@ void check_member(const Symmetry& symmetry, const Element& element, double toler
     if (shift == nullptr || shift->depends_on_values) {
       problems.push_back(fmt::format("there is no shift '{}' in this architecture", name));
     } else if (vector.rows() != 1 || vector.cols() != shift->length || !vector.allFinite()) {
-      problems.push_back(fmt::format("the shift '{}' is not {} finite numbers", name,
-                                     shift->length));
+      problems.push_back(
+          fmt::format("the shift '{}' is not {} finite numbers", name, shift->length));
     } else {
       for (std::int64_t i = 0; shift->period > 0 && i < shift->length; ++i) {
         if (i % shift->period < shift->first_free && std::abs(vector(0, i)) > tolerance) {
-          problems.push_back(fmt::format("the shift '{}' moves coordinate {}, which rotates", name, i));
+          problems.push_back(
+              fmt::format("the shift '{}' moves coordinate {}, which rotates", name, i));
           break;
         }
       }

@@ -50,9 +50,8 @@ void save_element(const Symmetry& symmetry, const Element& element,
                   const std::filesystem::path& path) {
   CheckpointWriter::Plan plan;
   plan.files = {path.filename().string()};
-  plan.file_metadata = {{{"kind", kKind},
-                         {"version", "1"},
-                         {"architecture", to_json(symmetry.architecture).dump()}}};
+  plan.file_metadata = {
+      {{"kind", kKind}, {"version", "1"}, {"architecture", to_json(symmetry.architecture).dump()}}};
   const auto add = [&](std::string name, DType dtype, std::vector<std::int64_t> shape) {
     StoredTensor tensor;
     tensor.name = std::move(name);
@@ -84,9 +83,9 @@ Element load_element(const Symmetry& symmetry, const std::filesystem::path& path
   const bool known = !metadata.empty() && metadata.front().is_object() &&
                      metadata.front().value("kind", "") == kKind;
   if (!known) {
-    throw UsageError(fmt::format(
-        "[element] {} is not an element file; `regauge act --save-element` writes one",
-        path.string()));
+    throw UsageError(
+        fmt::format("[element] {} is not an element file; `regauge act --save-element` writes one",
+                    path.string()));
   }
   if (metadata.front().value("architecture", "") != to_json(symmetry.architecture).dump()) {
     throw UsageError(fmt::format(

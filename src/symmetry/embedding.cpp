@@ -87,8 +87,8 @@ void SymmetryBuilder::add_embedding_exchanges() {
     exchange("embed.exchange.types", rows("embed.types", 1), rows("embed.positions", -1), true);
   }
   const std::string other = learned ? "embed.positions" : a_.token_types > 0 ? "embed.types" : "";
-  // A tied table may take a constant only where logits count up to a constant, or along 1/gain of the norm in front of the head,
-  // which that norm does not let through.
+  // A tied table may take a constant only where logits count up to a constant, or along 1/gain of
+  // the norm in front of the head, which that norm does not let through.
   if (a_.tied && !a_.log_probabilities) {
     const bool unseen = layer_norm() && (!a_.norm_bias || a_.biases.head);
     if (unseen && !other.empty()) add_counted_shift("embed.exchange.tied", 1);

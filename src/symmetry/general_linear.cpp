@@ -1,8 +1,7 @@
 #include "regauge/symmetry/general_linear.h"
 
-#include <fmt/format.h>
-
 #include <Eigen/LU>
+#include <fmt/format.h>
 
 namespace regauge {
 

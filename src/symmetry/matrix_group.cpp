@@ -1,7 +1,8 @@
 #include "regauge/symmetry/matrix_group.h"
 
-#include <cmath>
 #include <unsupported/Eigen/MatrixFunctions>
+
+#include <cmath>
 
 #include "regauge/base/blas.h"
 

@@ -89,7 +89,8 @@ void SymmetryBuilder::add_reader_shift(const std::string& norm, const Reader& re
   shift.name = reader.weight + ".unread";
   shift.axis = tensor(reader.weight).cols;
   for (const auto& part : tensor(reader.weight).rows) {
-    if (part.space == "residual.sign") append_scalar(shift.axis, part.space, cols(reader.weight), true);
+    if (part.space == "residual.sign")
+      append_scalar(shift.axis, part.space, cols(reader.weight), true);
   }
   shift.length = shift.dimension = cols(reader.weight);
   Effect effect;

@@ -1,8 +1,7 @@
 #include "regauge/symmetry/orthogonal.h"
 
-#include <fmt/format.h>
-
 #include <Eigen/QR>
+#include <fmt/format.h>
 
 namespace regauge {
 
@@ -39,10 +38,9 @@ Matrix<double> Orthogonal::project(const Matrix<double>& matrix) const {
 
 double Orthogonal::violation(const Matrix<double>& matrix) const {
   if (!matrix.allFinite()) return 1;
-  const double orthogonal =
-      (matrix.transpose() * matrix - Matrix<double>::Identity(size(), size()))
-          .cwiseAbs()
-          .maxCoeff();
+  const double orthogonal = (matrix.transpose() * matrix - Matrix<double>::Identity(size(), size()))
+                                .cwiseAbs()
+                                .maxCoeff();
   if (fixed_.rows() == 0) return orthogonal;
   return std::max(orthogonal, (fixed_ * matrix - fixed_).cwiseAbs().maxCoeff());
 }

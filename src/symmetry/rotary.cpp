@@ -1,9 +1,9 @@
 #include "regauge/symmetry/rotary.h"
 
+#include <Eigen/LU>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <Eigen/LU>
 #include <cmath>
 #include <map>
 #include <numbers>
@@ -44,7 +44,8 @@ RotaryCommutant::RotaryCommutant(std::int64_t size, const std::vector<double>& f
       complex_[c].push_back({first, sign});
     }
   }
-  for (auto i = static_cast<std::int64_t>(2 * frequencies.size()); i < size; ++i) still.push_back(i);
+  for (auto i = static_cast<std::int64_t>(2 * frequencies.size()); i < size; ++i)
+    still.push_back(i);
   if (!still.empty()) real_.push_back(std::move(still));
   if (!half_turn.empty()) real_.push_back(std::move(half_turn));
 }
@@ -67,9 +68,9 @@ std::string RotaryCommutant::name() const {
   for (const auto& pairs : complex_) ++multiplicities[pairs.size()];
   std::vector<std::string> parts;
   for (const auto& [u, count] : multiplicities) {
-    parts.push_back(u == 1 ? fmt::format("(C*)^{}", count)
-                           : (count == 1 ? fmt::format("GL({},C)", u)
-                                         : fmt::format("GL({},C)^{}", u, count)));
+    parts.push_back(
+        u == 1 ? fmt::format("(C*)^{}", count)
+               : (count == 1 ? fmt::format("GL({},C)", u) : fmt::format("GL({},C)^{}", u, count)));
   }
   for (const auto& coordinates : real_) parts.push_back(fmt::format("GL({})", coordinates.size()));
   return fmt::format("{}", fmt::join(parts, " x "));
@@ -80,10 +81,10 @@ Matrix<double> RotaryCommutant::project(const Matrix<double>& matrix) const {
   for (const auto& pairs : complex_) {
     for (const auto& p : pairs) {
       for (const auto& q : pairs) {
-        const double re = (matrix(p.first, q.first) +
-                           p.sign * q.sign * matrix(p.first + 1, q.first + 1)) / 2;
-        const double im = (q.sign * matrix(p.first, q.first + 1) -
-                           p.sign * matrix(p.first + 1, q.first)) / 2;
+        const double re =
+            (matrix(p.first, q.first) + p.sign * q.sign * matrix(p.first + 1, q.first + 1)) / 2;
+        const double im =
+            (q.sign * matrix(p.first, q.first + 1) - p.sign * matrix(p.first + 1, q.first)) / 2;
         result(p.first, q.first) = re;
         result(p.first + 1, q.first + 1) = p.sign * q.sign * re;
         result(p.first, q.first + 1) = q.sign * im;
@@ -100,7 +101,8 @@ Matrix<double> RotaryCommutant::project(const Matrix<double>& matrix) const {
 }
 
 Matrix<double> RotaryCommutant::random(Random& random) const {
-  // Complex classes: exp of a small algebra element after a random phase of each pair, which reaches every component.
+  // Complex classes: exp of a small algebra element after a random phase of each pair, which
+  // reaches every component.
   Matrix<double> result = Matrix<double>::Zero(size_, size_);
   for (const auto& pairs : complex_) {
     const auto u = static_cast<std::int64_t>(pairs.size());
@@ -132,8 +134,8 @@ Matrix<double> RotaryCommutant::random(Random& random) const {
     const Matrix<double> member = random_invertible(count, random);
     for (std::int64_t i = 0; i < count; ++i) {
       for (std::int64_t j = 0; j < count; ++j) {
-        result(coordinates[static_cast<std::size_t>(i)],
-               coordinates[static_cast<std::size_t>(j)]) = member(i, j);
+        result(coordinates[static_cast<std::size_t>(i)], coordinates[static_cast<std::size_t>(j)]) =
+            member(i, j);
       }
     }
   }
@@ -160,7 +162,8 @@ GainExchange::GainExchange(std::int64_t size, const std::vector<double>& frequen
       pairs_.push_back(first);
     }
   }
-  for (auto i = static_cast<std::int64_t>(2 * frequencies.size()); i < size; ++i) still.push_back(i);
+  for (auto i = static_cast<std::int64_t>(2 * frequencies.size()); i < size; ++i)
+    still.push_back(i);
   if (!still.empty()) plain_.push_back(std::move(still));
   if (!half_turn.empty()) plain_.push_back(std::move(half_turn));
 }
@@ -223,7 +226,8 @@ Matrix<double> GainExchange::project(const Matrix<double>& matrix) const {
   return result;
 }
 
-// Every class of coordinates is carried to itself by one entry per row and column; pairs are a modulus times a quarter turn.
+// Every class of coordinates is carried to itself by one entry per row and column; pairs are a
+// modulus times a quarter turn.
 double GainExchange::violation(const Matrix<double>& matrix) const {
   if (!matrix.allFinite()) return 1;
   Matrix<double> rest = matrix;

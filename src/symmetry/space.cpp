@@ -85,8 +85,9 @@ std::string Space::group_name() const {
   if (shuffle == Shuffle::grouped && count > 1) {
     const std::int64_t groups = count / group_size;
     const std::string permutations = group_size == 1 ? fmt::format("S({})", groups)
-                                     : groups == 1 ? fmt::format("S({})", group_size)
-                                                   : fmt::format("S({}) wr S({})", group_size, groups);
+                                     : groups == 1
+                                         ? fmt::format("S({})", group_size)
+                                         : fmt::format("S({}) wr S({})", group_size, groups);
     return trivial ? permutations : fmt::format("{} wr ({})", inside, permutations);
   }
   if (count == 1) return inside;
@@ -143,7 +144,8 @@ double Space::violation(const BlockMap<double>& map, const BlockMap<double>* lea
     }
   }
   if (shuffle == Shuffle::follows) {
-    const auto expected = leader != nullptr ? followed(*leader, count) : std::vector<std::int64_t>{};
+    const auto expected =
+        leader != nullptr ? followed(*leader, count) : std::vector<std::int64_t>{};
     const BlockMap<double> allowed(count, width(), expected, {});
     for (std::int64_t i = 0; i < count; ++i) {
       if (map.target(i) != allowed.target(i)) return kNever;
@@ -152,8 +154,8 @@ double Space::violation(const BlockMap<double>& map, const BlockMap<double>* lea
   if (!map.has_blocks()) return 0;
   double largest = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    largest = std::max(
-        largest, std::visit([&](const auto& g) { return g.violation(map.block(i)); }, group));
+    largest = std::max(largest,
+                       std::visit([&](const auto& g) { return g.violation(map.block(i)); }, group));
   }
   return largest;
 }

@@ -17,7 +17,8 @@ Matrix<double> fixed_rows(const Architecture& a) {
   for (std::int64_t t = rows.rows() - 1; t > 0; --t) rows.row(t) -= rows.row(0);
   // A constant of the input's own takes up the first row.
   const bool constant = a.input == Input::tokens || a.input_bias;
-  return constant ? Matrix<double>(rows.bottomRows(std::max<Eigen::Index>(0, rows.rows() - 1))) : rows;
+  return constant ? Matrix<double>(rows.bottomRows(std::max<Eigen::Index>(0, rows.rows() - 1)))
+                  : rows;
 }
 
 // What a rotation of the stream must leave alone (theory.md section 2, "the pin"), as rows.
@@ -45,8 +46,8 @@ void SymmetryBuilder::add_stream() {
                .category = Category::residual,
                .group = Orthogonal(fixed_directions(a_))});
   } else if (a_.output != Output::hidden && !fixed_table) {
-    // A gain that cannot be folded away leaves permutations of the coordinates, and signs: each its own for rms, one for all
-    // behind a layer norm, which sees the direction 1.
+    // A gain that cannot be folded away leaves permutations of the coordinates, and signs: each its
+    // own for rms, one for all behind a layer norm, which sees the direction 1.
     const auto kind = layer_norm() ? Scaling::Kind::trivial : Scaling::Kind::signs;
     add_space({.name = "residual",
                .category = Category::residual,
@@ -98,12 +99,13 @@ void SymmetryBuilder::add_stream_exceptions() {
   const bool raw = !pre() && !a_.embedding_norm;
   const bool fixed_table = a_.positions == Positions::sinusoidal;
   if (raw) {
-    // The raw sum x of the tables may become x + (x p) 1: the next norm does not see 1, and q, k, v undo it. A fixed table must
-    // not notice.
+    // The raw sum x of the tables may become x + (x p) 1: the next norm does not see 1, and q, k, v
+    // undo it. A fixed table must not notice.
     const std::int64_t seen = fixed_table ? Orthogonal(fixed_rows(a_)).fixed().rows() : 0;
     add_counted_shift("layers.0.attn.input.shear", a_.width - seen);
   }
-  // A gain between two streams that may both rotate: only the D - 1 singular values of M diag(gain) M count.
+  // A gain between two streams that may both rotate: only the D - 1 singular values of M diag(gain)
+  // M count.
   const bool single_gain = pre() ? a_.embedding_norm : raw && a_.layers == 1;
   if (single_gain && !fixed_table && a_.output != Output::hidden) {
     add_counted_shift("residual.gain_spectrum", 1);

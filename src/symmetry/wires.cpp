@@ -25,7 +25,8 @@ void SymmetryBuilder::add_writer(const std::string& name, bool has_bias, const W
   if (has_bias) add_writer_shift(name + ".bias");
 }
 
-// The constants of one sub-layer: of its norm or input wire, and of its values (`reader`: v for attention).
+// The constants of one sub-layer: of its norm or input wire, and of its values (`reader`: v for
+// attention).
 void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Reader& reader) {
   const Wire wire = wire_into(layer, attention);
   const std::string at = fmt::format("layers.{}.{}", layer, attention ? "attn" : "ffn");
@@ -34,8 +35,8 @@ void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Re
     if (attention) add_value_shift(layer, reader, wire);
     return;
   }
-  // After a post-norm the wire is also the residual: its constant c meets the sum again, where the sub-layer's output must
-  // bring -c.
+  // After a post-norm the wire is also the residual: its constant c meets the sum again, where the
+  // sub-layer's output must bring -c.
   const bool has_taker = attention ? a_.biases.o : a_.biases.down;
   const std::int64_t values = a_.kv_heads * a_.v_width;
   if (wire.norm.empty()) {
@@ -63,8 +64,8 @@ void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Re
   }
 }
 
-// Constants of the raw sum of embedding tables that its readers can take: none where no table can shift, and only those that
-// a query (or a rotating key) without a bias does not see.
+// Constants of the raw sum of embedding tables that its readers can take: none where no table can
+// shift, and only those that a query (or a rotating key) without a bias does not see.
 std::int64_t SymmetryBuilder::raw_wire_constants() const {
   const bool learned = a_.positions == Positions::learned;
   const bool shifts = a_.input == Input::tokens

@@ -38,7 +38,9 @@ TEST(Elements, AreAGroup) {
     const Symmetry symmetry = symmetry_of(a);
     const Element g = random_element(symmetry, 1), h = random_element(symmetry, 2),
                   k = random_element(symmetry, 3);
-    const auto product = [&](const Element& x, const Element& y) { return compose(symmetry, x, y); };
+    const auto product = [&](const Element& x, const Element& y) {
+      return compose(symmetry, x, y);
+    };
     EXPECT_LE(distance(symmetry, product(g, {}), g), 1e-12);
     EXPECT_LE(distance(symmetry, product({}, g), g), 1e-12);
     EXPECT_LE(distance(symmetry, product(g, inverse(symmetry, g)), {}), 1e-10);
@@ -83,9 +85,8 @@ TEST(Elements, OutsidersAreRefused) {
   const Symmetry symmetry = symmetry_of(a);
   Element element = random_element(symmetry, 1);
   Random random(1, "outsider");
-  element.maps["layers.0.attn.qk"] =
-      BlockMap<double>(a.kv_heads, a.qk_width, {},
-                       random_invertible(a.qk_width, random).replicate(a.kv_heads, 1));
+  element.maps["layers.0.attn.qk"] = BlockMap<double>(
+      a.kv_heads, a.qk_width, {}, random_invertible(a.qk_width, random).replicate(a.kv_heads, 1));
   EXPECT_THROW(check_member(symmetry, element), UsageError);
   element = {};
   element.maps["layers.9.attn.qk"] = BlockMap<double>(a.kv_heads, a.qk_width);

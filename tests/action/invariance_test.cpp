@@ -63,12 +63,12 @@ std::vector<Architecture> architectures() {
   return all;
 }
 
-// Elements that blow up a nearly singular constant (bias/gain summing to almost 0) are not what is tested here.
+// Elements that blow up a nearly singular constant (bias/gain summing to almost 0) are not what is
+// tested here.
 bool well_conditioned(const Symmetry& symmetry, const Parameters<double>& parameters) {
   for (const auto& [name, site] : symmetry.norms) {
     if (site.bias.empty()) continue;
-    const double sum =
-        parameters.at(site.bias).cwiseQuotient(parameters.at(site.gain())).sum();
+    const double sum = parameters.at(site.bias).cwiseQuotient(parameters.at(site.gain())).sum();
     if (std::abs(sum) < 0.05) return false;
   }
   return true;
@@ -191,8 +191,8 @@ TEST_F(NegativeControls, RotationPastTheGains) {
   Random random(2, "control");
   const BlockMap<double> rotation(1, a.width, {}, random_rotation(a.width, random));
   for (auto& [name, value] : p) {
-    const bool writes = name == "embed.tokens" || name.ends_with("o.weight") ||
-                        name.ends_with("down.weight");
+    const bool writes =
+        name == "embed.tokens" || name.ends_with("o.weight") || name.ends_with("down.weight");
     if (writes) {
       rotation.apply(value, 1);
     } else if (name.ends_with(".weight")) {

@@ -1,4 +1,5 @@
-// The dimension of symmetry_of against theory.md's table and against the calculus of its section 1b.
+// The dimension of symmetry_of against theory.md's table and against the calculus of its section
+// 1b.
 #include <gtest/gtest.h>
 
 #include "regauge/symmetry/symmetry.h"
@@ -25,8 +26,9 @@ std::string factors(const Symmetry& symmetry) {
   return text;
 }
 
-// A token row that goes straight into a norm with eps > 0 and nowhere else: the norm is then a bijection of rows, and the table takes up
-// its gain, its bias and any rotation by a change that is not linear. symmetry_of knows linear changes only.
+// A token row that goes straight into a norm with eps > 0 and nowhere else: the norm is then a
+// bijection of rows, and the table takes up its gain, its bias and any rotation by a change that is
+// not linear. symmetry_of knows linear changes only.
 bool table_takes_up_its_norm(const Architecture& a) {
   const bool alone = a.input == Input::tokens && a.positions != Positions::learned &&
                      a.positions != Positions::sinusoidal && a.token_types <= 1 && !a.tied;
@@ -41,8 +43,8 @@ TEST(Dimension, EqualsTheCalculusOnRandomArchitectures) {
     ++compared;
     const Symmetry symmetry = symmetry_of(architecture);
     // Parameters in special position only ever have more freedom.
-    const std::int64_t generic =
-        std::min(calculus(architecture, seed).dimension, calculus(architecture, seed + 1).dimension);
+    const std::int64_t generic = std::min(calculus(architecture, seed).dimension,
+                                          calculus(architecture, seed + 1).dimension);
     EXPECT_EQ(symmetry.dimension(), generic)
         << "seed " << seed << ": " << to_json(architecture).dump() << "\n"
         << factors(symmetry);

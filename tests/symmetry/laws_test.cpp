@@ -1,4 +1,5 @@
-// The laws of a group and of its action, on every block group alone and under permutations, in float and double.
+// The laws of a group and of its action, on every block group alone and under permutations, in
+// float and double.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -195,7 +196,8 @@ TEST(Spaces, CommuteWithRotations) {
   EXPECT_EQ(group.dimension(), 2 * 4 + 2 * 4 + 1);
 }
 
-// exp of the algebra stays in the group, the projection is idempotent, and the algebra has the stated dimension.
+// exp of the algebra stays in the group, the projection is idempotent, and the algebra has the
+// stated dimension.
 TEST(Spaces, AlgebrasBelongToTheirGroups) {
   for (const auto& space : spaces()) {
     Random random(3, "algebra/" + space.name);

@@ -4,8 +4,8 @@
 
 namespace regauge {
 
-// element . parameters, in place: a left action, act(g h, x) = act(g, act(h, x)). Every canonical tensor of the architecture must
-// be there.
+// element . parameters, in place: a left action, act(g h, x) = act(g, act(h, x)). Every canonical
+// tensor of the architecture must be there.
 template <class Scalar>
 void act(const Symmetry& symmetry, const Element& element, Parameters<Scalar>& parameters);
 

@@ -7,7 +7,8 @@
 
 namespace regauge {
 
-// Runs a plan with Eigen and BLAS, one matrix at a time. Single rows are kept in double; matrices are float or double.
+// Runs a plan with Eigen and BLAS, one matrix at a time. Single rows are kept in double; matrices
+// are float or double.
 class Executor {
  public:
   Executor(const Symmetry& symmetry, const Element& element)
@@ -15,7 +16,8 @@ class Executor {
 
   using Vectors = std::map<std::string, Matrix<double>>;
 
-  // Begins a layer with its single rows (own and borrowed) as they were; afterwards they have their new basis.
+  // Begins a layer with its single rows (own and borrowed) as they were; afterwards they have their
+  // new basis.
   void begin(const LayerPlan& layer, Vectors vectors);
   // One matrix of the layer; constants that it gives up go to the layer's single rows.
   template <class Scalar>

@@ -7,12 +7,13 @@
 
 namespace regauge {
 
-// One thing done to one tensor. A plan is known before any number is read, and holds nothing that only one executor could know.
+// One thing done to one tensor. A plan is known before any number is read, and holds nothing that
+// only one executor could know.
 struct Step {
   enum class Kind {
-    map,          // the axis by the element's map for `part`
-    times_gain,   // the axis times the norm's gain as it was
-    over_gain,    // the axis divided by the norm's gain as it was
+    map,         // the axis by the element's map for `part`
+    times_gain,  // the axis times the norm's gain as it was
+    over_gain,   // the axis divided by the norm's gain as it was
     times_new_gain,
     over_new_gain,
     add_origin,   // every row plus fixed_origin of the tensor
@@ -35,16 +36,18 @@ struct TensorPlan {
   std::vector<Step> linear;  // the basis change
   std::vector<Step> shifts;  // after it
 
-  bool receives = false;     // a bias that takes the constant of some matrix's shift
+  bool receives = false;  // a bias that takes the constant of some matrix's shift
 
   bool touched() const { return !linear.empty() || !shifts.empty() || receives; }
 };
 
-// The tensors of one layer (or of embedding and head together, layer -1), and the single rows of other layers that they need.
+// The tensors of one layer (or of embedding and head together, layer -1), and the single rows of
+// other layers that they need.
 struct LayerPlan {
   std::int64_t layer = -1;
-  std::vector<TensorPlan> vectors;   // single rows: small, kept while the layer is worked on
-  std::vector<TensorPlan> borrowed;  // norms' gains and biases of another layer: only their basis change
+  std::vector<TensorPlan> vectors;  // single rows: small, kept while the layer is worked on
+  std::vector<TensorPlan>
+      borrowed;  // norms' gains and biases of another layer: only their basis change
   std::vector<TensorPlan> matrices;  // one at a time
 };
 

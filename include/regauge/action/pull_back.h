@@ -4,7 +4,8 @@
 
 namespace regauge {
 
-// A vector of a Symmetry's Lie algebra, or of its dual: one block matrix per space of positive dimension, one vector per shift.
+// A vector of a Symmetry's Lie algebra, or of its dual: one block matrix per space of positive
+// dimension, one vector per shift.
 struct Tangent {
   std::map<std::string, Matrix<double>> maps;    // [count * width, width]
   std::map<std::string, Matrix<double>> shifts;  // [1, length]

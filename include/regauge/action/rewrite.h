@@ -12,8 +12,8 @@
 
 namespace regauge {
 
-// A checkpoint read as the parameters of an architecture that it may only hold implicitly: an untied head is the token table's
-// transpose, a bias that the file does not have is zero.
+// A checkpoint read as the parameters of an architecture that it may only hold implicitly: an
+// untied head is the token table's transpose, a bias that the file does not have is zero.
 class ParameterSource {
  public:
   ParameterSource(const Model& model, Architecture target);
@@ -37,7 +37,8 @@ class Rewrite {
   struct Target {
     std::string family;
     Format format = Format::safetensors;
-    std::optional<DType> dtype;  // of all matrices; the source's own otherwise (F32 for quantised ones)
+    std::optional<DType>
+        dtype;  // of all matrices; the source's own otherwise (F32 for quantised ones)
   };
   // Into the source's own family and format.
   static Target same_as(const Model& model);
@@ -47,7 +48,8 @@ class Rewrite {
           Target target);
 
   const Plan& plan() const { return plan_; }
-  // Stored tensors that change, that are copied byte for byte, and those of the source that the target has no place for.
+  // Stored tensors that change, that are copied byte for byte, and those of the source that the
+  // target has no place for.
   const std::vector<std::string>& changed() const { return changed_; }
   const std::vector<std::string>& copied() const { return copied_; }
   const std::vector<std::string>& dropped() const { return dropped_; }

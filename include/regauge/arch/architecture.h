@@ -1,7 +1,8 @@
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
+
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,12 +23,13 @@ struct Biases {
   bool operator==(const Biases&) const = default;
 };
 
-// What a Transformer computes, with no word about how a file stores it. Sizes in theory.md's notation.
+// What a Transformer computes, with no word about how a file stores it. Sizes in theory.md's
+// notation.
 //
 //   x = embed(input) + positions;                                [embedding norm]
-//   pre:   x += attention(norm(x)); x += ffn(norm(x));  (parallel: both read the same x);  final norm
-//   post:  x = norm(x + attention(x)); x = norm(x + ffn(x))
-//   output = head(x), or x itself (hidden)
+//   pre:   x += attention(norm(x)); x += ffn(norm(x));  (parallel: both read the same x);  final
+//   norm post:  x = norm(x + attention(x)); x = norm(x + ffn(x)) output = head(x), or x itself
+//   (hidden)
 struct Architecture {
   // Sizes.
   std::int64_t width = 0;      // D
@@ -40,28 +42,29 @@ struct Architecture {
 
   // Input.
   Input input = Input::tokens;
-  std::int64_t vocabulary = 0;        // V, rows of the token table (tokens)
-  std::int64_t input_width = 0;       // length of one patch or frame (vectors)
-  bool input_bias = false;            // of the map from vectors to the stream
-  bool class_token = false;           // a learned row in front of the sequence (vectors)
-  std::int64_t token_types = 0;       // rows of the segment table; 0: none (tokens)
-  double embedding_scale = 1;         // multiplies the token rows (Gemma: sqrt(D))
-  bool embedding_norm = false;        // a norm with gain (and bias) on the embedded input
+  std::int64_t vocabulary = 0;   // V, rows of the token table (tokens)
+  std::int64_t input_width = 0;  // length of one patch or frame (vectors)
+  bool input_bias = false;       // of the map from vectors to the stream
+  bool class_token = false;      // a learned row in front of the sequence (vectors)
+  std::int64_t token_types = 0;  // rows of the segment table; 0: none (tokens)
+  double embedding_scale = 1;    // multiplies the token rows (Gemma: sqrt(D))
+  bool embedding_norm = false;   // a norm with gain (and bias) on the embedded input
 
   // Positions.
   Positions positions = Positions::none;
-  std::int64_t max_positions = 0;     // T: rows of a table (the class token has row 0), context length otherwise
-  std::int64_t rotary_dims = 0;       // coordinates of each head that rotate: the first ones; even
+  std::int64_t max_positions =
+      0;  // T: rows of a table (the class token has row 0), context length otherwise
+  std::int64_t rotary_dims = 0;  // coordinates of each head that rotate: the first ones; even
   std::vector<double> rotary_frequencies;  // one per pair, radians per position
-  std::int64_t relative_buckets = 0;  // T5's table, one per layer: buckets x heads
+  std::int64_t relative_buckets = 0;       // T5's table, one per layer: buckets x heads
   std::int64_t relative_max_distance = 0;
 
   // Norms.
   Norm norm = Norm::rms;
-  bool norm_bias = false;             // layer norms only
+  bool norm_bias = false;  // layer norms only
   double norm_eps = 0;
   Placement placement = Placement::pre;
-  bool qk_norm = false;               // rms per head on q and k, gains shared by the heads of a layer
+  bool qk_norm = false;  // rms per head on q and k, gains shared by the heads of a layer
 
   // Sub-layers.
   bool causal = true;
@@ -74,58 +77,63 @@ struct Architecture {
 
   // Output.
   Output output = Output::tokens;
-  std::int64_t classes = 0;           // columns of the head for Output::classes
-  bool head_transform = false;        // BERT's dense, activation and norm in front of the head (post only)
-  bool tied = false;                  // the head is the token table, transposed
-  bool log_probabilities = false;     // what counts as the function: logits, or their softmax
+  std::int64_t classes = 0;  // columns of the head for Output::classes
+  bool head_transform =
+      false;          // BERT's dense, activation and norm in front of the head (post only)
+  bool tied = false;  // the head is the token table, transposed
+  bool log_probabilities = false;  // what counts as the function: logits, or their softmax
 
   bool operator==(const Architecture&) const = default;
 
   bool has_final_norm() const { return placement == Placement::pre || head_transform; }
-  std::int64_t outputs() const;       // columns of the head: vocabulary or classes
+  std::int64_t outputs() const;  // columns of the head: vocabulary or classes
 };
 
 // One tensor of the canonical form: a matrix of theory.md, y = x W. Vectors are single rows.
 struct ParameterSpec {
-  std::string name;     // "layers.3.attn.q.weight"
+  std::string name;  // "layers.3.attn.q.weight"
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::int64_t layer = -1;  // -1: embedding or head
 };
 
 // The canonical tensors in the order of computation. Names and shapes:
-//   embed.tokens [V,D]  embed.input.weight [input_width,D]  embed.input.bias [1,D]  embed.class_token [1,D]
-//   embed.positions [T,D]  embed.types [types,D]  embed.norm.{gain,bias} [1,D]
-//   layers.N.attn.norm.{gain,bias} [1,D]   (pre: before attention; post: after its residual sum)
-//   layers.N.attn.q.weight [D,h*d_k]  k.weight [D,h_kv*d_k]  v.weight [D,h_kv*d_v]  o.weight [h*d_v,D]
-//   layers.N.attn.{q,k,v,o}.bias [1,cols]  layers.N.attn.{q,k}_norm.gain [1,d_k]
+//   embed.tokens [V,D]  embed.input.weight [input_width,D]  embed.input.bias [1,D]
+//   embed.class_token [1,D] embed.positions [T,D]  embed.types [types,D]  embed.norm.{gain,bias}
+//   [1,D] layers.N.attn.norm.{gain,bias} [1,D]   (pre: before attention; post: after its residual
+//   sum) layers.N.attn.q.weight [D,h*d_k]  k.weight [D,h_kv*d_k]  v.weight [D,h_kv*d_v]  o.weight
+//   [h*d_v,D] layers.N.attn.{q,k,v,o}.bias [1,cols]  layers.N.attn.{q,k}_norm.gain [1,d_k]
 //   layers.N.attn.relative_bias [buckets,h]
 //   layers.N.ffn.norm.{gain,bias} [1,D]  layers.N.ffn.{gate,up}.{weight [D,m],bias [1,m]}
 //   layers.N.ffn.down.{weight [m,D],bias [1,D]}
-//   head.transform.{weight [D,D],bias [1,D]}  head.norm.{gain,bias} [1,D]  head.weight [D,outputs]  head.bias [1,outputs]
-// A tied model has no head.weight. Query head i reads kv head i / (h / h_kv). Of each head's d_k coordinates
-// the first rotary_dims rotate, in pairs (2b, 2b+1), pair b with rotary_frequencies[b].
+//   head.transform.{weight [D,D],bias [1,D]}  head.norm.{gain,bias} [1,D]  head.weight [D,outputs]
+//   head.bias [1,outputs]
+// A tied model has no head.weight. Query head i reads kv head i / (h / h_kv). Of each head's d_k
+// coordinates the first rotary_dims rotate, in pairs (2b, 2b+1), pair b with rotary_frequencies[b].
 std::vector<ParameterSpec> parameter_specs(const Architecture& architecture);
 std::int64_t parameter_count(const Architecture& architecture);
 
 // Throws UsageError with every problem at once, one per line.
 void validate(const Architecture& architecture);
 
-// The `regauge` family's config.json: every field by its name, absent ones at their defaults, unknown keys refused.
+// The `regauge` family's config.json: every field by its name, absent ones at their defaults,
+// unknown keys refused.
 nlohmann::json to_json(const Architecture& architecture);
 Architecture architecture_from_json(const nlohmann::json& json);
 
 // theta^(-2b/dims) for b < dims/2.
 std::vector<double> rotary_frequencies(std::int64_t dims, double theta);
 
-// The fixed table of Positions::sinusoidal: row t, columns 2i and 2i+1 = sin, cos(t * 10000^(-2i/D)).
+// The fixed table of Positions::sinusoidal: row t, columns 2i and 2i+1 = sin, cos(t *
+// 10000^(-2i/D)).
 double sinusoid(std::int64_t position, std::int64_t column, std::int64_t width);
 
 // Positions::alibi adds -slope * |query - key| to a head's logits; slopes 2^(-8 (i+1) / heads).
 double alibi_slope(std::int64_t head, std::int64_t heads);
 
-// Positions::relative: the row of the table for a key at `offset` = key - query. As in T5: half of the rows for keys that come
-// after the query (bidirectional models), half of the rest exact, the others logarithmic up to the largest distance.
+// Positions::relative: the row of the table for a key at `offset` = key - query. As in T5: half of
+// the rows for keys that come after the query (bidirectional models), half of the rest exact, the
+// others logarithmic up to the largest distance.
 std::int64_t relative_bucket(const Architecture& architecture, std::int64_t offset);
 
 }  // namespace regauge

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <Eigen/Core>
+
 #include <map>
 #include <string>
 
@@ -12,12 +13,13 @@ namespace regauge {
 template <class Scalar>
 using Matrix = Eigen::Matrix<Scalar, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// A whole model in the canonical form, by name. For models that fit in memory: tests, the lab, alignment of
-// small models. Files go through Layout one tensor at a time.
+// A whole model in the canonical form, by name. For models that fit in memory: tests, the lab,
+// alignment of small models. Files go through Layout one tensor at a time.
 template <class Scalar>
 using Parameters = std::map<std::string, Matrix<Scalar>>;
 
-// Generic values: weights normal with variance 1/rows (tables too), gains around 1 and never near 0, biases of order 0.3.
+// Generic values: weights normal with variance 1/rows (tables too), gains around 1 and never near
+// 0, biases of order 0.3.
 Parameters<double> random_parameters(const Architecture& architecture, std::uint64_t seed);
 
 }  // namespace regauge

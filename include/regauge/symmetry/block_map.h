@@ -6,12 +6,14 @@
 
 namespace regauge {
 
-// A block-monomial matrix M: `count` blocks of width `width`, block i is multiplied by B_i and goes to place p(i):
+// A block-monomial matrix M: `count` blocks of width `width`, block i is multiplied by B_i and goes
+// to place p(i):
 //
 //   (x M)_{p(i)} = x_i B_i          x a row vector of count * width numbers
 //
-// Every linear symmetry of a Transformer has this form: one dense block (the residual stream), one block per head, or one
-// number per neuron. An identity permutation and identity blocks are stored as empty.
+// Every linear symmetry of a Transformer has this form: one dense block (the residual stream), one
+// block per head, or one number per neuron. An identity permutation and identity blocks are stored
+// as empty.
 template <class Scalar>
 class BlockMap {
  public:
@@ -50,14 +52,16 @@ class BlockMap {
   BlockMap repeated(std::int64_t repeat) const;
   // The same map on each of `tile` consecutive runs.
   BlockMap tiled(std::int64_t tile) const;
-  // From kv heads to query heads: query head i has B of its kv head i / (heads.count / count) and moves as `heads` says.
+  // From kv heads to query heads: query head i has B of its kv head i / (heads.count / count) and
+  // moves as `heads` says.
   BlockMap lifted(const BlockMap& heads) const;
 
   Matrix<Scalar> dense() const;
   template <class Other>
   BlockMap<Other> cast() const;
 
-  // tensor <- tensor M (axis 1: each row is a vector), or M^T tensor (axis 0: each column is a vector).
+  // tensor <- tensor M (axis 1: each row is a vector), or M^T tensor (axis 0: each column is a
+  // vector).
   void apply(Matrix<Scalar>& tensor, int axis) const;
 
  private:

@@ -9,11 +9,11 @@
 
 namespace regauge {
 
-// A member of a Symmetry: theta -> S theta + I, basis changes first and then shifts. A space or shift that is not named is left
-// alone; a follower that is not named moves with its leader.
+// A member of a Symmetry: theta -> S theta + I, basis changes first and then shifts. A space or
+// shift that is not named is left alone; a follower that is not named moves with its leader.
 struct Element {
-  std::map<std::string, BlockMap<double>> maps;   // by space
-  std::map<std::string, Matrix<double>> shifts;   // by shift, [1, length]
+  std::map<std::string, BlockMap<double>> maps;  // by space
+  std::map<std::string, Matrix<double>> shifts;  // by shift, [1, length]
 
   bool is_identity() const { return maps.empty() && shifts.empty(); }
 };
@@ -22,18 +22,21 @@ struct Element {
 Element compose(const Symmetry& symmetry, const Element& second, const Element& first);
 Element inverse(const Symmetry& symmetry, const Element& element);
 
-// A generic member, well conditioned; only the given categories move (and what has to follow them). The same seed gives the same
-// element, factor by factor, whatever else is drawn.
+// A generic member, well conditioned; only the given categories move (and what has to follow them).
+// The same seed gives the same element, factor by factor, whatever else is drawn.
 Element random_element(const Symmetry& symmetry, std::uint64_t seed);
-Element random_element(const Symmetry& symmetry, std::uint64_t seed, const std::set<Category>& only);
+Element random_element(const Symmetry& symmetry, std::uint64_t seed,
+                       const std::set<Category>& only);
 
 // Largest difference of any number of the two.
 double distance(const Symmetry& symmetry, const Element& a, const Element& b);
 
-// Throws UsageError, all problems at once, unless every map and shift belongs to the symmetry (within `tolerance`).
+// Throws UsageError, all problems at once, unless every map and shift belongs to the symmetry
+// (within `tolerance`).
 void check_member(const Symmetry& symmetry, const Element& element, double tolerance = 1e-6);
 
-// The element's map of a space, identity or a follower's permutation where the element does not name it.
+// The element's map of a space, identity or a follower's permutation where the element does not
+// name it.
 BlockMap<double> map_of(const Symmetry& symmetry, const Element& element, const Space& space);
 // The map with which the element acts on an axis in this way; `through` is the caller's business.
 BlockMap<double> axis_map(const Symmetry& symmetry, const Element& element, const AxisPart& part);

@@ -8,14 +8,16 @@
 
 namespace regauge {
 
-// A closed group of real size x size matrices. What a group states for itself is the minimum below; product, inverse, exponential,
-// action and pull-back are those of matrices and written once (block_map.h, space.h).
+// A closed group of real size x size matrices. What a group states for itself is the minimum below;
+// product, inverse, exponential, action and pull-back are those of matrices and written once
+// (block_map.h, space.h).
 //
 //   dimension()      of the Lie algebra
 //   log2_components  log2 of the number of connected components
 //   random(r)        a generic member, well conditioned (singular values within [1/2, 2])
 //   project(m)       orthogonal projection of any matrix onto the Lie algebra
-//   violation(m)     how far m is from being a member: 0 for members, of the order of the change for others
+//   violation(m)     how far m is from being a member: 0 for members, of the order of the change
+//   for others
 template <class G>
 concept MatrixGroup = requires(const G& group, Random& random, const Matrix<double>& matrix) {
   { group.name() } -> std::convertible_to<std::string>;

@@ -8,7 +8,8 @@ namespace regauge {
 class Orthogonal {
  public:
   explicit Orthogonal(std::int64_t size) : Orthogonal(Matrix<double>(0, size)) {}
-  // The rows of `fixed` ([any, n]) span the subspace; directions below 1e-14 of the largest count as absent.
+  // The rows of `fixed` ([any, n]) span the subspace; directions below 1e-14 of the largest count
+  // as absent.
   explicit Orthogonal(const Matrix<double>& fixed);
 
   std::string name() const;

@@ -11,7 +11,8 @@
 
 namespace regauge {
 
-// The group inside one block. A group that is listed here is run through the law suite by tests/symmetry/laws_test.cpp.
+// The group inside one block. A group that is listed here is run through the law suite by
+// tests/symmetry/laws_test.cpp.
 using BlockGroup = std::variant<Scaling, Orthogonal, GeneralLinear, RotaryCommutant, GainExchange>;
 
 // What a factor is about; `regauge act --only` takes these names.
@@ -27,8 +28,9 @@ enum class Shuffle {
   follows     // as another space says: its permutation, or its permutation of groups
 };
 
-// A coordinate system that tensor axes share, and the group that may act on it: `count` copies of a block group with a
-// permutation of the blocks, G wr S (theory.md's basis changes). Its members are BlockMaps.
+// A coordinate system that tensor axes share, and the group that may act on it: `count` copies of a
+// block group with a permutation of the blocks, G wr S (theory.md's basis changes). Its members are
+// BlockMaps.
 struct Space {
   std::string name = {};
   Category category = Category::residual;
@@ -36,7 +38,7 @@ struct Space {
   std::int64_t count = 1;
   Shuffle shuffle = Shuffle::none;
   std::int64_t group_size = 1;  // blocks of a group, for `grouped`
-  std::string follows = {};         // the leader, for `follows`
+  std::string follows = {};     // the leader, for `follows`
 
   std::int64_t width() const;
   std::int64_t size() const { return count * width(); }
@@ -49,7 +51,8 @@ struct Space {
   BlockMap<double> following(const BlockMap<double>& leader) const;
   // For a follower `leader` is the leader's map, drawn before.
   BlockMap<double> random(Random& random, const BlockMap<double>* leader) const;
-  // How far `map` is from being a member; infinite for a wrong shape or a permutation that is not allowed.
+  // How far `map` is from being a member; infinite for a wrong shape or a permutation that is not
+  // allowed.
   double violation(const BlockMap<double>& map, const BlockMap<double>* leader) const;
   // [count * width, width] of any numbers to the nearest algebra element, and its exponential.
   Matrix<double> project(const Matrix<double>& blocks) const;

@@ -10,8 +10,8 @@
 
 namespace regauge {
 
-// The group of parameter changes that leave the function of an architecture alone, and how it acts: spaces with their groups, the
-// axes that live in them, and the shifts.
+// The group of parameter changes that leave the function of an architecture alone, and how it acts:
+// spaces with their groups, the axes that live in them, and the shifts.
 struct Symmetry {
   Architecture architecture;
   std::vector<Space> spaces;  // leaders stand before their followers
@@ -28,7 +28,8 @@ struct Symmetry {
 // The entry of the fixed position table that a pinned tensor is read relative to.
 double fixed_origin(const Architecture& architecture, std::string_view tensor, std::int64_t column);
 
-// Exact for generic parameters; the norms' eps decides whether lengths are forgotten (eps = 0) or not.
+// Exact for generic parameters; the norms' eps decides whether lengths are forgotten (eps = 0) or
+// not.
 Symmetry symmetry_of(const Architecture& architecture);
 
 }  // namespace regauge

@@ -19,12 +19,13 @@ struct AxisPart {
     absolute      // moduli and permutation
   };
   std::string space = {};
-  bool dual = false;        // by the inverse transpose
+  bool dual = false;  // by the inverse transpose
   Take take = Take::whole;
   std::int64_t repeat = 1;  // each number of the map stands for this many coordinates
   std::int64_t tile = 1;    // the map acts on this many consecutive runs alike
-  std::string lift = {};        // a space of query heads, when the map is of kv heads
-  std::string through = {};     // a norm: y = x_hat gain; the stream's map R acts on y as gain^-1 R gain'
+  std::string lift = {};    // a space of query heads, when the map is of kv heads
+  std::string through =
+      {};  // a norm: y = x_hat gain; the stream's map R acts on y as gain^-1 R gain'
 };
 using Axis = std::vector<AxisPart>;  // applied in this order
 
@@ -32,7 +33,8 @@ using Axis = std::vector<AxisPart>;  // applied in this order
 struct TensorAxes {
   Axis rows;
   Axis cols;
-  bool pinned = false;  // a fixed position table is added: the row is read relative to minus its first row
+  bool pinned =
+      false;  // a fixed position table is added: the row is read relative to minus its first row
 };
 
 // A norm's own tensors and who reads its output.
@@ -49,19 +51,23 @@ struct NormSite {
   std::string gain() const { return name + ".gain"; }
 };
 
-// What a shift vector v does to one tensor. `gain` and `bias` are those of `norm`; 1 is a vector of ones.
+// What a shift vector v does to one tensor. `gain` and `bias` are those of `norm`; 1 is a vector of
+// ones.
 struct Effect {
   enum class Kind {
-    add_rows,         // T[first_row, last_row) += factor 1^T v; a tied head's target -= factor (bias v)
-    add_columns,      // T += v^T 1
-    add_all,          // T += v, v a single number; a tied head's target -= sum(bias) v
-    add_gained,       // T += factor (v gain), T a single row
-    reader,           // W += (1/gain)^T v and W's bias -= sum(bias/gain) v
-    reader_constant,  // W += (1/gain)^T v / sum(bias/gain); a single number v counts for all columns
-    reader_columns,   // W += (v/gain)^T 1, and what that adds behind the norm's bias, u = (bias/gain) v, is taken from the target,
-                      // or W -= (1/gain)^T 1 u / sum(bias/gain)
-    absorb,           // target -= v W, W's rows those of query heads; less its mean if `centred`
-    norm_reader       // target -= (v gain) W; without a target W -= (1/gain)^T (v gain) W / sum(bias/gain + v)
+    add_rows,     // T[first_row, last_row) += factor 1^T v; a tied head's target -= factor (bias v)
+    add_columns,  // T += v^T 1
+    add_all,      // T += v, v a single number; a tied head's target -= sum(bias) v
+    add_gained,   // T += factor (v gain), T a single row
+    reader,       // W += (1/gain)^T v and W's bias -= sum(bias/gain) v
+    reader_constant,  // W += (1/gain)^T v / sum(bias/gain); a single number v counts for all
+                      // columns
+    reader_columns,   // W += (v/gain)^T 1, and what that adds behind the norm's bias, u =
+                     // (bias/gain) v, is taken from the target, or W -= (1/gain)^T 1 u /
+                     // sum(bias/gain)
+    absorb,      // target -= v W, W's rows those of query heads; less its mean if `centred`
+    norm_reader  // target -= (v gain) W; without a target W -= (1/gain)^T (v gain) W /
+                 // sum(bias/gain + v)
   };
   Kind kind = Kind::add_rows;
   std::string tensor;  // T or W
@@ -73,21 +79,23 @@ struct Effect {
   std::int64_t spread = 1;     // absorb: query heads per kv head
   std::int64_t width = 0;      // absorb: d_v
   bool centred = false;
-  bool transposed = false;     // norm_reader: a tied head
+  bool transposed = false;  // norm_reader: a tied head
 };
 
-// A translation or an invisible component (theory.md's second and third kind): a vector that is added, in the coordinates of an
-// axis, without changing the function. Shifts add up, and a basis change carries them along by `axis`.
+// A translation or an invisible component (theory.md's second and third kind): a vector that is
+// added, in the coordinates of an axis, without changing the function. Shifts add up, and a basis
+// change carries them along by `axis`.
 struct Shift {
   std::string name;
   std::int64_t length = 0;
   std::int64_t dimension = 0;  // less than `length` where only some vectors are free
   Axis axis;
   std::vector<Effect> effects;
-  bool sums_to_zero = false;       // only vectors with sum 0
-  std::int64_t period = 0;         // only coordinates i with i % period >= first_free
+  bool sums_to_zero = false;  // only vectors with sum 0
+  std::int64_t period = 0;    // only coordinates i with i % period >= first_free
   std::int64_t first_free = 0;
-  // Free only on a subspace that depends on the parameters' values (a kernel): counted in the dimension, never drawn at random.
+  // Free only on a subspace that depends on the parameters' values (a kernel): counted in the
+  // dimension, never drawn at random.
   bool depends_on_values = false;
 };
 
