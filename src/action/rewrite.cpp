@@ -69,7 +69,7 @@ bool Rewrite::is_copied(const Layout::Stored& stored) const {
   if (is_quantised(original->dtype) && target_.format == Format::gguf) return false;
   return std::none_of(stored.parameters.begin(), stored.parameters.end(),
                       [&](const std::string& parameter) {
-                        return plan_.touches(parameter) || source_.stored(parameter) != original;
+                        return plan_.touches(parameter) || source_.stored(parameter) == nullptr;
                       });
 }
 

@@ -35,8 +35,7 @@ struct TensorPlan {
   ParameterSpec spec;
   std::vector<Step> linear;  // the basis change
   std::vector<Step> shifts;  // after it
-
-  bool receives = false;  // a bias that takes the constant of some matrix's shift
+  bool receives = false;     // a bias that takes the constant of some matrix's shift
 
   bool touched() const { return !linear.empty() || !shifts.empty() || receives; }
 };
@@ -45,9 +44,8 @@ struct TensorPlan {
 // other layers that they need.
 struct LayerPlan {
   std::int64_t layer = -1;
-  std::vector<TensorPlan> vectors;  // single rows: small, kept while the layer is worked on
-  std::vector<TensorPlan>
-      borrowed;  // norms' gains and biases of another layer: only their basis change
+  std::vector<TensorPlan> vectors;   // single rows: small, kept while the layer is worked on
+  std::vector<TensorPlan> borrowed;  // gains and biases of another layer's norms: basis change only
   std::vector<TensorPlan> matrices;  // one at a time
 };
 

@@ -24,8 +24,8 @@ struct AxisPart {
   std::int64_t repeat = 1;  // each number of the map stands for this many coordinates
   std::int64_t tile = 1;    // the map acts on this many consecutive runs alike
   std::string lift = {};    // a space of query heads, when the map is of kv heads
-  std::string through =
-      {};  // a norm: y = x_hat gain; the stream's map R acts on y as gain^-1 R gain'
+  // A norm, y = x_hat gain: the stream's map R acts on y as gain^-1 R gain', gain' the new one.
+  std::string through = {};
 };
 using Axis = std::vector<AxisPart>;  // applied in this order
 
@@ -33,8 +33,7 @@ using Axis = std::vector<AxisPart>;  // applied in this order
 struct TensorAxes {
   Axis rows;
   Axis cols;
-  bool pinned =
-      false;  // a fixed position table is added: the row is read relative to minus its first row
+  bool pinned = false;  // a fixed position table is added: rows count from minus fixed_origin
 };
 
 // A norm's own tensors and who reads its output.
@@ -51,23 +50,29 @@ struct NormSite {
   std::string gain() const { return name + ".gain"; }
 };
 
-// What a shift vector v does to one tensor. `gain` and `bias` are those of `norm`; 1 is a vector of
-// ones.
+// What a shift vector v does to one tensor T, or W where it reads a norm. `gain` and `bias` are
+// those of `norm`, u = bias/gain; 1 is a row of ones. A `target` is a bias that takes a constant.
+//
+//   add_rows         T[first_row, last_row) += factor 1^T v;  target -= factor (bias . v)
+//   add_columns      T += v^T 1
+//   add_all          T += v, a single number;  target -= sum(bias) v
+//   add_gained       T += factor (v gain), T a single row
+//   reader           W += (1/gain)^T v;  target -= sum(u) v
+//   reader_constant  W += (1/gain)^T v / sum(u);  a single number v counts for all columns
+//   reader_columns   W += (v/gain)^T 1;  target -= u . v, or W -= (1/gain)^T 1 (u . v) / sum(u)
+//   absorb           target -= v W, W's rows those of query heads; less its mean if `centred`
+//   norm_reader      target -= (v gain) W, or W -= (1/gain)^T (v gain) W / sum(u + v)
 struct Effect {
   enum class Kind {
-    add_rows,     // T[first_row, last_row) += factor 1^T v; a tied head's target -= factor (bias v)
-    add_columns,  // T += v^T 1
-    add_all,      // T += v, v a single number; a tied head's target -= sum(bias) v
-    add_gained,   // T += factor (v gain), T a single row
-    reader,       // W += (1/gain)^T v and W's bias -= sum(bias/gain) v
-    reader_constant,  // W += (1/gain)^T v / sum(bias/gain); a single number v counts for all
-                      // columns
-    reader_columns,   // W += (v/gain)^T 1, and what that adds behind the norm's bias, u =
-                     // (bias/gain) v, is taken from the target, or W -= (1/gain)^T 1 u /
-                     // sum(bias/gain)
-    absorb,      // target -= v W, W's rows those of query heads; less its mean if `centred`
-    norm_reader  // target -= (v gain) W; without a target W -= (1/gain)^T (v gain) W /
-                 // sum(bias/gain + v)
+    add_rows,
+    add_columns,
+    add_all,
+    add_gained,
+    reader,
+    reader_constant,
+    reader_columns,
+    absorb,
+    norm_reader
   };
   Kind kind = Kind::add_rows;
   std::string tensor;  // T or W
