@@ -98,7 +98,8 @@ BlockMap<Scalar> BlockMap<Scalar>::operator*(const BlockMap& first) const {
 }
 
 template <class Scalar>
-BlockMap<Scalar> BlockMap<Scalar>::inverse() const {
+template <class Change>
+BlockMap<Scalar> BlockMap<Scalar>::backwards(Change change) const {
   std::vector<std::int64_t> permutation;
   if (permutes()) {
     permutation.resize(static_cast<std::size_t>(count_));
@@ -110,43 +111,27 @@ BlockMap<Scalar> BlockMap<Scalar>::inverse() const {
   if (has_blocks()) {
     blocks.resize(size(), width_);
     for (std::int64_t i = 0; i < count_; ++i) {
-      auto destination = blocks.middleRows(target(i) * width_, width_);
-      if (width_ == 1) {
-        destination(0, 0) = 1 / blocks_(i, 0);
-        continue;
-      }
-      const Matrix<Scalar> original = block(i);
-      // Orthogonal blocks are inverted exactly, whatever their size.
-      const Matrix<Scalar> gram = product_transposed(original, original);
-      const auto deviation =
-          (gram - Matrix<Scalar>::Identity(width_, width_)).cwiseAbs().maxCoeff();
-      if (deviation < 64 * std::numeric_limits<Scalar>::epsilon()) {
-        destination = original.transpose();
-      } else {
-        destination = original.inverse();
-      }
+      blocks.middleRows(target(i) * width_, width_) = change(block(i));
     }
   }
   return {count_, width_, std::move(permutation), std::move(blocks)};
 }
 
 template <class Scalar>
+BlockMap<Scalar> BlockMap<Scalar>::inverse() const {
+  return backwards([](const Matrix<Scalar>& block) -> Matrix<Scalar> {
+    if (block.rows() == 1) return block.cwiseInverse();
+    // An orthogonal block is inverted exactly, whatever its size.
+    const auto one = Matrix<Scalar>::Identity(block.rows(), block.rows());
+    const auto deviation = (product_transposed(block, block) - one).cwiseAbs().maxCoeff();
+    if (deviation < 64 * std::numeric_limits<Scalar>::epsilon()) return block.transpose();
+    return block.inverse();
+  });
+}
+
+template <class Scalar>
 BlockMap<Scalar> BlockMap<Scalar>::transpose() const {
-  std::vector<std::int64_t> permutation;
-  if (permutes()) {
-    permutation.resize(static_cast<std::size_t>(count_));
-    for (std::int64_t i = 0; i < count_; ++i) {
-      permutation[static_cast<std::size_t>(target(i))] = i;
-    }
-  }
-  Matrix<Scalar> blocks;
-  if (has_blocks()) {
-    blocks.resize(size(), width_);
-    for (std::int64_t i = 0; i < count_; ++i) {
-      blocks.middleRows(target(i) * width_, width_) = block(i).transpose();
-    }
-  }
-  return {count_, width_, std::move(permutation), std::move(blocks)};
+  return backwards([](const Matrix<Scalar>& block) -> Matrix<Scalar> { return block.transpose(); });
 }
 
 template <class Scalar>

@@ -65,6 +65,10 @@ class BlockMap {
   void apply(Matrix<Scalar>& tensor, int axis) const;
 
  private:
+  // The inverse permutation with every block changed and carried along.
+  template <class Change>
+  BlockMap backwards(Change change) const;
+
   std::int64_t count_ = 0;
   std::int64_t width_ = 1;
   std::vector<std::int64_t> permutation_;
