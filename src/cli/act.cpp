@@ -20,7 +20,6 @@ std::set<Category> categories(const std::vector<std::string>& names) {
 void add_act(CLI::App& app, int& exit_code) {
   struct Options : RewriteOptions {
     std::string element;
-    std::string save_element;
     std::uint64_t seed = 0;
     std::vector<std::string> only;
     bool inverse = false;
@@ -37,8 +36,7 @@ void add_act(CLI::App& app, int& exit_code) {
       ->delimiter(',')
       ->needs(random);
   verb->add_flag("--inverse", options->inverse, "apply the inverse of the element, the way back");
-  verb->add_option("--save-element", options->save_element,
-                   "write the element that was applied to this file");
+  options->declare_save_element(*verb);
   verb->callback([options, random, element, &exit_code] {
     if (random->count() + element->count() == 0) {
       throw UsageError("act: say which element: --random SEED or --element FILE");
@@ -55,13 +53,7 @@ void add_act(CLI::App& app, int& exit_code) {
       chosen = random_element(symmetry, options->seed, categories(options->only));
     }
     if (options->inverse) chosen = inverse(symmetry, chosen);
-    Rewrite::Target target = Rewrite::same_as(model);
-    target.dtype = options->target_dtype();
-    const Rewrite rewrite(source, symmetry, chosen, target);
-    options->carry_out(rewrite);
-    if (!options->save_element.empty() && !options->dry_run) {
-      save_element(symmetry, chosen, options->save_element);
-    }
+    options->carry_out(source, symmetry, chosen, Rewrite::same_as(model));
     exit_code = 0;
   });
 }

@@ -34,13 +34,10 @@ void add_convert(CLI::App& app, int& exit_code) {
     const Model model = Model::open(options->model);
     const ParameterSource source(model, options->target_architecture(model));
     const Symmetry symmetry = symmetry_of(source.architecture());
-    const Element identity;
     Rewrite::Target target;
     target.format = format_from_name(options->format);
     target.family = options->family.empty() ? model.layout.family() : options->family;
-    target.dtype = options->target_dtype();
-    const Rewrite rewrite(source, symmetry, identity, target);
-    options->carry_out(rewrite);
+    options->carry_out(source, symmetry, Element{}, target);
     exit_code = 0;
   });
 }

@@ -11,7 +11,6 @@ void add_fold(CLI::App& app, int& exit_code) {
   struct Options : RewriteOptions {
     bool centre = false;
     bool gains_only = false;
-    std::string save_element;
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand(
@@ -21,7 +20,7 @@ void add_fold(CLI::App& app, int& exit_code) {
                                 "layer norms: also remove what they cannot see from every writer");
   verb->add_flag("--gains-only", options->gains_only, "leave the biases where they are")
       ->excludes(centre);
-  verb->add_option("--save-element", options->save_element, "write the element to this file");
+  options->declare_save_element(*verb);
   verb->callback([options, &exit_code] {
     const Model model = Model::open(options->model);
     if (options->centre && model.architecture.norm == Norm::rms) {
@@ -36,13 +35,7 @@ void add_fold(CLI::App& app, int& exit_code) {
     const Element element = fold_element(
         symmetry, [&](const std::string& name) { return source.read<double>(name); }, what,
         *progress);
-    Rewrite::Target target = Rewrite::same_as(model);
-    target.dtype = options->target_dtype();
-    const Rewrite rewrite(source, symmetry, element, target);
-    options->carry_out(rewrite);
-    if (!options->save_element.empty() && !options->dry_run) {
-      save_element(symmetry, element, options->save_element);
-    }
+    options->carry_out(source, symmetry, element, Rewrite::same_as(model));
     exit_code = 0;
   });
 }

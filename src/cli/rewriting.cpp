@@ -39,7 +39,15 @@ std::optional<DType> RewriteOptions::target_dtype() const {
   throw UsageError(fmt::format("--dtype: '{}' is not one of F32, F16, BF16", dtype));
 }
 
-void RewriteOptions::carry_out(const Rewrite& rewrite) const {
+void RewriteOptions::declare_save_element(CLI::App& verb) {
+  verb.add_option("--save-element", save_element,
+                  "write the element that was applied to this file");
+}
+
+void RewriteOptions::carry_out(const ParameterSource& source, const Symmetry& symmetry,
+                               const Element& element, Rewrite::Target target) const {
+  target.dtype = target_dtype();
+  const Rewrite rewrite(source, symmetry, element, std::move(target));
   const auto peak = rewrite.peak_memory();
   if (!max_memory.empty() && peak > parse_bytes(max_memory)) {
     throw UsageError(fmt::format(
@@ -55,6 +63,12 @@ void RewriteOptions::carry_out(const Rewrite& rewrite) const {
     const auto progress = make_progress();
     rewrite.run(output, *progress);
   }
+  if (!save_element.empty() && !dry_run) regauge::save_element(symmetry, element, save_element);
+  summarise(rewrite);
+}
+
+void RewriteOptions::summarise(const Rewrite& rewrite) const {
+  const auto peak = rewrite.peak_memory();
   if (json) {
     const nlohmann::json summary = {{"output", output},
                                     {"written", !dry_run},

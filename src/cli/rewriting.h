@@ -18,12 +18,20 @@ struct RewriteOptions {
   std::string max_memory;
   std::string dtype;
 
+  std::string save_element;
+
   void declare(CLI::App& verb, bool may_untie);
+  void declare_save_element(CLI::App& verb);
   // The source's architecture, untied if that was asked for.
   Architecture target_architecture(const Model& model) const;
+  // Writes the model moved by the element (with --dry-run prints the plan), saves the element where
+  // that was asked for, and prints a summary.
+  void carry_out(const ParameterSource& source, const Symmetry& symmetry, const Element& element,
+                 Rewrite::Target target) const;
+
+ private:
   std::optional<DType> target_dtype() const;
-  // Runs, or with --dry-run prints, the rewrite; prints a summary.
-  void carry_out(const Rewrite& rewrite) const;
+  void summarise(const Rewrite& rewrite) const;
 };
 
 }  // namespace regauge::cli
