@@ -24,6 +24,20 @@ void require_nonzero(const Matrix<double>& gain, const std::string& norm) {
   }
 }
 
+// The sum of bias/gain that a constant has to pass through.
+double passable(const Eigen::RowVectorXd& over, const std::string& tensor,
+                const std::string& norm) {
+  const double sum = over.sum();
+  if (std::abs(sum) <= 1e-6 * over.cwiseAbs().sum()) {
+    throw UsageError(
+        fmt::format("[act] {}: no constant can pass through {}, whose bias/gain sums to {:.2g}; "
+                    "leave the shifts "
+                    "out: --only residual,scales,norms,heads,qk,vo,ffn",
+                    tensor, norm, sum));
+  }
+  return sum;
+}
+
 template <class Scalar>
 void scale_axis(Matrix<Scalar>& value, int axis, const Eigen::RowVectorXd& factors) {
   const Eigen::RowVector<Scalar, Eigen::Dynamic> cast = factors.cast<Scalar>();
@@ -47,9 +61,12 @@ Executor::Cache<double>& Executor::cache() {
 
 template <class Scalar>
 const BlockMap<Scalar>& Executor::map(const AxisPart& part) {
+  // An orthogonal map is its own dual.
+  const bool dual =
+      part.dual && !std::holds_alternative<Orthogonal>(symmetry_.find_space(part.space)->group);
   const std::string key =
-      fmt::format("{}/{}/{}/{}/{}/{}", part.space, part.dual, static_cast<int>(part.take),
-                  part.repeat, part.tile, part.lift);
+      fmt::format("{}/{}/{}/{}/{}/{}", part.space, dual, static_cast<int>(part.take), part.repeat,
+                  part.tile, part.lift);
   auto& cached = cache<Scalar>();
   auto found = cached.find(key);
   if (found == cached.end()) {
@@ -178,13 +195,7 @@ void Executor::apply_shift(const Step& step, Matrix<Scalar>& value) {
       return;
     }
     case Effect::Kind::reader_constant: {
-      const double sum = bias_over_gain(effect.norm).sum();
-      if (sum == 0) {
-        throw UsageError(fmt::format(
-            "[act] {}: no constant can pass through {}, whose bias/gain sums to 0; leave the "
-            "shifts out",
-            effect.tensor, effect.norm));
-      }
+      const double sum = passable(bias_over_gain(effect.norm), effect.tensor, effect.norm);
       const Row inverse_gain = gain(effect.norm).row(0).cwiseInverse().cast<Scalar>();
       const Row constant = v.cols() == 1 ? Row::Constant(value.cols(), v(0)) : v;
       value.noalias() += inverse_gain.transpose() * (constant / static_cast<Scalar>(sum));
@@ -220,13 +231,7 @@ void Executor::apply_shift(const Step& step, Matrix<Scalar>& value) {
         now_.at(effect.target).row(0) -= constant.template cast<double>();
         return;
       }
-      const double sum = (bias_over_gain(effect.norm) + shift).sum();
-      if (sum == 0) {
-        throw UsageError(
-            fmt::format("[act] {}: the shift of {} makes its bias/gain sum to 0; "
-                        "leave the shifts out",
-                        effect.tensor, effect.norm));
-      }
+      const double sum = passable(bias_over_gain(effect.norm) + shift, effect.tensor, effect.norm);
       const Row inverse_gain = gain(effect.norm).row(0).cwiseInverse().cast<Scalar>();
       value.noalias() -= inverse_gain.transpose() * (constant / static_cast<Scalar>(sum));
       return;

@@ -110,8 +110,10 @@ void collect_norms(const TensorPlan& plan, std::set<std::string>& norms) {
 std::set<std::string> receivers(const Plan& plan) {
   std::set<std::string> names;
   for (const auto& layer : plan.layers) {
-    for (const auto& tensor : layer.matrices) {
-      for (const auto& step : tensor.shifts) names.insert(step.effect.target);
+    for (const auto* list : {&layer.vectors, &layer.matrices}) {
+      for (const auto& tensor : *list) {
+        for (const auto& step : tensor.shifts) names.insert(step.effect.target);
+      }
     }
   }
   return names;
@@ -120,6 +122,7 @@ std::set<std::string> receivers(const Plan& plan) {
 }  // namespace
 
 Plan make_plan(const Symmetry& symmetry, const Element& element) {
+  check_shapes(symmetry, element);
   const Planner planner(symmetry, element);
   Plan plan;
   plan.layers.resize(static_cast<std::size_t>(symmetry.architecture.layers) + 1);

@@ -192,7 +192,7 @@ double inner_product(const Tangent& a, const Tangent& b) {
   return sum;
 }
 
-Element exponential(const Symmetry& symmetry, const Tangent& tangent) {
+Element retract(const Symmetry& symmetry, const Tangent& tangent) {
   Element element;
   for (const auto& [name, blocks] : tangent.maps) {
     element.maps[name] = symmetry.find_space(name)->exponential(blocks);

@@ -30,56 +30,52 @@ Rewrite::Rewrite(const ParameterSource& source, const Symmetry& symmetry, const 
       target_(std::move(target)),
       plan_(make_plan(symmetry, element)) {
   const Model& model = source.model();
-  const bool same =
-      target_.family == model.layout.family() && target_.format == model.layout.format();
+  converts_ = target_.family != model.layout.family() || target_.format != model.layout.format();
   files_.format = target_.format;
-  if (same && source.architecture() == model.architecture) {
+  if (!converts_ && source.architecture() == model.architecture) {
     layout_ = model.layout;
     files_.config = model.checkpoint.config();
   } else {
-    const nlohmann::json base = same ? model.checkpoint.config() : nlohmann::json();
+    const nlohmann::json base = converts_ ? nlohmann::json() : model.checkpoint.config();
     layout_ = layout_for(target_.family, target_.format, source.architecture(), base);
     files_.config = config_for(target_.family, target_.format, source.architecture(), base);
   }
   plan_files();
 }
 
-DType Rewrite::dtype_of(const Layout::Stored& stored) const {
+Rewrite::Decision Rewrite::decide(const Layout::Stored& stored) const {
+  const StoredTensor* original = converts_ ? nullptr : source_.model().checkpoint.find(stored.name);
+  Decision decision;
+  bool untouched = original != nullptr && original->shape == stored.shape;
   const StoredTensor* origin = nullptr;
   for (const auto& parameter : stored.parameters) {
-    if (origin == nullptr) origin = source_.stored(parameter);
+    const StoredTensor* held = source_.stored(parameter);
+    untouched = untouched && held != nullptr && !plan_.touches(parameter);
+    if (held == nullptr) continue;
+    if (origin == nullptr) origin = held;
+    decision.in_double = decision.in_double || works_in_double(held->dtype);
   }
-  if (target_.format == Format::llama2c) return DType::f32;
+  decision.in_double = decision.in_double || origin == nullptr;
   const bool vector = stored.shape.size() < 2;
-  if (target_.dtype.has_value() && !(vector && target_.format == Format::gguf)) {
-    return *target_.dtype;
+  // GGUF's readers expect single rows as F32; llama2.c knows nothing else.
+  const bool narrow = target_.format != Format::llama2c &&
+                      !(vector && target_.format == Format::gguf && (converts_ || target_.dtype));
+  if (narrow && target_.dtype) {
+    decision.dtype = *target_.dtype;
+  } else if (narrow && origin != nullptr && !is_quantised(origin->dtype)) {
+    decision.dtype = origin->dtype;
   }
-  if (origin == nullptr || is_quantised(origin->dtype)) return DType::f32;
-  return origin->dtype;
-}
-
-bool Rewrite::is_copied(const Layout::Stored& stored) const {
-  const Model& model = source_.model();
-  if (target_.family != model.layout.family() || target_.format != model.layout.format()) {
-    return false;
-  }
-  const StoredTensor* original = model.checkpoint.find(stored.name);
-  if (original == nullptr || original->shape != stored.shape) return false;
-  if (!is_quantised(original->dtype) && original->dtype != dtype_of(stored)) return false;
-  if (is_quantised(original->dtype) && target_.format == Format::gguf) return false;
-  return std::none_of(stored.parameters.begin(), stored.parameters.end(),
-                      [&](const std::string& parameter) {
-                        return plan_.touches(parameter) || source_.stored(parameter) == nullptr;
-                      });
+  decision.copied = untouched && (original->dtype == decision.dtype ||
+                                  (is_quantised(original->dtype) && !target_.dtype.has_value()));
+  if (decision.copied) decision.dtype = original->dtype;
+  return decision;
 }
 
 void Rewrite::plan_files() {
   const Model& model = source_.model();
   const Checkpoint& original = model.checkpoint;
-  const bool same =
-      target_.family == model.layout.family() && target_.format == model.layout.format();
   const bool folder = target_.format == Format::safetensors;
-  if (same && folder) {
+  if (!converts_ && folder) {
     for (const auto& file : original.files()) files_.files.push_back(file.filename().string());
     files_.file_metadata = original.file_metadata();
   } else {
@@ -91,44 +87,44 @@ void Rewrite::plan_files() {
     tensor.name = name;
     tensor.dtype = dtype;
     tensor.shape = std::move(shape);
-    const StoredTensor* before = same ? original.find(name) : nullptr;
+    const StoredTensor* before = converts_ ? nullptr : original.find(name);
     tensor.shard = before != nullptr && folder ? before->shard : last;
     files_.tensors.push_back(std::move(tensor));
   };
   for (const auto& stored : layout_.stored()) {
-    add(stored.name, dtype_of(stored), stored.shape);
-    (is_copied(stored) ? copied_ : changed_).push_back(stored.name);
+    const Decision decision = decisions_[stored.name] = decide(stored);
+    add(stored.name, decision.dtype, stored.shape);
+    (decision.copied ? copied_ : changed_).push_back(stored.name);
   }
-  if (same) {
-    for (const auto& name : model.unclaimed) {
-      const StoredTensor& tensor = original.at(name);
-      if (is_quantised(tensor.dtype)) {
-        dropped_.push_back(name);
-        continue;
-      }
-      add(name, tensor.dtype, tensor.shape);
-      copied_.push_back(name);
-    }
-  } else {
+  if (converts_) {
     dropped_ = model.unclaimed;
     for (const auto& constant : layout_.constants()) {
       add(constant.name, DType::f32, {static_cast<std::int64_t>(constant.values.size())});
       changed_.push_back(constant.name);
     }
+    return;
+  }
+  const bool stream_moves = element_.maps.contains("residual") ||
+                            element_.maps.contains("residual.sign") ||
+                            element_.maps.contains("residual.scale");
+  for (const auto& name : model.unclaimed) {
+    const StoredTensor& tensor = original.at(name);
+    add(name, tensor.dtype, tensor.shape);
+    copied_.push_back(name);
+    const bool wide = std::find(tensor.shape.begin(), tensor.shape.end(),
+                                source_.architecture().width) != tensor.shape.end();
+    if (stream_moves && wide && is_floating(tensor.dtype)) unadapted_.push_back(name);
   }
   // The source's own order, so that an untouched file comes out as it went in.
-  if (same) {
-    std::map<std::string, std::size_t> order;
-    for (const auto& tensor : original.tensors()) order.emplace(tensor.name, order.size());
-    std::stable_sort(files_.tensors.begin(), files_.tensors.end(),
-                     [&](const StoredTensor& a, const StoredTensor& b) {
-                       const auto place = [&](const std::string& name) {
-                         const auto found = order.find(name);
-                         return found == order.end() ? order.size() : found->second;
-                       };
-                       return place(a.name) < place(b.name);
-                     });
-  }
+  std::map<std::string, std::size_t> order;
+  for (const auto& tensor : original.tensors()) order.emplace(tensor.name, order.size());
+  const auto place = [&](const StoredTensor& tensor) {
+    const auto found = order.find(tensor.name);
+    return found == order.end() ? order.size() : found->second;
+  };
+  std::stable_sort(
+      files_.tensors.begin(), files_.tensors.end(),
+      [&](const StoredTensor& a, const StoredTensor& b) { return place(a) < place(b); });
 }
 
 std::int64_t Rewrite::bytes() const {
@@ -142,12 +138,12 @@ std::int64_t Rewrite::peak_memory() const {
   // work needs them.
   std::int64_t largest = 0;
   for (const auto& stored : layout_.stored()) {
-    if (is_copied(stored)) continue;
+    const Decision& decision = decisions_.at(stored.name);
     std::int64_t elements = 1;
     for (const auto size : stored.shape) elements *= size;
-    const StoredTensor* origin = source_.stored(stored.parameters.front());
-    const std::int64_t scalar = origin == nullptr || works_in_double(origin->dtype) ? 8 : 4;
-    largest = std::max(largest, 3 * scalar * elements);
+    if (!decision.copied) {
+      largest = std::max(largest, 3 * (decision.in_double ? 8 : 4) * elements);
+    }
   }
   std::int64_t maps = 0;
   for (const auto& [name, map] : element_.maps) maps += map.blocks().size() * 8;
@@ -177,7 +173,7 @@ struct Rewrite::Sink {
   template <class Scalar>
   void put(const std::string& parameter, const Matrix<Scalar>& value) {
     const Layout::Stored& holder = rewrite.layout_.holder(parameter);
-    if (rewrite.is_copied(holder)) return;
+    if (rewrite.decisions_.at(holder.name).copied) return;
     auto& buffer = buffers<Scalar>()[holder.name];
     if (buffer.empty()) {
       std::size_t elements = 1;
@@ -189,6 +185,7 @@ struct Rewrite::Sink {
     // Copies of the holder (a tied head written out) follow it.
     for (const auto& stored : rewrite.layout_.stored()) {
       if (stored.parameters != holder.parameters) continue;
+      if (rewrite.decisions_.at(stored.name).copied) continue;
       encode_to<Scalar>(stored, buffer);
     }
     buffers<Scalar>().erase(holder.name);
@@ -196,7 +193,7 @@ struct Rewrite::Sink {
 
   template <class Scalar>
   void encode_to(const Layout::Stored& stored, const std::vector<Scalar>& values) {
-    const DType dtype = rewrite.dtype_of(stored);
+    const DType dtype = rewrite.decisions_.at(stored.name).dtype;
     const auto total = static_cast<std::int64_t>(values.size());
     std::vector<std::byte> bytes;
     for (std::int64_t at = 0; at < total; at += kPiece) {
@@ -216,6 +213,11 @@ void Rewrite::run(const std::filesystem::path& path, Progress& progress) const {
   CheckpointWriter::Plan files = files_;
   const bool folder = target_.format == Format::safetensors;
   const Checkpoint& original = source_.model().checkpoint;
+  if (folder && path.extension() == ".safetensors") {
+    throw UsageError(fmt::format(
+        "[rewrite] {}: a safetensors model is written as a folder with its config.json; name one",
+        path.string()));
+  }
   if (!folder) files.files = {path.filename().string()};
   if (folder && std::filesystem::is_directory(original.path())) {
     files.companions_from = original.path();
@@ -230,8 +232,8 @@ void Rewrite::run(const std::filesystem::path& path, Progress& progress) const {
       const auto piece = all.subspan(at, std::min(kChunk, all.size() - at));
       writer.write(name, piece, static_cast<std::int64_t>(at));
       progress.advance(static_cast<std::int64_t>(piece.size()));
+      original.release(tensor);
     }
-    original.release(tensor);
   }
   for (const auto& constant : layout_.constants()) {
     if (std::find(changed_.begin(), changed_.end(), constant.name) == changed_.end()) continue;
@@ -256,10 +258,9 @@ void Rewrite::run(const std::filesystem::path& path, Progress& progress) const {
       sink.put<Scalar>(tensor.spec.name, value);
     };
     for (const auto& tensor : layer.matrices) {
-      const StoredTensor* origin = source_.stored(tensor.spec.name);
-      // A tensor that stays may still have a constant to give to a bias.
-      if (is_copied(layout_.holder(tensor.spec.name)) && !tensor.touched()) continue;
-      if (origin == nullptr || works_in_double(origin->dtype)) {
+      const Decision& decision = decisions_.at(layout_.holder(tensor.spec.name).name);
+      if (decision.copied) continue;
+      if (decision.in_double) {
         process(tensor, double{});
       } else {
         process(tensor, float{});

@@ -60,10 +60,10 @@ void RewriteOptions::carry_out(const ParameterSource& source, const Symmetry& sy
     if (const std::string warning = blas_info().warning; !warning.empty()) {
       fmt::print(stderr, "regauge: {}\n", warning);
     }
+    if (!save_element.empty()) regauge::save_element(symmetry, element, save_element);
     const auto progress = make_progress();
     rewrite.run(output, *progress);
   }
-  if (!save_element.empty() && !dry_run) regauge::save_element(symmetry, element, save_element);
   summarise(rewrite);
 }
 
@@ -76,6 +76,7 @@ void RewriteOptions::summarise(const Rewrite& rewrite) const {
                                     {"peak_memory", peak},
                                     {"changed", rewrite.changed()},
                                     {"copied", rewrite.copied()},
+                                    {"unadapted", rewrite.unadapted()},
                                     {"dropped", rewrite.dropped()}};
     fmt::print("{}\n", summary.dump(2));
     return;
@@ -98,6 +99,13 @@ void RewriteOptions::summarise(const Rewrite& rewrite) const {
              dry_run ? "plan:" : output + ":", rewrite.changed().size(), rewrite.copied().size(),
              format_bytes(static_cast<double>(rewrite.bytes())),
              format_bytes(static_cast<double>(peak)));
+  for (const auto& name : rewrite.unadapted()) {
+    fmt::print(
+        stderr,
+        "regauge: {} is not part of the model that config.json declares and was copied as it "
+        "is; if it reads the residual stream, it now reads other coordinates\n",
+        name);
+  }
   for (const auto& name : rewrite.dropped()) {
     fmt::print(stderr, "regauge: {} has no place in the new file and was left out\n", name);
   }

@@ -174,7 +174,7 @@ BlockMap<Scalar> BlockMap<Scalar>::tiled(std::int64_t tile) const {
 template <class Scalar>
 BlockMap<Scalar> BlockMap<Scalar>::lifted(const BlockMap& heads) const {
   const std::int64_t group = heads.count_ / count_;
-  for (std::int64_t i = 0; permutes() && i < heads.count_; ++i) {
+  for (std::int64_t i = 0; i < heads.count_; ++i) {
     if (heads.target(i) / group != target(i / group)) {
       throw UsageError("[block map] the query heads do not move with their kv heads");
     }

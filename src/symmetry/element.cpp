@@ -81,7 +81,27 @@ BlockMap<double> axis_map(const Symmetry& symmetry, const Element& element, cons
   return map.repeated(part.repeat).tiled(part.tile);
 }
 
+void check_shapes(const Symmetry& symmetry, const Element& element) {
+  for (const auto& [name, map] : element.maps) {
+    const Space* space = symmetry.find_space(name);
+    if (space == nullptr || map.count() != space->count || map.width() != space->width()) {
+      throw UsageError(
+          fmt::format("[element] '{}' is no space of this architecture, or of another size", name));
+    }
+  }
+  for (const auto& [name, vector] : element.shifts) {
+    const Shift* shift = symmetry.find_shift(name);
+    if (shift == nullptr || shift->depends_on_values || vector.rows() != 1 ||
+        vector.cols() != shift->length) {
+      throw UsageError(fmt::format(
+          "[element] '{}' is no shift of this architecture, or of another length", name));
+    }
+  }
+}
+
 Element compose(const Symmetry& symmetry, const Element& second, const Element& first) {
+  check_shapes(symmetry, second);
+  check_shapes(symmetry, first);
   Element result;
   for (const auto& space : symmetry.spaces) {
     if (!names_space(symmetry, second, space) && !names_space(symmetry, first, space)) continue;
@@ -97,6 +117,7 @@ Element compose(const Symmetry& symmetry, const Element& second, const Element& 
 }
 
 Element inverse(const Symmetry& symmetry, const Element& element) {
+  check_shapes(symmetry, element);
   Element result;
   for (const auto& space : symmetry.spaces) {
     if (names_space(symmetry, element, space)) {

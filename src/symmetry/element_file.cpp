@@ -8,6 +8,7 @@ namespace regauge {
 namespace {
 
 constexpr const char* kKind = "regauge.element";
+constexpr const char* kVersion = "1";
 constexpr std::string_view kPermutation = ".permutation";
 constexpr std::string_view kBlocks = ".blocks";
 constexpr std::string_view kShift = ".shift_vector";
@@ -48,10 +49,15 @@ std::vector<std::int64_t> read_permutation(const Checkpoint& file, const StoredT
 
 void save_element(const Symmetry& symmetry, const Element& element,
                   const std::filesystem::path& path) {
+  if (path.extension() != ".safetensors") {
+    throw UsageError(
+        fmt::format("[element] {}: an element file ends in .safetensors", path.string()));
+  }
   CheckpointWriter::Plan plan;
   plan.files = {path.filename().string()};
-  plan.file_metadata = {
-      {{"kind", kKind}, {"version", "1"}, {"architecture", to_json(symmetry.architecture).dump()}}};
+  plan.file_metadata = {{{"kind", kKind},
+                         {"version", kVersion},
+                         {"architecture", to_json(symmetry.architecture).dump()}}};
   const auto add = [&](std::string name, DType dtype, std::vector<std::int64_t> shape) {
     StoredTensor tensor;
     tensor.name = std::move(name);
@@ -92,10 +98,16 @@ Element load_element(const Symmetry& symmetry, const std::filesystem::path& path
         "[element] {} belongs to another architecture; was the model untied or converted since?",
         path.string()));
   }
+  if (metadata.front().value("version", "") != kVersion) {
+    throw UsageError(fmt::format("[element] {} is of version {}; this program reads version {}",
+                                 path.string(), metadata.front().value("version", "?"), kVersion));
+  }
   Element element;
+  std::size_t claimed = 0;
   for (const auto& space : symmetry.spaces) {
     const StoredTensor* permutation = file.find(space.name + std::string(kPermutation));
     const StoredTensor* blocks = file.find(space.name + std::string(kBlocks));
+    claimed += (permutation != nullptr ? 1U : 0U) + (blocks != nullptr ? 1U : 0U);
     if (permutation == nullptr && blocks == nullptr) continue;
     element.maps[space.name] =
         BlockMap<double>(space.count, space.width(), read_permutation(file, permutation),
@@ -104,7 +116,13 @@ Element load_element(const Symmetry& symmetry, const std::filesystem::path& path
   for (const auto& shift : symmetry.shifts) {
     if (const StoredTensor* vector = file.find(shift.name + std::string(kShift))) {
       element.shifts[shift.name] = read_matrix(file, *vector);
+      ++claimed;
     }
+  }
+  if (claimed != file.tensors().size()) {
+    throw UsageError(
+        fmt::format("[element] {} holds {} tensors that this architecture has no place for",
+                    path.string(), file.tensors().size() - claimed));
   }
   check_member(symmetry, element);
   return element;

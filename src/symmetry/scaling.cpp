@@ -37,7 +37,7 @@ double Scaling::violation(const Matrix<double>& matrix) const {
     case Kind::signs:
       return std::abs(std::abs(value) - 1);
     case Kind::positive:
-      return value > 0 ? 0 : std::abs(value);
+      return value > 0 ? 0 : 1;
     case Kind::nonzero:
       return 0;
   }

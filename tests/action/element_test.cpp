@@ -91,6 +91,12 @@ TEST(Elements, OutsidersAreRefused) {
   element = {};
   element.maps["layers.9.attn.qk"] = BlockMap<double>(a.kv_heads, a.qk_width);
   EXPECT_THROW(check_member(symmetry, element), UsageError);
+  EXPECT_THROW(compose(symmetry, element, {}), UsageError);
+  Parameters<double> parameters = random_parameters(a, 1);
+  EXPECT_THROW(act(symmetry, element, parameters), UsageError);
+  element = {};
+  element.shifts["layers.0.attn.k.constant"] = Matrix<double>::Zero(1, 3);
+  EXPECT_THROW(act(symmetry, element, parameters), UsageError);
 }
 
 // Near sums of bias/gain that vanish the action is too curved for finite differences.
@@ -132,7 +138,7 @@ TEST(PullBack, AgreesWithFiniteDifferences) {
         Tangent scaled = direction;
         for (auto& [name, blocks] : scaled.maps) blocks *= e;
         for (auto& [name, vector] : scaled.shifts) vector *= e;
-        return loss(acted(symmetry, exponential(symmetry, scaled), x));
+        return loss(acted(symmetry, retract(symmetry, scaled), x));
       };
       const double e = 1e-4;  // fourth order differences
       const double measured = (8 * (at(e) - at(-e)) - (at(2 * e) - at(-2 * e))) / (12 * e);

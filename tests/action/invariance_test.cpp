@@ -90,6 +90,22 @@ TEST(Invariance, WholeGroup) {
   EXPECT_GT(tested, 400);
 }
 
+// 16-bit checkpoints are worked on in float.
+TEST(Invariance, InFloat) {
+  for (const auto& known : known_architectures()) {
+    const Architecture& a = known.architecture;
+    const Symmetry symmetry = symmetry_of(a);
+    const auto parameters = random_parameters(a, 3);
+    if (!well_conditioned(symmetry, parameters)) continue;
+    Parameters<float> narrow;
+    for (const auto& [name, value] : parameters) narrow[name] = value.cast<float>();
+    act(symmetry, random_element(symmetry, 3), narrow);
+    Parameters<double> moved;
+    for (const auto& [name, value] : narrow) moved[name] = value.cast<double>();
+    EXPECT_LE(change(a, parameters, moved), 5e-4) << known.name;
+  }
+}
+
 TEST(Invariance, EachFactorAloneMovesSomething) {
   std::map<Category, int> moving;
   for (const auto& a : architectures()) {

@@ -91,8 +91,7 @@ def test_tied_models_keep_to_the_smaller_group(regauge, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", HF)
-def test_inverse_returns(regauge, tmp_path, name):
-    """The folded model is the same function too, and inspect still reads it."""
+def test_folding_keeps_the_function(regauge, tmp_path, name):
     source = FIXTURES / name
     out = tmp_path / "folded"
     regauge("fold", source, "-o", out)

@@ -176,6 +176,32 @@ TEST(Spaces, RefuseOutsiders) {
             std::numeric_limits<double>::infinity());
 }
 
+// Only a pattern of signs reaches q and k, and a sign decides a gate: noise must not pass for
+// either.
+TEST(Spaces, RefuseNoise) {
+  Random random(2, "noise");
+  const GainExchange exchange(6, {1.0, 0.1});
+  Matrix<double> member = exchange.random(random);
+  EXPECT_EQ(exchange.violation(member), 0);
+  member(0, 5) = 1e-9;
+  EXPECT_GT(exchange.violation(member), 0.1);
+  EXPECT_GT(Scaling(Scaling::Kind::positive).violation(Matrix<double>::Constant(1, 1, -1e-9)), 0.1);
+}
+
+// Wide enough for the products to go through BLAS.
+TEST(Spaces, WideMapsObeyTheLaws) {
+  const Space space = space_of("wide", Orthogonal(300), 1, Shuffle::none);
+  Random random(1, "wide");
+  const auto a = space.random(random, nullptr), b = space.random(random, nullptr);
+  const Matrix<double> x = random_gaussian(300, random);
+  EXPECT_LE(space.violation(a * b, nullptr), 1e-12);
+  EXPECT_LE(distance(a * a.inverse(), space.identity()), 1e-12);
+  for (const int axis : {0, 1}) {
+    EXPECT_LE(difference(acted(a * b, x, axis), acted(a, acted(b, x, axis), axis)), 1e-12);
+  }
+  EXPECT_LE(difference(acted(a, x), Matrix<double>(x * a.dense())), 1e-12);
+}
+
 TEST(Spaces, CommuteWithRotations) {
   const std::vector<double> frequencies = {1.0, 0.5, 1.0, 2 * 3.141592653589793 - 0.5};
   const RotaryCommutant group(9, frequencies);

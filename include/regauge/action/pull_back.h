@@ -12,13 +12,14 @@ struct Tangent {
 };
 
 double inner_product(const Tangent& a, const Tangent& b);
-// exp(tangent), an Element near the identity for small tangents.
-Element exponential(const Symmetry& symmetry, const Tangent& tangent);
+// A curve through the identity with this velocity: exp of the maps, the shifts as they are. (Not
+// the group's exponential, in which the maps would carry the shifts along.)
+Element retract(const Symmetry& symmetry, const Tangent& tangent);
 // Standard normal in every free coordinate.
 Tangent random_tangent(const Symmetry& symmetry, std::uint64_t seed);
 
 // The gradient on the group: with G = dL/d theta at `parameters`,
-//   <pull_back, X> = d/de L(exp(e X) . parameters) at e = 0   for every X in the algebra.
+//   <pull_back, X> = d/de L(retract(e X) . parameters) at e = 0   for every X in the algebra.
 Tangent pull_back(const Symmetry& symmetry, const Parameters<double>& parameters,
                   const Parameters<double>& gradient);
 

@@ -53,6 +53,8 @@ class Rewrite {
   const std::vector<std::string>& changed() const { return changed_; }
   const std::vector<std::string>& copied() const { return copied_; }
   const std::vector<std::string>& dropped() const { return dropped_; }
+  // Copied tensors that are no parameters but as wide as the stream, which moves.
+  const std::vector<std::string>& unadapted() const { return unadapted_; }
   std::int64_t bytes() const;  // to be written
   // An upper estimate of the memory that run() will hold at once, without the program itself.
   std::int64_t peak_memory() const;
@@ -62,8 +64,13 @@ class Rewrite {
 
  private:
   struct Sink;
-  bool is_copied(const Layout::Stored& stored) const;
-  DType dtype_of(const Layout::Stored& stored) const;
+  // What becomes of one stored tensor of the target.
+  struct Decision {
+    bool copied = false;       // byte for byte
+    DType dtype = DType::f32;  // as stored
+    bool in_double = false;    // worked on in double, otherwise in float
+  };
+  Decision decide(const Layout::Stored& stored) const;
   void plan_files();
 
   const ParameterSource& source_;
@@ -76,6 +83,9 @@ class Rewrite {
   std::vector<std::string> changed_;
   std::vector<std::string> copied_;
   std::vector<std::string> dropped_;
+  std::vector<std::string> unadapted_;
+  std::map<std::string, Decision> decisions_;
+  bool converts_ = false;  // into another family or format
 };
 
 }  // namespace regauge

@@ -35,6 +35,9 @@ double distance(const Symmetry& symmetry, const Element& a, const Element& b);
 // (within `tolerance`).
 void check_member(const Symmetry& symmetry, const Element& element, double tolerance = 1e-6);
 
+// The cheap part of it: names, sizes and permutations. Throws UsageError.
+void check_shapes(const Symmetry& symmetry, const Element& element);
+
 // The element's map of a space, identity or a follower's permutation where the element does not
 // name it.
 BlockMap<double> map_of(const Symmetry& symmetry, const Element& element, const Space& space);
