@@ -122,12 +122,13 @@ class RankCounter {
     }
   }
 
-  // Singular values of the triangular factor, which are those of the matrix.
+  // Singular values of the triangular factor, which are those of the matrix. Not by BDCSVD: Eigen
+  // 3.4.0 reads past the end of an array there when a block of the bidiagonal matrix is zero.
   Index decide(const Eigen::ColPivHouseholderQR<Dense>& qr) {
     const Index size = std::min(qr.rows(), qr.cols());
     const Dense triangle =
         qr.matrixQR().topRows(size).template triangularView<Eigen::Upper>().toDenseMatrix();
-    const Eigen::VectorXd values = Eigen::BDCSVD<Dense>(triangle).singularValues();
+    const Eigen::VectorXd values = Eigen::JacobiSVD<Dense>(triangle).singularValues();
     Index kept = 0;
     for (const double value : values) {
       if (value > kZero) {
