@@ -1,0 +1,85 @@
+#include "regauge/lab/data.h"
+
+#include <fmt/ranges.h>
+
+#include <array>
+#include <utility>
+
+#include "request.h"
+
+namespace regauge::lab {
+namespace {
+
+using Open = std::unique_ptr<Data> (*)(const Request&);
+
+constexpr std::array<std::pair<const char*, Open>, 7> kKinds{{{"bytes", open_bytes},
+                                                              {"tokens", open_tokens},
+                                                              {"text", open_text},
+                                                              {"idx", open_idx},
+                                                              {"cifar", open_cifar},
+                                                              {"clinc", open_clinc},
+                                                              {"wav", open_wav}}};
+
+}  // namespace
+
+std::int64_t sequence_length(const Request& request) {
+  const Architecture& a = request.architecture;
+  const std::int64_t class_tokens = a.class_token ? 1 : 0;
+  const std::int64_t room = a.max_positions - class_tokens;
+  const std::int64_t length = request.length != 0 ? request.length : room;
+  if (length <= 0 || length >= std::int64_t{1} << 31) {
+    throw request.refusal(
+        fmt::format("{} positions; give a length, or an architecture with max_positions", length));
+  }
+  const bool table = a.positions == Positions::learned || a.positions == Positions::sinusoidal;
+  if (table && length > room) {
+    throw request.refusal(fmt::format(
+        "{} positions{} need max_positions of at least {}, this architecture has {}", length,
+        a.class_token ? " and the class token" : "", length + class_tokens, a.max_positions));
+  }
+  return length;
+}
+
+void require(const Request& request, Input input, Output output) {
+  const Architecture& a = request.architecture;
+  if (a.input != input) {
+    throw request.refusal(
+        fmt::format("input must be '{}'", input == Input::tokens ? "tokens" : "vectors"));
+  }
+  if (a.output != output) {
+    throw request.refusal(
+        fmt::format("output must be '{}'", output == Output::tokens ? "tokens" : "classes"));
+  }
+  if (output == Output::tokens && !a.causal) {
+    throw request.refusal(
+        "causal must be true: the next token is the target, and this architecture sees it");
+  }
+  if (output == Output::classes && a.causal) {
+    throw request.refusal(
+        "causal must be false: the class is read at position 0, which would see nothing else");
+  }
+}
+
+std::unique_ptr<Data> open_data(const std::string& spec, const Architecture& architecture,
+                                Split split, std::int64_t length, const std::string& tokenizer) {
+  const std::size_t colon = spec.find(':');
+  const std::string kind = spec.substr(0, colon);
+  for (const auto& [name, open] : kKinds) {
+    if (colon == std::string::npos || kind != name) continue;
+    const Request request{kind, spec.substr(colon + 1), architecture, split, length, tokenizer};
+    if (tokenizer.empty() == (open == open_text)) {
+      throw request.refusal(tokenizer.empty()
+                                ? "a text needs a tokenizer: llama2.c's .bin, or a .vocab"
+                                : "a tokenizer is for 'text:' alone");
+    }
+    auto data = open(request);
+    if (data->size() < 1) throw request.refusal("there are no examples in this part of the data");
+    return data;
+  }
+  std::vector<const char*> names;
+  for (const auto& [name, open] : kKinds) names.push_back(name);
+  throw UsageError(fmt::format("[data] '{}' is not KIND:PATH with a kind among {}", spec,
+                               fmt::join(names, ", ")));
+}
+
+}  // namespace regauge::lab
