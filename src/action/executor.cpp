@@ -62,8 +62,7 @@ Executor::Cache<double>& Executor::cache() {
 template <class Scalar>
 const BlockMap<Scalar>& Executor::map(const AxisPart& part) {
   // An orthogonal map is its own dual.
-  const bool dual =
-      part.dual && !std::holds_alternative<Orthogonal>(symmetry_.find_space(part.space)->group);
+  const bool dual = part.dual && !symmetry_.find_space(part.space)->is_orthogonal();
   const std::string key =
       fmt::format("{}/{}/{}/{}/{}/{}", part.space, dual, static_cast<int>(part.take), part.repeat,
                   part.tile, part.lift);

@@ -105,8 +105,8 @@ class PullBack {
   Matrix<double> shift_gradient(const Shift& shift) const {
     Row sum = Row::Zero(shift.length);
     for (const auto& effect : shift.effects) sum += effect_gradient(effect, shift.length);
-    for (std::int64_t i = 0; shift.period > 0 && i < shift.length; ++i) {
-      if (i % shift.period < shift.first_free) sum(i) = 0;
+    for (std::int64_t i = 0; i < shift.length; ++i) {
+      if (!shift.is_free(i)) sum(i) = 0;
     }
     if (shift.sums_to_zero) sum.array() -= sum.mean();
     return sum;
@@ -215,8 +215,7 @@ Tangent random_tangent(const Symmetry& symmetry, std::uint64_t seed) {
     Random random(seed, "tangent/" + shift.name);
     Matrix<double> vector(1, shift.length);
     for (std::int64_t i = 0; i < shift.length; ++i) {
-      const bool free = shift.period == 0 || i % shift.period >= shift.first_free;
-      vector(0, i) = free ? random.normal() : 0;
+      vector(0, i) = shift.is_free(i) ? random.normal() : 0;
     }
     if (shift.sums_to_zero) vector.array() -= vector.mean();
     tangent.shifts[shift.name] = vector;

@@ -110,12 +110,13 @@ void SymmetryBuilder::add_unreached_rows(const std::string& table) {
 // Softmax does not see a constant added to all keys, except in coordinates that rotate.
 void SymmetryBuilder::add_key_shift(const std::string& at, const Reader& k, const Wire& wire) {
   if (a_.qk_norm || (k.bias.empty() && !constant_behind(wire.norm))) return;
+  const auto still = RotaryClasses(a_.qk_width, a_.rotary_frequencies).still;
   Shift shift;
   shift.name = at + ".k.constant";
   shift.length = a_.kv_heads * a_.qk_width;
-  shift.period = a_.qk_width;
-  shift.first_free = a_.rotary_dims;
-  shift.dimension = a_.kv_heads * (a_.qk_width - a_.rotary_dims);
+  shift.free.resize(static_cast<std::size_t>(a_.qk_width));
+  for (const auto i : still) shift.free[static_cast<std::size_t>(i)] = true;
+  shift.dimension = a_.kv_heads * static_cast<std::int64_t>(still.size());
   shift.axis = tensor(k.weight).cols;
   shift.effects = {constant_effect(k, wire)};
   add_shift(std::move(shift));

@@ -14,24 +14,6 @@ namespace {
 // From this width on a block goes to BLAS; below it Eigen's own kernels win.
 constexpr std::int64_t kBlasWidth = 256;
 
-template <class Scalar>
-Matrix<Scalar> product(const Matrix<Scalar>& a, const Matrix<Scalar>& b) {
-  if (b.rows() < kBlasWidth || a.rows() < kBlasWidth) return a * b;
-  Matrix<Scalar> c(a.rows(), b.cols());
-  gemm<Scalar>(false, false, a.rows(), b.cols(), a.cols(), 1, a.data(), a.cols(), b.data(),
-               b.cols(), 0, c.data(), c.cols());
-  return c;
-}
-
-template <class Scalar>
-Matrix<Scalar> product_transposed(const Matrix<Scalar>& a, const Matrix<Scalar>& b) {  // a^T b
-  if (a.rows() < kBlasWidth || b.cols() < kBlasWidth) return a.transpose() * b;
-  Matrix<Scalar> c(a.cols(), b.cols());
-  gemm<Scalar>(true, false, a.cols(), b.cols(), a.rows(), 1, a.data(), a.cols(), b.data(), b.cols(),
-               0, c.data(), c.cols());
-  return c;
-}
-
 bool is_identity_permutation(const std::vector<std::int64_t>& permutation) {
   for (std::size_t i = 0; i < permutation.size(); ++i) {
     if (permutation[i] != static_cast<std::int64_t>(i)) return false;
@@ -40,6 +22,28 @@ bool is_identity_permutation(const std::vector<std::int64_t>& permutation) {
 }
 
 }  // namespace
+
+template <class Scalar>
+Matrix<Scalar> product(const Matrix<Scalar>& a, const Matrix<Scalar>& b) {
+  if (b.rows() < kBlasWidth || a.rows() < kBlasWidth) return a * b;
+  Matrix<Scalar> c(a.rows(), b.cols());
+  gemm<Scalar>(false, false, a.rows(), b.cols(), a.cols(), 1, a.data(), a.cols(), b.data(),
+               b.cols(), 0, c.data(), c.cols());
+  return c;
+}
+template Matrix<float> product(const Matrix<float>&, const Matrix<float>&);
+template Matrix<double> product(const Matrix<double>&, const Matrix<double>&);
+
+template <class Scalar>
+Matrix<Scalar> product_transposed(const Matrix<Scalar>& a, const Matrix<Scalar>& b) {
+  if (a.rows() < kBlasWidth || b.cols() < kBlasWidth) return a.transpose() * b;
+  Matrix<Scalar> c(a.cols(), b.cols());
+  gemm<Scalar>(true, false, a.cols(), b.cols(), a.rows(), 1, a.data(), a.cols(), b.data(), b.cols(),
+               0, c.data(), c.cols());
+  return c;
+}
+template Matrix<float> product_transposed(const Matrix<float>&, const Matrix<float>&);
+template Matrix<double> product_transposed(const Matrix<double>&, const Matrix<double>&);
 
 template <class Scalar>
 BlockMap<Scalar>::BlockMap(std::int64_t count, std::int64_t width,
@@ -120,12 +124,8 @@ BlockMap<Scalar> BlockMap<Scalar>::backwards(Change change) const {
 template <class Scalar>
 BlockMap<Scalar> BlockMap<Scalar>::inverse() const {
   return backwards([](const Matrix<Scalar>& block) -> Matrix<Scalar> {
-    if (block.rows() == 1) return block.cwiseInverse();
-    // An orthogonal block is inverted exactly, whatever its size.
-    const auto one = Matrix<Scalar>::Identity(block.rows(), block.rows());
-    const auto deviation = (product_transposed(block, block) - one).cwiseAbs().maxCoeff();
-    if (deviation < 64 * std::numeric_limits<Scalar>::epsilon()) return block.transpose();
-    return block.inverse();
+    return block.rows() == 1 ? Matrix<Scalar>(block.cwiseInverse())
+                             : Matrix<Scalar>(block.inverse());
   });
 }
 

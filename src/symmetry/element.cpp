@@ -32,8 +32,7 @@ Matrix<double> random_shift(const Shift& shift, std::int64_t width, Random& rand
   Matrix<double> vector(1, shift.length);
   const double spread = 0.3 / std::sqrt(static_cast<double>(width));
   for (std::int64_t i = 0; i < shift.length; ++i) {
-    const bool free = shift.period == 0 || i % shift.period >= shift.first_free;
-    vector(0, i) = free ? spread * random.normal() : 0;
+    vector(0, i) = shift.is_free(i) ? spread * random.normal() : 0;
   }
   if (shift.sums_to_zero) vector.array() -= vector.mean();
   return vector;
@@ -52,7 +51,7 @@ BlockMap<double> map_of(const Symmetry& symmetry, const Element& element, const 
 BlockMap<double> axis_map(const Symmetry& symmetry, const Element& element, const AxisPart& part) {
   const Space& space = *symmetry.find_space(part.space);
   BlockMap<double> map = map_of(symmetry, element, space);
-  if (part.dual && !std::holds_alternative<Orthogonal>(space.group)) map = map.dual();
+  if (part.dual && !space.is_orthogonal()) map = map.dual();
   switch (part.take) {
     case AxisPart::Take::whole:
       break;
@@ -121,7 +120,8 @@ Element inverse(const Symmetry& symmetry, const Element& element) {
   Element result;
   for (const auto& space : symmetry.spaces) {
     if (names_space(symmetry, element, space)) {
-      result.maps[space.name] = map_of(symmetry, element, space).inverse();
+      const BlockMap<double> map = map_of(symmetry, element, space);
+      result.maps[space.name] = space.is_orthogonal() ? map.transpose() : map.inverse();
     }
   }
   for (const auto& [name, vector] : element.shifts) {
@@ -133,13 +133,11 @@ Element inverse(const Symmetry& symmetry, const Element& element) {
 }
 
 Element random_element(const Symmetry& symmetry, std::uint64_t seed) {
-  return random_element(symmetry, seed,
-                        {Category::residual, Category::scales, Category::norms, Category::heads,
-                         Category::qk, Category::vo, Category::ffn, Category::shifts});
+  return random_element(symmetry, seed, all_categories());
 }
 
-Element random_element(const Symmetry& symmetry, std::uint64_t seed,
-                       const std::set<Category>& only) {
+Element random_element(const Symmetry& symmetry, std::uint64_t seed, const std::set<Category>& only,
+                       Blocks blocks) {
   Element element;
   for (const auto& space : symmetry.spaces) {
     if (!only.contains(space.category)) continue;
@@ -147,7 +145,7 @@ Element random_element(const Symmetry& symmetry, std::uint64_t seed,
     const BlockMap<double> leader =
         space.follows.empty() ? BlockMap<double>()
                               : map_of(symmetry, element, *symmetry.find_space(space.follows));
-    element.maps[space.name] = space.random(random, &leader);
+    element.maps[space.name] = space.random(random, &leader, blocks);
   }
   for (const auto& shift : symmetry.shifts) {
     if (shift.depends_on_values || !only.contains(Category::shifts)) continue;
@@ -199,8 +197,8 @@ void check_member(const Symmetry& symmetry, const Element& element, double toler
       problems.push_back(
           fmt::format("the shift '{}' is not {} finite numbers", name, shift->length));
     } else {
-      for (std::int64_t i = 0; shift->period > 0 && i < shift->length; ++i) {
-        if (i % shift->period < shift->first_free && std::abs(vector(0, i)) > tolerance) {
+      for (std::int64_t i = 0; i < shift->length; ++i) {
+        if (!shift->is_free(i) && std::abs(vector(0, i)) > tolerance) {
           problems.push_back(
               fmt::format("the shift '{}' moves coordinate {}, which rotates", name, i));
           break;

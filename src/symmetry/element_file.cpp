@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "regauge/base/error.h"
 #include "regauge/io/checkpoint.h"
 #include "regauge/symmetry/element.h"
@@ -19,6 +22,27 @@ std::span<const std::byte> raw(const std::vector<T>& values) {
 }
 std::span<const std::byte> raw(const Matrix<double>& values) {
   return std::as_bytes(std::span(values.data(), static_cast<std::size_t>(values.size())));
+}
+
+bool near(const nlohmann::json& a, const nlohmann::json& b) {
+  if (!a.is_number() || !b.is_number()) return a == b;
+  const double x = a.get<double>(), y = b.get<double>();
+  return std::abs(x - y) <= 1e-6 * std::min(std::abs(x), std::abs(y));
+}
+
+// Files round frequencies, eps and scales, some of them to 32 bits.
+bool is_architecture(const nlohmann::json& found, const Architecture& architecture) {
+  const nlohmann::json wanted = to_json(architecture);
+  if (!found.is_object() || found.size() != wanted.size()) return false;
+  for (const auto& [key, value] : wanted.items()) {
+    const auto field = found.find(key);
+    if (field == found.end() || field->is_array() != value.is_array()) return false;
+    const bool same = value.is_array() ? std::equal(value.begin(), value.end(), field->begin(),
+                                                    field->end(), near)
+                                       : near(value, *field);
+    if (!same) return false;
+  }
+  return true;
 }
 
 Matrix<double> read_matrix(const Checkpoint& file, const StoredTensor& tensor) {
@@ -93,7 +117,9 @@ Element load_element(const Symmetry& symmetry, const std::filesystem::path& path
         fmt::format("[element] {} is not an element file; `regauge act --save-element` writes one",
                     path.string()));
   }
-  if (metadata.front().value("architecture", "") != to_json(symmetry.architecture).dump()) {
+  const auto architecture =
+      nlohmann::json::parse(metadata.front().value("architecture", ""), nullptr, false);
+  if (!is_architecture(architecture, symmetry.architecture)) {
     throw UsageError(fmt::format(
         "[element] {} belongs to another architecture; was the model untied or converted since?",
         path.string()));

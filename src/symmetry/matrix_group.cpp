@@ -28,6 +28,10 @@ Matrix<double> random_invertible(std::int64_t size, Random& random) {
   return left * stretch.asDiagonal() * right;
 }
 
+double log2_factorial(std::int64_t n) {
+  return std::lgamma(static_cast<double>(n) + 1) / std::log(2.0);
+}
+
 Matrix<double> matrix_exponential(const Matrix<double>& matrix) { return matrix.exp(); }
 
 }  // namespace regauge

@@ -3,6 +3,8 @@
 #include <Eigen/QR>
 #include <fmt/format.h>
 
+#include "regauge/symmetry/block_map.h"
+
 namespace regauge {
 
 Orthogonal::Orthogonal(const Matrix<double>& fixed) : fixed_(0, fixed.cols()) {
@@ -21,10 +23,11 @@ Matrix<double> Orthogonal::random(Random& random) const {
   // R = F^T F + C^T Q C with C an orthonormal basis of the complement.
   const Eigen::HouseholderQR<Matrix<double>> qr(fixed_.transpose());
   const Matrix<double> basis = qr.householderQ();
-  const Matrix<double> complement = basis.rightCols(free());
-  Matrix<double> rotation = fixed_.transpose() * fixed_;
+  const Matrix<double> complement = basis.rightCols(free()).transpose();
+  Matrix<double> rotation = product_transposed(fixed_, fixed_);
   if (free() > 0) {
-    rotation += complement * random_rotation(free(), random) * complement.transpose();
+    rotation +=
+        product_transposed(complement, product(random_rotation(free(), random), complement));
   }
   return rotation;
 }
@@ -38,9 +41,10 @@ Matrix<double> Orthogonal::project(const Matrix<double>& matrix) const {
 
 double Orthogonal::violation(const Matrix<double>& matrix) const {
   if (!matrix.allFinite()) return 1;
-  const double orthogonal = (matrix.transpose() * matrix - Matrix<double>::Identity(size(), size()))
-                                .cwiseAbs()
-                                .maxCoeff();
+  const double orthogonal =
+      (product_transposed(matrix, matrix) - Matrix<double>::Identity(size(), size()))
+          .cwiseAbs()
+          .maxCoeff();
   if (fixed_.rows() == 0) return orthogonal;
   return std::max(orthogonal, (fixed_ * matrix - fixed_).cwiseAbs().maxCoeff());
 }

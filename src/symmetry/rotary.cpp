@@ -3,13 +3,19 @@
 #include <Eigen/LU>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unsupported/Eigen/MatrixFunctions>
 
+#include <algorithm>
 #include <cmath>
+#include <complex>
 #include <map>
 #include <numbers>
 
 namespace regauge {
 namespace {
+
+using Complex = std::complex<double>;
+using Pair = RotaryClasses::Pair;
 
 constexpr double kPi = std::numbers::pi;
 constexpr double kSameAngle = 1e-12;
@@ -20,12 +26,23 @@ std::pair<double, double> character(double frequency) {
   return {std::abs(angle), angle < 0 ? -1.0 : 1.0};
 }
 
+// The part of a matrix from pair p to pair q that commutes with rotations is a complex number:
+// {{re, q.sign im}, {-p.sign im, p.sign q.sign re}}.
+Complex complex_part(const Matrix<double>& matrix, const Pair& p, const Pair& q) {
+  const auto at = [&](int i, int j) { return matrix(p.first + i, q.first + j); };
+  return {(at(0, 0) + p.sign * q.sign * at(1, 1)) / 2, (q.sign * at(0, 1) - p.sign * at(1, 0)) / 2};
+}
+
+void put(Matrix<double>& matrix, const Pair& p, const Pair& q, const Complex& z) {
+  matrix(p.first, q.first) = z.real();
+  matrix(p.first + 1, q.first + 1) = p.sign * q.sign * z.real();
+  matrix(p.first, q.first + 1) = q.sign * z.imag();
+  matrix(p.first + 1, q.first) = -p.sign * z.imag();
+}
+
 }  // namespace
 
-RotaryCommutant::RotaryCommutant(std::int64_t size, const std::vector<double>& frequencies)
-    : size_(size) {
-  std::vector<std::int64_t> still;
-  std::vector<std::int64_t> half_turn;
+RotaryClasses::RotaryClasses(std::int64_t size, const std::vector<double>& frequencies) {
   std::vector<double> angles;
   for (std::size_t b = 0; b < frequencies.size(); ++b) {
     const auto first = static_cast<std::int64_t>(2 * b);
@@ -39,15 +56,27 @@ RotaryCommutant::RotaryCommutant(std::int64_t size, const std::vector<double>& f
       while (c < angles.size() && std::abs(angles[c] - angle) > kSameAngle * angle) ++c;
       if (c == angles.size()) {
         angles.push_back(angle);
-        complex_.emplace_back();
+        turning.emplace_back();
       }
-      complex_[c].push_back({first, sign});
+      turning[c].push_back({first, sign});
     }
   }
   for (auto i = static_cast<std::int64_t>(2 * frequencies.size()); i < size; ++i)
     still.push_back(i);
-  if (!still.empty()) real_.push_back(std::move(still));
-  if (!half_turn.empty()) real_.push_back(std::move(half_turn));
+}
+
+std::vector<std::vector<std::int64_t>> RotaryClasses::real() const {
+  std::vector<std::vector<std::int64_t>> classes;
+  if (!still.empty()) classes.push_back(still);
+  if (!half_turn.empty()) classes.push_back(half_turn);
+  return classes;
+}
+
+RotaryCommutant::RotaryCommutant(std::int64_t size, const std::vector<double>& frequencies)
+    : size_(size) {
+  RotaryClasses classes(size, frequencies);
+  real_ = classes.real();
+  complex_ = std::move(classes.turning);
 }
 
 std::int64_t RotaryCommutant::dimension() const {
@@ -80,16 +109,7 @@ Matrix<double> RotaryCommutant::project(const Matrix<double>& matrix) const {
   Matrix<double> result = Matrix<double>::Zero(size_, size_);
   for (const auto& pairs : complex_) {
     for (const auto& p : pairs) {
-      for (const auto& q : pairs) {
-        const double re =
-            (matrix(p.first, q.first) + p.sign * q.sign * matrix(p.first + 1, q.first + 1)) / 2;
-        const double im =
-            (q.sign * matrix(p.first, q.first + 1) - p.sign * matrix(p.first + 1, q.first)) / 2;
-        result(p.first, q.first) = re;
-        result(p.first + 1, q.first + 1) = p.sign * q.sign * re;
-        result(p.first, q.first + 1) = q.sign * im;
-        result(p.first + 1, q.first) = -p.sign * im;
-      }
+      for (const auto& q : pairs) put(result, p, q, complex_part(matrix, p, q));
     }
   }
   for (const auto& coordinates : real_) {
@@ -101,31 +121,25 @@ Matrix<double> RotaryCommutant::project(const Matrix<double>& matrix) const {
 }
 
 Matrix<double> RotaryCommutant::random(Random& random) const {
-  // Complex classes: exp of a small algebra element after a random phase of each pair, which
-  // reaches every component.
   Matrix<double> result = Matrix<double>::Zero(size_, size_);
   for (const auto& pairs : complex_) {
-    const auto u = static_cast<std::int64_t>(pairs.size());
-    // A random unitary-like start from phases, then a generic factor near the identity.
-    Matrix<double> small = Matrix<double>::Zero(size_, size_);
-    Matrix<double> phases = Matrix<double>::Identity(size_, size_);
-    for (const auto& p : pairs) {
-      const double angle = 2 * kPi * random.uniform();
-      phases(p.first, p.first) = phases(p.first + 1, p.first + 1) = std::cos(angle);
-      phases(p.first, p.first + 1) = p.sign * std::sin(angle);
-      phases(p.first + 1, p.first) = -p.sign * std::sin(angle);
-      for (const auto& q : pairs) {
-        for (const std::int64_t i : {p.first, p.first + 1}) {
-          for (const std::int64_t j : {q.first, q.first + 1}) {
-            small(i, j) = 0.6 * (2 * random.uniform() - 1) / static_cast<double>(u);
-          }
-        }
+    // A random phase of each pair times exp of a small member of the algebra.
+    const auto u = static_cast<Eigen::Index>(pairs.size());
+    const auto small = [&] { return 0.6 * (2 * random.uniform() - 1) / static_cast<double>(u); };
+    Eigen::VectorXcd phases(u);
+    Eigen::MatrixXcd algebra(u, u);
+    for (Eigen::Index i = 0; i < u; ++i) {
+      phases(i) = std::polar(1.0, 2 * kPi * random.uniform());
+      for (Eigen::Index j = 0; j < u; ++j) {
+        const double a = small(), b = small(), c = small(), d = small();
+        algebra(i, j) = Complex(a + d, b - c) / 2.0;
       }
     }
-    const Matrix<double> member = phases * matrix_exponential(project(small));
-    for (const auto& p : pairs) {
-      for (const auto& q : pairs) {
-        result.block(p.first, q.first, 2, 2) = member.block(p.first, q.first, 2, 2);
+    const Eigen::MatrixXcd member = phases.asDiagonal() * algebra.exp();
+    for (Eigen::Index i = 0; i < u; ++i) {
+      for (Eigen::Index j = 0; j < u; ++j) {
+        put(result, pairs[static_cast<std::size_t>(i)], pairs[static_cast<std::size_t>(j)],
+            member(i, j));
       }
     }
   }
@@ -149,34 +163,30 @@ double RotaryCommutant::violation(const Matrix<double>& matrix) const {
 
 GainExchange::GainExchange(std::int64_t size, const std::vector<double>& frequencies)
     : size_(size) {
-  std::vector<std::int64_t> still;
-  std::vector<std::int64_t> half_turn;
-  for (std::size_t b = 0; b < frequencies.size(); ++b) {
-    const auto first = static_cast<std::int64_t>(2 * b);
-    const double angle = character(frequencies[b]).first;
-    if (angle < kSameAngle) {
-      still.insert(still.end(), {first, first + 1});
-    } else if (kPi - angle < kSameAngle) {
-      half_turn.insert(half_turn.end(), {first, first + 1});
-    } else {
-      pairs_.push_back(first);
-    }
-  }
-  for (auto i = static_cast<std::int64_t>(2 * frequencies.size()); i < size; ++i)
-    still.push_back(i);
-  if (!still.empty()) plain_.push_back(std::move(still));
-  if (!half_turn.empty()) plain_.push_back(std::move(half_turn));
+  RotaryClasses classes(size, frequencies);
+  plain_ = classes.real();
+  turning_ = std::move(classes.turning);
 }
 
 std::int64_t GainExchange::dimension() const {
-  auto dimension = static_cast<std::int64_t>(pairs_.size());
-  for (const auto& coordinates : plain_) dimension += static_cast<std::int64_t>(coordinates.size());
-  return dimension;
+  std::size_t dimension = 0;
+  for (const auto& pairs : turning_) dimension += pairs.size();
+  for (const auto& coordinates : plain_) dimension += coordinates.size();
+  return static_cast<std::int64_t>(dimension);
 }
 
 std::string GainExchange::name() const {
+  std::map<std::size_t, std::size_t> multiplicities;
+  for (const auto& pairs : turning_) ++multiplicities[pairs.size()];
   std::vector<std::string> parts;
-  if (!pairs_.empty()) parts.push_back(fmt::format("(R>0 x Z4)^{}", pairs_.size()));
+  for (const auto& [u, count] : multiplicities) {
+    if (u == 1) {
+      parts.push_back(fmt::format("(R>0 x Z4)^{}", count));
+    } else {
+      parts.push_back(count == 1 ? fmt::format("(R>0 x Z4) wr S({})", u)
+                                 : fmt::format("((R>0 x Z4) wr S({}))^{}", u, count));
+    }
+  }
   for (const auto& coordinates : plain_) {
     parts.push_back(fmt::format("R* wr S({})", coordinates.size()));
   }
@@ -184,10 +194,14 @@ std::string GainExchange::name() const {
 }
 
 double GainExchange::log2_components() const {
-  double sum = 2 * static_cast<double>(pairs_.size());
+  double sum = 0;
+  for (const auto& pairs : turning_) {
+    const auto u = static_cast<std::int64_t>(pairs.size());
+    sum += 2 * static_cast<double>(u) + log2_factorial(u);
+  }
   for (const auto& coordinates : plain_) {
-    const auto count = static_cast<double>(coordinates.size());
-    sum += count + std::lgamma(count + 1) / std::log(2.0);
+    const auto u = static_cast<std::int64_t>(coordinates.size());
+    sum += static_cast<double>(u) + log2_factorial(u);
   }
   return sum;
 }
@@ -195,14 +209,14 @@ double GainExchange::log2_components() const {
 Matrix<double> GainExchange::random(Random& random) const {
   Matrix<double> result = Matrix<double>::Zero(size_, size_);
   const auto modulus = [&] { return std::exp2(1.2 * random.uniform() - 0.6); };
-  for (const auto i : pairs_) {
-    const double scale = modulus();
-    const auto quarter = random.below(4);
-    const double c = quarter == 0 ? 1 : (quarter == 2 ? -1 : 0);
-    const double s = quarter == 1 ? 1 : (quarter == 3 ? -1 : 0);
-    result(i, i) = result(i + 1, i + 1) = scale * c;
-    result(i, i + 1) = scale * s;
-    result(i + 1, i) = -scale * s;
+  for (const auto& pairs : turning_) {
+    const auto order = random.permutation(static_cast<std::int64_t>(pairs.size()));
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      static constexpr Complex kQuarters[] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};
+      const double scale = modulus();
+      put(result, pairs[i], pairs[static_cast<std::size_t>(order[i])],
+          scale * kQuarters[random.below(4)]);
+    }
   }
   for (const auto& coordinates : plain_) {
     const auto order = random.permutation(static_cast<std::int64_t>(coordinates.size()));
@@ -217,8 +231,8 @@ Matrix<double> GainExchange::random(Random& random) const {
 
 Matrix<double> GainExchange::project(const Matrix<double>& matrix) const {
   Matrix<double> result = Matrix<double>::Zero(size_, size_);
-  for (const auto i : pairs_) {
-    result(i, i) = result(i + 1, i + 1) = (matrix(i, i) + matrix(i + 1, i + 1)) / 2;
+  for (const auto& pairs : turning_) {
+    for (const auto& p : pairs) put(result, p, p, complex_part(matrix, p, p).real());
   }
   for (const auto& coordinates : plain_) {
     for (const auto i : coordinates) result(i, i) = matrix(i, i);
@@ -226,34 +240,44 @@ Matrix<double> GainExchange::project(const Matrix<double>& matrix) const {
   return result;
 }
 
-// Every class of coordinates is carried to itself by one entry per row and column; pairs are a
-// modulus times a quarter turn.
+// Every class is carried to itself by one entry per row and column; the entry of a pair is a
+// modulus times a quarter turn. Only the pattern of signs reaches q and k, so noise beside it would
+// become a full entry: it must be exactly 0.
 double GainExchange::violation(const Matrix<double>& matrix) const {
   if (!matrix.allFinite()) return 1;
   Matrix<double> rest = matrix;
+  std::vector<bool> taken(static_cast<std::size_t>(size_));
+  const auto take = [&](std::int64_t column) {
+    const bool first = !taken[static_cast<std::size_t>(column)];
+    taken[static_cast<std::size_t>(column)] = true;
+    return first;
+  };
   double largest = 0;
-  for (const auto i : pairs_) {
-    largest = std::max({largest, std::abs(matrix(i, i) - matrix(i + 1, i + 1)),
-                        std::abs(matrix(i, i + 1) + matrix(i + 1, i))});
-    const bool turned = matrix(i, i) == 0 && matrix(i + 1, i + 1) == 0;
-    const bool upright = matrix(i, i + 1) == 0 && matrix(i + 1, i) == 0;
-    if (turned == upright) return 1;
-    if (matrix.block(i, i, 1, 2).cwiseAbs().maxCoeff() == 0) return 1;
-    rest.block(i, i, 2, 2).setZero();
+  for (const auto& pairs : turning_) {
+    for (const auto& p : pairs) {
+      const auto size_at = [&](const Pair& q) { return std::abs(complex_part(matrix, p, q)); };
+      const Pair q =
+          *std::max_element(pairs.begin(), pairs.end(),
+                            [&](const Pair& a, const Pair& b) { return size_at(a) < size_at(b); });
+      const Matrix<double> block = matrix.block(p.first, q.first, 2, 2);
+      const bool upright = block(0, 1) == 0 && block(1, 0) == 0;
+      const bool turned = block(0, 0) == 0 && block(1, 1) == 0;
+      if (turned == upright || size_at(q) == 0 || !take(q.first)) return 1;
+      largest = std::max({largest, std::abs(block(0, 0) - p.sign * q.sign * block(1, 1)),
+                          std::abs(q.sign * block(0, 1) + p.sign * block(1, 0))});
+      rest.block(p.first, q.first, 2, 2).setZero();
+    }
   }
   for (const auto& coordinates : plain_) {
-    std::vector<bool> taken(static_cast<std::size_t>(size_));
     for (const auto i : coordinates) {
       std::int64_t column = coordinates.front();
       for (const auto j : coordinates) {
         if (std::abs(matrix(i, j)) > std::abs(matrix(i, column))) column = j;
       }
-      if (matrix(i, column) == 0 || taken[static_cast<std::size_t>(column)]) return 1;
-      taken[static_cast<std::size_t>(column)] = true;
+      if (matrix(i, column) == 0 || !take(column)) return 1;
       rest(i, column) = 0;
     }
   }
-  // Only the pattern of signs reaches q and k, so noise beside it would become a full entry.
   return rest.isZero(0) ? largest : 1;
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -21,10 +20,6 @@ constexpr std::array<std::pair<Category, std::string_view>, 8> kCategories = {
      {Category::vo, "vo"},
      {Category::ffn, "ffn"},
      {Category::shifts, "shifts"}}};
-
-double log2_factorial(std::int64_t n) {
-  return std::lgamma(static_cast<double>(n) + 1) / std::log(2.0);
-}
 
 // The permutation that a follower of `count` blocks takes from its leader.
 std::vector<std::int64_t> followed(const BlockMap<double>& leader, std::int64_t count) {
@@ -54,6 +49,12 @@ Category category_from_name(std::string_view name) {
     choices += text;
   }
   throw UsageError(fmt::format("[symmetry] no factors called '{}'; choose from {}", name, choices));
+}
+
+std::set<Category> all_categories() {
+  std::set<Category> all;
+  for (const auto& [category, name] : kCategories) all.insert(category);
+  return all;
 }
 
 std::int64_t Space::width() const {
@@ -99,7 +100,8 @@ BlockMap<double> Space::following(const BlockMap<double>& leader) const {
   return {count, width(), followed(leader, count), {}};
 }
 
-BlockMap<double> Space::random(Random& random, const BlockMap<double>* leader) const {
+BlockMap<double> Space::random(Random& random, const BlockMap<double>* leader,
+                               Blocks choice) const {
   std::vector<std::int64_t> permutation;
   switch (shuffle) {
     case Shuffle::none:
@@ -127,7 +129,14 @@ BlockMap<double> Space::random(Random& random, const BlockMap<double>* leader) c
           return {count, w, std::move(permutation), {}};
         }
         Matrix<double> blocks(count * w, w);
-        for (std::int64_t i = 0; i < count; ++i) blocks.middleRows(i * w, w) = g.random(random);
+        for (std::int64_t i = 0; i < count; ++i) {
+          auto block = blocks.middleRows(i * w, w);
+          if (choice == Blocks::identity) {
+            block.setIdentity();
+          } else {
+            block = g.random(random);
+          }
+        }
         return {count, w, std::move(permutation), std::move(blocks)};
       },
       group);

@@ -16,6 +16,9 @@ std::int64_t Symmetry::dimension() const {
 double Symmetry::log2_components() const {
   double sum = 0;
   for (const auto& space : spaces) sum += space.log2_components();
+  // Behind a QK-norm -1 on all of q and k is twice there: as a sign of every kv head, and as half a
+  // turn of every pair.
+  if (architecture.qk_norm) sum -= static_cast<double>(architecture.layers);
   return sum;
 }
 

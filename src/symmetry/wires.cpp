@@ -74,7 +74,9 @@ std::int64_t SymmetryBuilder::raw_wire_constants() const {
   if (!shifts) return 0;
   std::int64_t seen = 0;
   if (!a_.biases.q) seen += a_.heads * a_.qk_width;
-  if (!a_.biases.k) seen += a_.kv_heads * (a_.qk_norm ? a_.qk_width : a_.rotary_dims);
+  const auto still = RotaryClasses(a_.qk_width, a_.rotary_frequencies).still;
+  const std::int64_t invisible = a_.qk_norm ? 0 : static_cast<std::int64_t>(still.size());
+  if (!a_.biases.k) seen += a_.kv_heads * (a_.qk_width - invisible);
   return std::max<std::int64_t>(0, a_.width - seen);
 }
 

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 
 #include "regauge/action/act.h"
+#include "regauge/action/plan.h"
 #include "regauge/action/pull_back.h"
 #include "regauge/base/error.h"
 #include "symmetry/architectures.h"
@@ -15,6 +17,7 @@ std::vector<Architecture> architectures() {
   std::vector<Architecture> all;
   for (const auto& known : known_architectures()) all.push_back(known.architecture);
   for (std::uint64_t seed = 200; seed < 270; ++seed) all.push_back(random_architecture(seed));
+  for (auto& a : full_turn_architectures(20)) all.push_back(std::move(a));
   return all;
 }
 
@@ -66,6 +69,63 @@ TEST(Elements, ActFromTheLeft) {
   }
 }
 
+// A random element without its blocks moves the same tensors by maps of the same size.
+TEST(Elements, HaveAShapeOfTheirOwn) {
+  for (const auto& a : architectures()) {
+    const Symmetry symmetry = symmetry_of(a);
+    for (const auto& only : {all_categories(), std::set{Category::heads, Category::vo}}) {
+      const Element drawn = random_element(symmetry, 1, only);
+      const Element outline = random_element(symmetry, 1, only, Blocks::identity);
+      EXPECT_NO_THROW(check_member(symmetry, outline));
+      ASSERT_EQ(drawn.maps.size(), outline.maps.size());
+      for (const auto& [name, map] : drawn.maps) {
+        EXPECT_EQ(map.blocks().size(), outline.maps.at(name).blocks().size()) << name;
+      }
+      const Plan plan = make_plan(symmetry, drawn), shape = make_plan(symmetry, outline);
+      for (const auto& spec : parameter_specs(a)) {
+        EXPECT_EQ(plan.touches(spec.name), shape.touches(spec.name)) << spec.name;
+      }
+    }
+  }
+}
+
+// Signs of q and k under a QK-norm, all of them against what they do to the parameters.
+TEST(Elements, ComponentsAreOfWhatActs) {
+  Architecture a = known_architectures().front().architecture;
+  a.qk_norm = true;
+  a.layers = 1;
+  const Symmetry symmetry = symmetry_of(a);
+  const auto x = random_parameters(a, 1);
+  std::set<std::vector<double>> images;
+  for (int k = 0; k < 4; ++k) {
+    for (int turns = 0; turns < 16; ++turns) {
+      Element element;
+      Matrix<double> signs(2, 1), pairs = Matrix<double>::Zero(4, 4);
+      signs << (k % 2 == 0 ? 1 : -1), (k / 2 == 0 ? 1 : -1);
+      for (const int pair : {0, 1}) {
+        const int turn = pair == 0 ? turns % 4 : turns / 4;
+        const double c[] = {1, 0, -1, 0}, s[] = {0, 1, 0, -1};
+        pairs.block(2 * pair, 2 * pair, 2, 2) << c[turn], s[turn], -s[turn], c[turn];
+      }
+      element.maps["layers.0.attn.k"] = BlockMap<double>(2, 1, {}, signs);
+      element.maps["layers.0.attn.qk_gain"] = BlockMap<double>(1, 4, {}, pairs);
+      EXPECT_NO_THROW(check_member(symmetry, element));
+      std::vector<double> image;
+      for (const auto& [name, value] : acted(symmetry, element, x)) {
+        image.insert(image.end(), value.data(), value.data() + value.size());
+      }
+      images.insert(image);
+    }
+  }
+  double others = 0;
+  for (const auto& space : symmetry.spaces) {
+    const bool ours = space.name == "layers.0.attn.k" || space.name == "layers.0.attn.qk_gain";
+    if (!ours) others += space.log2_components();
+  }
+  EXPECT_EQ(images.size(), 32U);
+  EXPECT_NEAR(symmetry.log2_components() - others, std::log2(images.size()), 1e-9);
+}
+
 TEST(Elements, SurviveAFile) {
   const auto path = std::filesystem::temp_directory_path() / "regauge-element-test.safetensors";
   for (const auto& known : known_architectures()) {
@@ -77,6 +137,17 @@ TEST(Elements, SurviveAFile) {
   }
   const Symmetry other = symmetry_of(known_architectures().front().architecture);
   EXPECT_THROW(load_element(other, path), UsageError);
+  std::filesystem::remove(path);
+  save_element(other, random_element(other, 1), path);
+  Architecture a = other.architecture;
+  for (auto& frequency : a.rotary_frequencies)
+    frequency = static_cast<float>(frequency * (1 + 1e-9));
+  EXPECT_NO_THROW(load_element(symmetry_of(a), path));  // as another format rounds it
+  a.rotary_frequencies.back() *= 1.001;
+  EXPECT_THROW(load_element(symmetry_of(a), path), UsageError);
+  a = other.architecture;
+  a.norm_eps = 1e-9;
+  EXPECT_THROW(load_element(symmetry_of(a), path), UsageError);
   std::filesystem::remove(path);
 }
 

@@ -325,6 +325,19 @@ const std::vector<KnownArchitecture>& known_architectures() {
   return rows;
 }
 
+std::vector<Architecture> full_turn_architectures(std::size_t count) {
+  std::vector<Architecture> all;
+  for (std::uint64_t seed = 0; all.size() < count; ++seed) {
+    Architecture a = random_architecture(seed);
+    if (a.positions != Positions::rotary) continue;
+    a.rotary_frequencies.back() = 2 * std::numbers::pi;
+    if (seed % 3 == 0) a.rotary_frequencies.front() = 4 * std::numbers::pi;
+    if (seed % 2 == 0) a.biases.k = true;
+    all.push_back(std::move(a));
+  }
+  return all;
+}
+
 Architecture random_architecture(std::uint64_t seed) {
   Draw draw(seed);
   Architecture a;

@@ -25,4 +25,8 @@ const std::vector<KnownArchitecture>& known_architectures();
 // The same seed gives the same architecture.
 Architecture random_architecture(std::uint64_t seed);
 
+// Random rotary architectures of which one or two pairs come round to where they were at every
+// position, many with key biases.
+std::vector<Architecture> full_turn_architectures(std::size_t count);
+
 }  // namespace regauge

@@ -35,21 +35,35 @@ bool table_takes_up_its_norm(const Architecture& a) {
   return a.embedding_norm && a.norm_eps > 0 && alone;
 }
 
+void expect_the_calculus(const Architecture& architecture, std::uint64_t seed) {
+  const Symmetry symmetry = symmetry_of(architecture);
+  // Parameters in special position only ever have more freedom.
+  const std::int64_t generic =
+      std::min(calculus(architecture, seed).dimension, calculus(architecture, seed + 1).dimension);
+  EXPECT_EQ(symmetry.dimension(), generic)
+      << "seed " << seed << ": " << to_json(architecture).dump() << "\n"
+      << factors(symmetry);
+}
+
 TEST(Dimension, EqualsTheCalculusOnRandomArchitectures) {
   int compared = 0;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     const Architecture architecture = random_architecture(seed);
     if (table_takes_up_its_norm(architecture)) continue;
     ++compared;
-    const Symmetry symmetry = symmetry_of(architecture);
-    // Parameters in special position only ever have more freedom.
-    const std::int64_t generic = std::min(calculus(architecture, seed).dimension,
-                                          calculus(architecture, seed + 1).dimension);
-    EXPECT_EQ(symmetry.dimension(), generic)
-        << "seed " << seed << ": " << to_json(architecture).dump() << "\n"
-        << factors(symmetry);
+    expect_the_calculus(architecture, seed);
   }
   EXPECT_GT(compared, 350);
+}
+
+TEST(Dimension, EqualsTheCalculusWherePairsMakeFullTurns) {
+  int shifted = 0;
+  for (const auto& architecture : full_turn_architectures(80)) {
+    if (table_takes_up_its_norm(architecture)) continue;
+    shifted += symmetry_of(architecture).find_shift("layers.0.attn.k.constant") != nullptr ? 1 : 0;
+    expect_the_calculus(architecture, 1);
+  }
+  EXPECT_GT(shifted, 20);
 }
 
 TEST(Dimension, IsLargerWhereATableTakesUpItsNorm) {

@@ -24,9 +24,11 @@ Element inverse(const Symmetry& symmetry, const Element& element);
 
 // A generic member, well conditioned; only the given categories move (and what has to follow them).
 // The same seed gives the same element, factor by factor, whatever else is drawn.
+// With Blocks::identity it moves the same tensors by maps of the same size and costs nothing to
+// draw.
 Element random_element(const Symmetry& symmetry, std::uint64_t seed);
-Element random_element(const Symmetry& symmetry, std::uint64_t seed,
-                       const std::set<Category>& only);
+Element random_element(const Symmetry& symmetry, std::uint64_t seed, const std::set<Category>& only,
+                       Blocks blocks = Blocks::random);
 
 // Largest difference of any number of the two.
 double distance(const Symmetry& symmetry, const Element& a, const Element& b);

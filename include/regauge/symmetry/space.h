@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <variant>
 
@@ -19,6 +20,7 @@ using BlockGroup = std::variant<Scaling, Orthogonal, GeneralLinear, RotaryCommut
 enum class Category { residual, scales, norms, heads, qk, vo, ffn, shifts };
 std::string_view category_name(Category category);
 Category category_from_name(std::string_view name);  // throws UsageError with the choices
+std::set<Category> all_categories();
 
 // How the blocks of a space may change places.
 enum class Shuffle {
@@ -27,6 +29,9 @@ enum class Shuffle {
   grouped,    // query heads: within their kv head's group, and whole groups
   follows     // as another space says: its permutation, or its permutation of groups
 };
+
+// Blocks as a member has them, or identities in their place: the same shape, drawn in no time.
+enum class Blocks { random, identity };
 
 // A coordinate system that tensor axes share, and the group that may act on it: `count` copies of a
 // block group with a permutation of the blocks, G wr S (theory.md's basis changes). Its members are
@@ -40,6 +45,8 @@ struct Space {
   std::int64_t group_size = 1;  // blocks of a group, for `grouped`
   std::string follows = {};     // the leader, for `follows`
 
+  // Of all members the inverse is the transpose.
+  bool is_orthogonal() const { return std::holds_alternative<Orthogonal>(group); }
   std::int64_t width() const;
   std::int64_t size() const { return count * width(); }
   std::int64_t dimension() const;
@@ -50,7 +57,8 @@ struct Space {
   // A follower's map with identity blocks, moved as its leader says.
   BlockMap<double> following(const BlockMap<double>& leader) const;
   // For a follower `leader` is the leader's map, drawn before.
-  BlockMap<double> random(Random& random, const BlockMap<double>* leader) const;
+  BlockMap<double> random(Random& random, const BlockMap<double>* leader,
+                          Blocks blocks = Blocks::random) const;
   // How far `map` is from being a member; infinite for a wrong shape or a permutation that is not
   // allowed.
   double violation(const BlockMap<double>& map, const BlockMap<double>* leader) const;

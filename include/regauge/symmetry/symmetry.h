@@ -20,7 +20,7 @@ struct Symmetry {
   std::map<std::string, NormSite> norms;
 
   std::int64_t dimension() const;
-  double log2_components() const;
+  double log2_components() const;  // of what acts: members that change nothing count once
   const Space* find_space(std::string_view name) const;
   const Shift* find_shift(std::string_view name) const;
 };

@@ -97,11 +97,14 @@ struct Shift {
   Axis axis;
   std::vector<Effect> effects;
   bool sums_to_zero = false;  // only vectors with sum 0
-  std::int64_t period = 0;    // only coordinates i with i % period >= first_free
-  std::int64_t first_free = 0;
+  std::vector<bool> free;     // only coordinates i with free[i % free.size()]; empty: all
   // Free only on a subspace that depends on the parameters' values (a kernel): counted in the
   // dimension, never drawn at random.
   bool depends_on_values = false;
+
+  bool is_free(std::int64_t i) const {
+    return free.empty() || free[static_cast<std::size_t>(i) % free.size()];
+  }
 };
 
 }  // namespace regauge
