@@ -19,6 +19,33 @@ Matrix<double> inverse_gain(const Matrix<double>& gain, const std::string& norm)
   return gain.cwiseInverse();
 }
 
+Matrix<double> row(const AnyMatrix& matrix) {
+  return std::visit([](const auto& m) -> Matrix<double> { return m.template cast<double>(); },
+                    matrix);
+}
+
+// The mean of each row, as a row; summed in double.
+Matrix<double> means(const AnyMatrix& matrix) {
+  return std::visit(
+      [](const auto& m) -> Matrix<double> {
+        return m.template cast<double>().rowwise().mean().transpose();
+      },
+      matrix);
+}
+
+// weights (a row) times the matrix, summed in double.
+Matrix<double> weighted(const Matrix<double>& weights, const AnyMatrix& matrix) {
+  return std::visit(
+      [&](const auto& m) {
+        Matrix<double> sum = Matrix<double>::Zero(1, m.cols());
+        for (Eigen::Index i = 0; i < m.rows(); ++i) {
+          sum += weights(0, i) * m.row(i).template cast<double>();
+        }
+        return sum;
+      },
+      matrix);
+}
+
 bool all_readers_have_biases(const NormSite& site) {
   for (const auto& reader : site.readers) {
     if (reader.bias.empty()) return false;
@@ -29,18 +56,19 @@ bool all_readers_have_biases(const NormSite& site) {
 }  // namespace
 
 Element fold_element(const Symmetry& symmetry,
-                     const std::function<Matrix<double>(const std::string&)>& read,
+                     const std::function<AnyMatrix(const std::string&)>& read,
                      const FoldOptions& options, Progress& progress) {
   Element element;
   for (const auto& [name, site] : symmetry.norms) {
-    const Matrix<double> gain = read(site.gain());
+    const Matrix<double> gain = row(read(site.gain()));
     if (options.gains && symmetry.find_space(name) != nullptr) {
       const Matrix<double> factors = inverse_gain(gain, name).transpose();
       element.maps[name] = BlockMap<double>(factors.rows(), 1, {}, factors);
     }
     const bool shifts = symmetry.find_shift(name + ".shift") != nullptr;
     if (options.biases && shifts && all_readers_have_biases(site)) {
-      element.shifts[name + ".shift"] = -read(site.bias).cwiseProduct(inverse_gain(gain, name));
+      element.shifts[name + ".shift"] =
+          -row(read(site.bias)).cwiseProduct(inverse_gain(gain, name));
     }
   }
   if (!options.centring || symmetry.architecture.norm != Norm::layer) return element;
@@ -50,11 +78,11 @@ Element fold_element(const Symmetry& symmetry,
     if (shift.effects.size() != 1) continue;
     const Effect& effect = shift.effects.front();
     if (effect.kind == Effect::Kind::add_columns && shift.name.ends_with(".mean")) {
-      element.shifts[shift.name] = -read(effect.tensor).rowwise().mean().transpose();
+      element.shifts[shift.name] = -means(read(effect.tensor));
     } else if (effect.kind == Effect::Kind::reader) {
-      const Matrix<double> gain = read(symmetry.norms.at(effect.norm).gain());
-      const Matrix<double> weight = read(effect.tensor);
-      element.shifts[shift.name] = -(gain * weight) / static_cast<double>(gain.cols());
+      const Matrix<double> gain = row(read(symmetry.norms.at(effect.norm).gain()));
+      element.shifts[shift.name] =
+          -weighted(gain, read(effect.tensor)) / static_cast<double>(gain.cols());
     }
   }
   progress.finish();

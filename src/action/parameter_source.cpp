@@ -5,6 +5,8 @@
 
 namespace regauge {
 
+bool works_in_double(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
+
 ParameterSource::ParameterSource(const Model& model, Architecture target)
     : model_(model), target_(std::move(target)) {
   for (const auto& spec : parameter_specs(model.architecture)) held_.insert(spec.name);
@@ -35,6 +37,12 @@ Matrix<Scalar> ParameterSource::read(std::string_view parameter) const {
     if (spec.name == parameter) return Matrix<Scalar>::Zero(spec.rows, spec.cols);
   }
   throw UsageError(fmt::format("[rewrite] the architecture has no {}", parameter));
+}
+
+AnyMatrix ParameterSource::read_any(std::string_view parameter) const {
+  const StoredTensor* tensor = stored(parameter);
+  if (tensor == nullptr || works_in_double(tensor->dtype)) return read<double>(parameter);
+  return read<float>(parameter);
 }
 
 template Matrix<float> ParameterSource::read(std::string_view) const;

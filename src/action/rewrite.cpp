@@ -13,9 +13,6 @@ namespace {
 
 constexpr std::int64_t kPiece = std::int64_t{1} << 20;  // elements encoded at a time
 
-// 16-bit and quantised numbers are worked on in float, wider ones in double.
-bool works_in_double(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
-
 }  // namespace
 
 Rewrite::Target Rewrite::same_as(const Model& model) {
@@ -37,8 +34,12 @@ Rewrite::Rewrite(const ParameterSource& source, const Symmetry& symmetry, const 
     files_.config = model.checkpoint.config();
   } else {
     const nlohmann::json base = converts_ ? nlohmann::json() : model.checkpoint.config();
-    layout_ = layout_for(target_.family, target_.format, source.architecture(), base);
+    layout_ = layout_for(target_.family, target_.format, source.architecture(), base,
+                         converts_ ? nullptr : &model.checkpoint);
     files_.config = config_for(target_.family, target_.format, source.architecture(), base);
+  }
+  if (target_.dtype && target_.format == Format::safetensors) {
+    declare_dtype(files_.config, *target_.dtype);
   }
   plan_files();
 }

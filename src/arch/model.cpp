@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <optional>
 #include <set>
 
 #include "config.h"
@@ -83,6 +85,20 @@ std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
   return shape;
 }
 
+bool same_bytes(const Checkpoint& checkpoint, const StoredTensor& a, const StoredTensor& b) {
+  const auto left = checkpoint.bytes(a);
+  const auto right = checkpoint.bytes(b);
+  if (left.size() != right.size()) return false;
+  constexpr std::size_t kPiece = std::size_t{1} << 24;  // mapped at a time
+  for (std::size_t at = 0; at < left.size(); at += kPiece) {
+    const std::size_t count = std::min(kPiece, left.size() - at);
+    if (std::memcmp(left.data() + at, right.data() + at, count) != 0) return false;
+    checkpoint.release(a);
+    checkpoint.release(b);
+  }
+  return true;
+}
+
 void check_tensors(const Family& family, const Checkpoint& checkpoint, const Layout& layout) {
   std::vector<std::string> problems;
   for (const auto& stored : layout.stored()) {
@@ -108,9 +124,7 @@ void check_tensors(const Family& family, const Checkpoint& checkpoint, const Lay
     const auto& holder = layout.holder(stored.parameters.front());
     const StoredTensor* original = checkpoint.find(holder.name);
     if (holder.name == stored.name || original == nullptr) continue;
-    const auto a = checkpoint.bytes(*original);
-    const auto b = checkpoint.bytes(*tensor);
-    if (!std::equal(a.begin(), a.end(), b.begin(), b.end())) {
+    if (!same_bytes(checkpoint, *original, *tensor)) {
       problems.push_back(fmt::format(
           "the config ties '{}' to '{}', but the file holds two different tensors; say in the "
           "config that they are not tied, or remove the one that is not meant",
@@ -172,11 +186,13 @@ Parameters<double> read_parameters(const Model& model) {
 }
 
 Layout layout_for(const std::string& name, Format format, const Architecture& architecture,
-                  const Json& base) {
+                  const Json& base, const Checkpoint* like) {
   validate(architecture);
   const Family& family = family_of(name, format);
   const Json config = write_config(family, architecture, base);
-  return LayoutBuilder(family, architecture, solve_variables(family, architecture, base), nullptr)
+  const Variables variables = solve_variables(family, architecture, base);
+  const auto file = like != nullptr ? std::make_optional<FileTensors>(*like) : std::nullopt;
+  return LayoutBuilder(family, architecture, variables, file ? &*file : nullptr)
       .build(divisors(family, architecture, config));
 }
 
@@ -202,10 +218,33 @@ Json config_for(const std::string& name, Format format, const Architecture& arch
   return config;
 }
 
+void declare_dtype(Json& config, DType dtype) {
+  const char* name = dtype == DType::f32    ? "float32"
+                     : dtype == DType::f16  ? "float16"
+                     : dtype == DType::bf16 ? "bfloat16"
+                                            : "float64";
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (config.contains(key)) config[key] = name;
+  }
+}
+
 std::vector<std::string> families() {
   std::set<std::string> names;
   for (const auto& family : all_families()) names.insert(family.name);
   return {names.begin(), names.end()};
+}
+
+std::vector<std::string> families_for(Format format, const Architecture& architecture) {
+  std::vector<std::string> names;
+  for (const auto& family : all_families()) {
+    if (family.format != format) continue;
+    try {
+      config_for(family.name, format, architecture, nullptr);
+      names.push_back(family.name);
+    } catch (const UsageError&) {  // it says what it cannot hold
+    }
+  }
+  return names;
 }
 
 }  // namespace regauge

@@ -1,6 +1,8 @@
 """A checkpoint larger than the memory it is rewritten in, and what is left when the work is stopped."""
 
 import importlib.util
+import json
+import math
 import os
 import pathlib
 import signal
@@ -53,6 +55,38 @@ def test_memory_stays_within_the_bound(checkpoint, tmp_path, verb):
         assert len(list(out.glob("*.safetensors"))) == len(list(checkpoint.glob("*.safetensors")))
         # 16-bit numbers in 24 layers of noise; a wrong element changes the outputs by more than 1.
         assert relative_change(logits(checkpoint), logits(out)) < 0.1
+
+
+def test_centring_stays_within_the_bound(regauge, tmp_path):
+    """Token table and head, 61 MB each as stored, are by far the largest tensors."""
+    config = transformers.GPT2Config(
+        vocab_size=60000, n_embd=512, n_layer=1, n_head=8, n_positions=64,
+        tie_word_embeddings=False,
+    )
+    transformers.GPT2LMHeadModel(config).half().save_pretrained(tmp_path / "source")
+    arguments = ["fold", tmp_path / "source", "--centre", "-o", tmp_path / "out"]
+    bound = json.loads(regauge(*arguments, "--dry-run", "--json"))["peak_memory"]
+    _, _, peak, _ = streaming.run_measured([os.environ["REGAUGE"], *arguments])
+    assert peak < bound + PROGRAM_ITSELF
+
+
+def test_a_tied_head_is_compared_piece_by_piece(tmp_path):
+    """Two tensors of 256 MB, of which the file system holds no byte."""
+    shapes = streaming.tensor_shapes(1, width=64, ffn=64, vocabulary=2_000_000, heads=4, kv_heads=4)
+    header, end = {}, 0
+    for name, shape in shapes.items():
+        begin, end = end, end + 2 * math.prod(shape)
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    with open(tmp_path / "model.safetensors", "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + end)
+    config = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 64,
+              "num_attention_heads": 4, "num_hidden_layers": 1, "vocab_size": 2_000_000,
+              "tie_word_embeddings": True}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    _, _, peak, _ = streaming.run_measured([os.environ["REGAUGE"], "inspect", tmp_path])
+    assert peak < 100_000_000
 
 
 def start_writing(checkpoint, out):

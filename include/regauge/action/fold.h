@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <variant>
 
 #include "regauge/base/progress.h"
 #include "regauge/symmetry/element.h"
@@ -13,11 +14,14 @@ struct FoldOptions {
   bool centring = true;  // layer norms: writers lose their mean, readers the part along 1/gain
 };
 
+// A tensor in the precision that it is worked on.
+using AnyMatrix = std::variant<Matrix<float>, Matrix<double>>;
+
 // The element that folds the norms of a model into its linear maps (theory.md section 5). What the
 // architecture does not allow stays: a tied head's gain, post-norm gains. `read` gives a canonical
 // tensor by name.
 Element fold_element(const Symmetry& symmetry,
-                     const std::function<Matrix<double>(const std::string&)>& read,
+                     const std::function<AnyMatrix(const std::string&)>& read,
                      const FoldOptions& options, Progress& progress);
 
 }  // namespace regauge

@@ -6,11 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "regauge/action/fold.h"
 #include "regauge/action/plan.h"
 #include "regauge/arch/layout.h"
 #include "regauge/base/progress.h"
 
 namespace regauge {
+
+// 16-bit and quantised numbers are worked on in float, wider ones in double.
+bool works_in_double(DType dtype);
 
 // A checkpoint read as the parameters of an architecture that it may only hold implicitly: an
 // untied head is the token table's transpose, a bias that the file does not have is zero.
@@ -22,6 +26,8 @@ class ParameterSource {
   const Model& model() const { return model_; }
   template <class Scalar>
   Matrix<Scalar> read(std::string_view parameter) const;
+  // In float or double, as works_in_double says.
+  AnyMatrix read_any(std::string_view parameter) const;
   // The stored tensor that a parameter comes from; null for one that the file does not hold.
   const StoredTensor* stored(std::string_view parameter) const;
 

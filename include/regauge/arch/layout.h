@@ -115,9 +115,9 @@ Parameters<double> read_parameters(const Model& model);
 
 // The layout in which `family` writes `architecture` in `format`; throws UsageError, saying what it
 // cannot hold. `base` is a config that settles what the architecture leaves open (a patch's shape);
-// null for the family's defaults.
+// null for the family's defaults. `like` is a file whose variant of the names (a prefix) is kept.
 Layout layout_for(const std::string& family, Format format, const Architecture& architecture,
-                  const nlohmann::json& base = nullptr);
+                  const nlohmann::json& base = nullptr, const Checkpoint* like = nullptr);
 
 // The config.json (or GGUF metadata, or llama2.c header) that declares `architecture` in that
 // family and format. Keys of `base` that the architecture does not determine are kept; `base` may
@@ -125,7 +125,11 @@ Layout layout_for(const std::string& family, Format format, const Architecture& 
 nlohmann::json config_for(const std::string& family, Format format,
                           const Architecture& architecture, const nlohmann::json& base);
 
-// Names of the known families.
+// Makes a config.json that says what type its numbers have say this one.
+void declare_dtype(nlohmann::json& config, DType dtype);
+
+// Names of the known families; of those that can hold an architecture in a format.
 std::vector<std::string> families();
+std::vector<std::string> families_for(Format format, const Architecture& architecture);
 
 }  // namespace regauge
