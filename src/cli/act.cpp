@@ -10,6 +10,7 @@ namespace regauge::cli {
 namespace {
 
 std::set<Category> categories(const std::vector<std::string>& names) {
+  if (names.empty()) return all_categories();
   std::set<Category> result;
   for (const auto& name : names) result.insert(category_from_name(name));
   return result;
@@ -30,6 +31,10 @@ void add_act(CLI::App& app, int& exit_code) {
   options->declare(*verb, true);
   auto* element = verb->add_option("--element", options->element, "the group element to apply");
   auto* random = verb->add_option("--random", options->seed, "draw one by this seed");
+  random->check([](const std::string& text) {
+    const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
+    return digits ? "" : fmt::format("'{}' is not a whole number from 0 on", text);
+  });
   element->excludes(random);
   verb->add_option("--only", options->only,
                    "draw only these factors: residual, scales, norms, heads, qk, vo, ffn, shifts")
@@ -47,10 +52,12 @@ void add_act(CLI::App& app, int& exit_code) {
     Element chosen;
     if (element->count() > 0) {
       chosen = load_element(symmetry, options->element);
-    } else if (options->only.empty()) {
-      chosen = random_element(symmetry, options->seed);
     } else {
-      chosen = random_element(symmetry, options->seed, categories(options->only));
+      const auto only = categories(options->only);
+      options->check(source, symmetry,
+                     random_element(symmetry, options->seed, only, Blocks::identity),
+                     Rewrite::same_as(model));
+      chosen = random_element(symmetry, options->seed, only);
     }
     if (options->inverse) chosen = inverse(symmetry, chosen);
     options->carry_out(source, symmetry, chosen, Rewrite::same_as(model));

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "regauge/base/error.h"
@@ -10,9 +12,18 @@ namespace {
 
 Format format_from_name(const std::string& name) {
   for (const Format format : {Format::safetensors, Format::gguf, Format::llama2c}) {
-    if (name == format_name(format)) return format;
+    if (lowercase(name) == format_name(format)) return format;
   }
   throw UsageError(fmt::format("--to: '{}' is not one of safetensors, gguf, llama2c", name));
+}
+
+// Where the model's own family is not written in the format, says which families could hold it.
+void require_own_layout(const Architecture& architecture, const Rewrite::Target& target) {
+  const auto able = families_for(target.format, architecture);
+  if (std::find(able.begin(), able.end(), target.family) != able.end() || able.empty()) return;
+  throw UsageError(fmt::format("convert: {} does not hold this model in {}; try --family {}",
+                               target.family, format_name(target.format),
+                               fmt::join(able, " or --family ")));
 }
 
 }  // namespace
@@ -37,7 +48,17 @@ void add_convert(CLI::App& app, int& exit_code) {
     Rewrite::Target target;
     target.format = format_from_name(options->format);
     target.family = options->family.empty() ? model.layout.family() : options->family;
+    if (options->family.empty() && target.format != model.layout.format()) {
+      require_own_layout(source.architecture(), target);
+    }
     options->carry_out(source, symmetry, Element{}, target);
+    const bool into_gguf = target.format == Format::gguf && model.layout.format() != Format::gguf;
+    if (into_gguf && !options->dry_run) {
+      fmt::print(stderr,
+                 "regauge: {} has no tokenizer; programs that turn text into tokens need one "
+                 "added\n",
+                 options->output);
+    }
     exit_code = 0;
   });
 }

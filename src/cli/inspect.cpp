@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 #include <cstdio>
 
 #include "regauge/arch/layout.h"
@@ -48,7 +48,8 @@ std::vector<Line> lines_of(const Symmetry& symmetry) {
         space.log2_components());
   }
   for (const auto& shift : symmetry.shifts) {
-    add(shift.name, category_name(Category::shifts), fmt::format("R^{}", shift.dimension),
+    add(shift.name, category_name(Category::shifts),
+        fmt::format("R^{}{}", shift.dimension, shift.depends_on_values ? ", counted" : ""),
         shift.dimension, 0);
   }
   return lines;
@@ -69,9 +70,9 @@ void print_text(const Model& model, const Symmetry& symmetry) {
   const std::int64_t parameters = parameter_count(a);
   fmt::print("{}: {} in {}\n", model.checkpoint.path().string(), model.layout.family(),
              format_name(model.layout.format()));
-  fmt::print("  {} layers, width {}, {} heads ({} kv) of {}/{}, feed-forward {} {}{}\n", a.layers,
-             a.width, a.heads, a.kv_heads, a.qk_width, a.v_width, a.ffn_width,
-             a.gated ? "gated " : "", json["activation"].get<std::string>());
+  fmt::print("  {} layer{}, width {}, {} heads ({} kv) of {}/{}, feed-forward {} {}{}\n", a.layers,
+             a.layers == 1 ? "" : "s", a.width, a.heads, a.kv_heads, a.qk_width, a.v_width,
+             a.ffn_width, a.gated ? "gated " : "", json["activation"].get<std::string>());
   fmt::print("  positions {}, {} norm ({}, eps {:g}){}{}, output {}{}\n", describe_positions(a),
              json["norm"].get<std::string>(), json["placement"].get<std::string>(), a.norm_eps,
              a.qk_norm ? ", qk-norm" : "", a.parallel ? ", parallel block" : "",
@@ -82,6 +83,14 @@ void print_text(const Model& model, const Symmetry& symmetry) {
     fmt::print("  {:<30} {:<26} {:>6} {:>14} {:>14}\n", line.name, line.group, line.times,
                line.dimension,
                line.log2_components == 0 ? "" : fmt::format("2^{:.0f}", line.log2_components));
+  }
+  fmt::print(
+      "  O: rotations; GL: invertible matrices; R*, C*: nonzero numbers; wr S: permuted; R^n: "
+      "vectors "
+      "to add\n");
+  if (std::any_of(symmetry.shifts.begin(), symmetry.shifts.end(),
+                  [](const Shift& shift) { return shift.depends_on_values; })) {
+    fmt::print("  counted: along directions that depend on the weights; act leaves them alone\n");
   }
   const auto dimension = symmetry.dimension();
   fmt::print("\n  parameters    {:>16}\n", parameters);

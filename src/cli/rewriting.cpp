@@ -9,6 +9,13 @@
 
 namespace regauge::cli {
 
+std::string lowercase(std::string text) {
+  for (char& letter : text) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return text;
+}
+
 void RewriteOptions::declare(CLI::App& verb, bool may_untie) {
   verb.add_option("MODEL", model, "folder or file")->required();
   verb.add_option("-o,--output", output, "where the result goes; must not exist yet");
@@ -34,7 +41,7 @@ Architecture RewriteOptions::target_architecture(const Model& opened) const {
 std::optional<DType> RewriteOptions::target_dtype() const {
   if (dtype.empty()) return std::nullopt;
   for (const DType known : {DType::f32, DType::f16, DType::bf16}) {
-    if (dtype == dtype_name(known)) return known;
+    if (lowercase(dtype) == lowercase(std::string(dtype_name(known)))) return known;
   }
   throw UsageError(fmt::format("--dtype: '{}' is not one of F32, F16, BF16", dtype));
 }
@@ -44,10 +51,7 @@ void RewriteOptions::declare_save_element(CLI::App& verb) {
                   "write the element that was applied to this file");
 }
 
-void RewriteOptions::carry_out(const ParameterSource& source, const Symmetry& symmetry,
-                               const Element& element, Rewrite::Target target) const {
-  target.dtype = target_dtype();
-  const Rewrite rewrite(source, symmetry, element, std::move(target));
+void RewriteOptions::check(const Rewrite& rewrite) const {
   const auto peak = rewrite.peak_memory();
   if (!max_memory.empty() && peak > parse_bytes(max_memory)) {
     throw UsageError(fmt::format(
@@ -55,8 +59,23 @@ void RewriteOptions::carry_out(const ParameterSource& source, const Symmetry& sy
         "as a whole",
         format_bytes(static_cast<double>(peak)), max_memory));
   }
+  if (!dry_run && output.empty()) {
+    throw UsageError("say where the result goes: -o OUT (or --dry-run)");
+  }
+}
+
+void RewriteOptions::check(const ParameterSource& source, const Symmetry& symmetry,
+                           const Element& element, Rewrite::Target target) const {
+  target.dtype = target_dtype();
+  check(Rewrite(source, symmetry, element, std::move(target)));
+}
+
+void RewriteOptions::carry_out(const ParameterSource& source, const Symmetry& symmetry,
+                               const Element& element, Rewrite::Target target) const {
+  target.dtype = target_dtype();
+  const Rewrite rewrite(source, symmetry, element, std::move(target));
+  check(rewrite);
   if (!dry_run) {
-    if (output.empty()) throw UsageError("say where the result goes: -o OUT (or --dry-run)");
     if (const std::string warning = blas_info().warning; !warning.empty()) {
       fmt::print(stderr, "regauge: {}\n", warning);
     }
@@ -95,7 +114,7 @@ void RewriteOptions::summarise(const Rewrite& rewrite) const {
       }
     }
   }
-  fmt::print("{} {} tensors change, {} are copied as they are; {}, at most {} of memory\n",
+  fmt::print("{} {} tensors rewritten, {} copied byte for byte; {}, at most {} of memory\n",
              dry_run ? "plan:" : output + ":", rewrite.changed().size(), rewrite.copied().size(),
              format_bytes(static_cast<double>(rewrite.bytes())),
              format_bytes(static_cast<double>(peak)));

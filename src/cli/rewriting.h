@@ -8,6 +8,8 @@
 
 namespace regauge::cli {
 
+std::string lowercase(std::string text);
+
 // What act, fold and convert share: where the result goes and how.
 struct RewriteOptions {
   std::string model;
@@ -24,6 +26,10 @@ struct RewriteOptions {
   void declare_save_element(CLI::App& verb);
   // The source's architecture, untied if that was asked for.
   Architecture target_architecture(const Model& model) const;
+  // Throws UsageError for what can be refused before any work, such as too little memory. `element`
+  // need only have the size of the one that will act.
+  void check(const ParameterSource& source, const Symmetry& symmetry, const Element& element,
+             Rewrite::Target target) const;
   // Writes the model moved by the element (with --dry-run prints the plan), saves the element where
   // that was asked for, and prints a summary.
   void carry_out(const ParameterSource& source, const Symmetry& symmetry, const Element& element,
@@ -31,6 +37,7 @@ struct RewriteOptions {
 
  private:
   std::optional<DType> target_dtype() const;
+  void check(const Rewrite& rewrite) const;
   void summarise(const Rewrite& rewrite) const;
 };
 

@@ -70,7 +70,7 @@ PartialPath::PartialPath(const fs::path& target, bool folder) {
              fmt::format(".{}.partial-{}", target_.filename().string(), ::getpid());
   if (create(partial_, folder)) return;
   if (errno == EEXIST) fail(partial_, "left by another writer; remove it if that is gone", EEXIST);
-  fail(partial_, "cannot create", errno);
+  fail(target_, "cannot create", errno);
 }
 
 PartialPath::~PartialPath() {
@@ -86,13 +86,14 @@ void PartialPath::commit() {
   sync_folder(target_.parent_path());
 }
 
-OutputFile::OutputFile(const fs::path& path, std::int64_t size) : path_(path) {
+OutputFile::OutputFile(const fs::path& path, std::int64_t size, fs::path shown)
+    : shown_(std::move(shown)) {
   file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (file_ < 0) fail(path, "cannot create", errno);
+  if (file_ < 0) fail(shown_, "cannot create", errno);
   if (::ftruncate(file_, size) != 0) {
     const int error = errno;
     ::close(file_);
-    fail(path, "cannot reserve space", error);
+    fail(shown_, "cannot reserve space", error);
   }
 }
 
@@ -101,13 +102,13 @@ OutputFile::~OutputFile() {
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
-    : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)) {}
+    : shown_(std::move(other.shown_)), file_(std::exchange(other.file_, -1)) {}
 
 void OutputFile::write(std::span<const std::byte> bytes, std::int64_t offset) const {
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(file_, bytes.data(), bytes.size(), offset);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) fail(path_, "cannot write", written < 0 ? errno : ENOSPC);
+    if (written <= 0) fail(shown_, "cannot write", written < 0 ? errno : ENOSPC);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     offset += written;
   }
@@ -117,12 +118,12 @@ void OutputFile::close() {
   const bool synced = ::fsync(file_) == 0 || errno == EINVAL;
   const int error = errno;
   const bool closed = ::close(std::exchange(file_, -1)) == 0;
-  if (!synced) fail(path_, "cannot write", error);
-  if (!closed) fail(path_, "cannot write", errno);
+  if (!synced) fail(shown_, "cannot write", error);
+  if (!closed) fail(shown_, "cannot write", errno);
 }
 
-void write_file(const fs::path& path, const std::string& text) {
-  OutputFile file(path, 0);
+void write_file(const fs::path& path, const std::string& text, const fs::path& shown) {
+  OutputFile file(path, 0, shown);
   file.write(std::as_bytes(std::span(text)), 0);
   file.close();
 }

@@ -19,6 +19,7 @@ class PartialPath {
   PartialPath& operator=(const PartialPath&) = delete;
 
   const std::filesystem::path& path() const { return partial_; }
+  const std::filesystem::path& target() const { return target_; }
   void commit();
 
  private:
@@ -26,10 +27,10 @@ class PartialPath {
   bool committed_ = false;
 };
 
-// A file written at offsets. Throws FileError.
+// A file written at offsets. Throws FileError, which names the file as `shown`.
 class OutputFile {
  public:
-  OutputFile(const std::filesystem::path& path, std::int64_t size);
+  OutputFile(const std::filesystem::path& path, std::int64_t size, std::filesystem::path shown);
   ~OutputFile();
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
@@ -38,10 +39,11 @@ class OutputFile {
   void close();  // after its bytes have reached the disk
 
  private:
-  std::filesystem::path path_;
+  std::filesystem::path shown_;
   int file_ = -1;
 };
 
-void write_file(const std::filesystem::path& path, const std::string& text);
+void write_file(const std::filesystem::path& path, const std::string& text,
+                const std::filesystem::path& shown);
 
 }  // namespace regauge::io

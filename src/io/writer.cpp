@@ -27,9 +27,11 @@ constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 
 bool is_companion(const fs::path& path) {
-  static constexpr std::array<std::string_view, 6> kWeights = {
-      ".safetensors", ".safetensors.index.json", ".bin", ".gguf", ".pt", ".pth"};
-  const std::string name = path.filename().string();
+  static constexpr std::array<std::string_view, 13> kWeights = {
+      ".safetensors", ".bin",  ".pt",        ".pth", ".ckpt", ".gguf",  ".h5",
+      ".msgpack",     ".onnx", ".onnx_data", ".ot",  ".npz",  ".tflite"};
+  const std::string file = path.filename().string();
+  const std::string name = file.substr(0, file.find(".index.json"));  // of shards
   return name != "config.json" && std::none_of(kWeights.begin(), kWeights.end(),
                                                [&](auto end) { return name.ends_with(end); });
 }
@@ -143,7 +145,9 @@ void CheckpointWriter::State::create_files() {
         size = std::max(size, tensor.offset + tensor.bytes);
       }
     }
-    files.emplace_back(folder ? partial.path() / plan.files[i] : partial.path(), size);
+    files.push_back(folder ? io::OutputFile(partial.path() / plan.files[i], size,
+                                            partial.target() / plan.files[i])
+                           : io::OutputFile(partial.path(), size, partial.target()));
     files.back().write(std::as_bytes(std::span(heads[i])), 0);
   }
   if (plan.format == Format::llama2c) write_rotary_tables();
@@ -199,10 +203,12 @@ void CheckpointWriter::finish() {
   for (io::OutputFile& file : state.files) file.close();
   if (state.folder) {
     const fs::path& folder = state.partial.path();
-    io::write_file(folder / "config.json", state.config_text);
+    const fs::path& target = state.partial.target();
+    io::write_file(folder / "config.json", state.config_text, target / "config.json");
     if (state.plan.files != std::vector<std::string>{kSingleFile}) {
       io::write_file(folder / kIndexFile,
-                     io::shard_index_text(state.plan.tensors, state.plan.files));
+                     io::shard_index_text(state.plan.tensors, state.plan.files),
+                     target / kIndexFile);
     }
     if (!state.plan.companions_from.empty()) copy_companions(state.plan.companions_from, folder);
   }

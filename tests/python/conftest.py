@@ -21,6 +21,15 @@ def regauge():
             [program, *map(str, arguments)], capture_output=True, text=True, check=False
         )
         assert result.returncode == expect, result.stdout + result.stderr
-        return result.stdout
+        return result
 
-    return run
+    class Regauge:
+        """Called with arguments, gives standard output; `messages` gives standard error."""
+
+        def __call__(self, *arguments, expect=0):
+            return run(*arguments, expect=expect).stdout
+
+        def messages(self, *arguments):
+            return run(*arguments).stderr
+
+    return Regauge()

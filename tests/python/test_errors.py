@@ -1,5 +1,6 @@
 """What goes wrong is said on standard error, ends with 2 and leaves nothing behind."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -36,6 +37,15 @@ def cut_gguf(tmp_path):
     return file
 
 
+def mistral_without_window(tmp_path):
+    """What llama.cpp calls a llama."""
+    folder = tmp_path / "mistral"
+    shutil.copytree(FIXTURES / "mistral", folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "sliding_window": None}))
+    return folder
+
+
 def element_of_llama(tmp_path):
     program = os.environ["REGAUGE"]
     element, scratch = tmp_path / "llama.safetensors", tmp_path / "scratch"
@@ -65,7 +75,7 @@ CASES = {
     ),
     "no folder for the output": (
         ["act", FIXTURES / "llama", "--random", "1", "-o", "{out}/deeper"],
-        "cannot create",
+        "out/deeper: cannot create",
     ),
     "no output": (["act", FIXTURES / "llama", "--random", "1"], "-o OUT"),
     "no element": (["act", FIXTURES / "llama", "-o", "{out}"], "--random SEED or --element FILE"),
@@ -110,6 +120,14 @@ CASES = {
         ["convert", FIXTURES / "gpt2", "--to", "llama2c", "-o", "{out}"],
         "known there are llama",
     ),
+    "format without the family": (
+        ["convert", mistral_without_window, "--to", "gguf", "-o", "{out}"],
+        "try --family llama",
+    ),
+    "negative seed": (
+        ["act", FIXTURES / "llama", "--random=-1", "-o", "{out}"],
+        "whole number from 0 on",
+    ),
     "not a seed": (["act", FIXTURES / "llama", "--random", "x", "-o", "{out}"], "--random"),
     "unknown option": (["inspect", FIXTURES / "llama", "--nose"], "--nose"),
     "unknown verb": (["nose"], "--help"),
@@ -133,6 +151,7 @@ def test_refusal(tmp_path, case):
     )
     assert result.returncode == 2, result.stderr
     assert message in result.stderr
+    assert ".partial" not in result.stderr
     assert result.stdout == ""
     assert sorted(path.name for path in work.rglob("*")) == before
 

@@ -146,10 +146,13 @@ def test_companions_come_along(regauge, tmp_path):
     source = tmp_path / "source"
     shutil.copytree(FIXTURES / "llama", source)
     (source / "tokenizer.json").write_text("{}")
-    (source / "pytorch_model.bin").write_text("other weights")
+    others = ["pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack",
+              "model.onnx", "model.onnx_data", "consolidated.00.pth", "rust_model.ot"]
+    for name in others:
+        (source / name).write_text("other weights")
     regauge("act", source, "-o", tmp_path / "out", "--random", 1)
     assert (tmp_path / "out" / "tokenizer.json").read_text() == "{}"
-    assert not (tmp_path / "out" / "pytorch_model.bin").exists()
+    assert not [name for name in others if (tmp_path / "out" / name).exists()]
 
 
 # Other formats.
@@ -157,8 +160,9 @@ def test_companions_come_along(regauge, tmp_path):
 
 def test_through_gguf_and_back(regauge, tmp_path):
     source, middle, back = FIXTURES / "llama", tmp_path / "model.gguf", tmp_path / "back"
-    regauge("convert", source, "-o", middle, "--to", "gguf")
-    regauge("convert", middle, "-o", back, "--to", "safetensors")
+    said = regauge.messages("convert", source, "-o", middle, "--to", "GGUF")
+    assert "model.gguf has no tokenizer" in said
+    assert not regauge.messages("convert", middle, "-o", back, "--to", "safetensors")
     assert raw(back) == raw(source)
     assert torch.equal(outputs(load(back)), outputs(load(source)))
 
@@ -222,3 +226,57 @@ def test_dtype_is_stored_as_asked(regauge, tmp_path, dtype):
     stored = safetensors.torch.load_file(tmp_path / "out" / "model.safetensors")
     for name, tensor in weights(FIXTURES / "llama").items():
         assert torch.equal(stored[name], tensor.to(wanted)), name
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["dtype"] == str(wanted).removeprefix("torch.")
+
+
+def test_dtype_is_said_in_the_configs_own_words(regauge, tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(FIXTURES / "llama-bf16", source)
+    config = json.loads((source / "config.json").read_text())
+    for words in ({"torch_dtype": "bfloat16"}, {}):
+        silent = {key: value for key, value in config.items() if key != "dtype"}
+        (source / "config.json").write_text(json.dumps({**silent, **words}))
+        out = tmp_path / f"out{len(words)}"
+        regauge("convert", source, "-o", out, "--to", "safetensors", "--dtype", "f32")
+        written = json.loads((out / "config.json").read_text())
+        assert written == {**silent, **dict.fromkeys(words, "float32")}
+
+
+def test_untying_keeps_the_files_own_names(regauge, tmp_path):
+    """GPT-2's own release has no prefix in front of its names."""
+    source, out = tmp_path / "source", tmp_path / "out"
+    shutil.copytree(FIXTURES / "gpt2", source)
+    tensors = {
+        name.removeprefix("transformer."): tensor for name, tensor in weights(source).items()
+    }
+    safetensors.torch.save_file(tensors, source / "model.safetensors", metadata={"format": "pt"})
+    regauge("act", source, "-o", out, "--random", 1, "--untie", "--only", "heads")
+    before, after = raw(source), raw(out)
+    assert after.keys() == before.keys() | {"lm_head.weight"}
+    assert after["lm_head.weight"] == before["wte.weight"] == after["wte.weight"]
+    assert after["h.0.mlp.c_fc.weight"] == before["h.0.mlp.c_fc.weight"]
+
+
+# What inspect says to people.
+
+
+def test_inspect_marks_what_is_only_counted(regauge, tmp_path):
+    """An untied post-norm model without an embedding norm: its raw sum may shear."""
+    architecture = {"model_type": "regauge", "width": 6, "layers": 1, "heads": 2, "qk_width": 4,
+                    "ffn_width": 7, "vocabulary": 30, "norm": "layer", "placement": "post",
+                    "causal": False}
+    shapes = {"embed.tokens": (30, 6), "head.weight": (6, 30)}
+    for name, shape in {"q": (6, 8), "k": (6, 8), "v": (6, 8), "o": (8, 6)}.items():
+        shapes[f"layers.0.attn.{name}.weight"] = shape
+    shapes |= {"layers.0.attn.norm.gain": (6,), "layers.0.ffn.norm.gain": (6,),
+               "layers.0.ffn.up.weight": (6, 7), "layers.0.ffn.down.weight": (7, 6)}
+    (tmp_path / "config.json").write_text(json.dumps(architecture))
+    tensors = {name: torch.ones(shape) for name, shape in shapes.items()}
+    safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
+    text = regauge("inspect", tmp_path)
+    assert "  1 layer, width 6" in text
+    assert ["layers.*.attn.input.shear", "R^6,", "counted"] in [line.split()[:3] for line in text.splitlines()]
+    assert "counted: along directions" in text and "nonzero numbers" in text
+    plain = regauge("inspect", FIXTURES / "llama")
+    assert "  2 layers, width 20" in plain and "counted:" not in plain
