@@ -177,13 +177,16 @@ Matrix<Scalar> Model::read(std::string_view parameter) const {
 template Matrix<float> Model::read(std::string_view) const;
 template Matrix<double> Model::read(std::string_view) const;
 
-Parameters<double> read_parameters(const Model& model) {
-  Parameters<double> parameters;
+template <class Scalar>
+Parameters<Scalar> read_parameters(const Model& model) {
+  Parameters<Scalar> parameters;
   for (const auto& spec : parameter_specs(model.architecture)) {
-    parameters.emplace(spec.name, model.read<double>(spec.name));
+    parameters.emplace(spec.name, model.read<Scalar>(spec.name));
   }
   return parameters;
 }
+template Parameters<float> read_parameters(const Model&);
+template Parameters<double> read_parameters(const Model&);
 
 Layout layout_for(const std::string& name, Format format, const Architecture& architecture,
                   const Json& base, const Checkpoint* like) {

@@ -54,10 +54,6 @@ void require(const Request& request, Input input, Output output) {
     throw request.refusal(
         "causal must be true: the next token is the target, and this architecture sees it");
   }
-  if (output == Output::classes && a.causal) {
-    throw request.refusal(
-        "causal must be false: the class is read at position 0, which would see nothing else");
-  }
 }
 
 std::unique_ptr<Data> open_data(const std::string& spec, const Architecture& architecture,

@@ -30,8 +30,8 @@ struct Request {
 // The positions of one example. Throws UsageError where the architecture has fewer.
 std::int64_t sequence_length(const Request& request);
 
-// Refuses an architecture that does not map inputs of this kind to such outputs, or whose `causal`
-// keeps the outputs from learning: tokens need it, classes (read at position 0) must do without.
+// Refuses an architecture that does not map inputs of this kind to such outputs, or that sees the
+// token which it is to predict.
 void require(const Request& request, Input input, Output output);
 
 std::unique_ptr<Data> open_bytes(const Request& request);

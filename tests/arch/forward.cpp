@@ -33,7 +33,7 @@ class Forward {
     if (a_.head_transform) x = activated(linear("head.transform", x));
     if (a_.has_final_norm()) x = norm("head.norm", x);
     if (a_.output == Output::hidden) return x;
-    if (a_.output == Output::classes) x = x.topRows(1).eval();
+    if (a_.output == Output::classes) x = x.row(a_.causal ? x.rows() - 1 : 0).eval();
     Mat y = a_.tied ? Mat(x * p_.at("embed.tokens").transpose()) : Mat(x * p_.at("head.weight"));
     if (a_.biases.head) y.rowwise() += p_.at("head.bias").row(0);
     return y;

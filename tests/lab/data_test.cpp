@@ -27,11 +27,6 @@ TEST_F(DataTest, RefusesArchitecturesThatCannotTakeTheData) {
   a = causal;
   a.causal = false;
   expect_error<UsageError>(open("bytes", a), "causal must be true");
-  a = classifier(4, 4, 2);
-  a.causal = true;
-  for (const char* kind : {"idx", "cifar", "wav"}) {
-    expect_error<UsageError>(open(kind, a), "causal must be false");
-  }
 }
 
 TEST_F(DataTest, ATokenizerGoesWithText) {

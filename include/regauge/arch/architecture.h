@@ -29,7 +29,7 @@ struct Biases {
 //   x = embed(input) + positions;                                [embedding norm]
 //   pre:   x += attention(norm(x)); x += ffn(norm(x));  (parallel: both read the same x);  final
 //   norm post:  x = norm(x + attention(x)); x = norm(x + ffn(x)) output = head(x), or x itself
-//   (hidden)
+//   (hidden); classes: of the first position, of the last one if causal
 struct Architecture {
   // Sizes.
   std::int64_t width = 0;      // D

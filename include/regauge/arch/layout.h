@@ -111,7 +111,9 @@ struct Model {
   Matrix<Scalar> read(std::string_view parameter) const;
 };
 
-Parameters<double> read_parameters(const Model& model);
+// Instantiated for float and double, as is write_parameters.
+template <class Scalar = double>
+Parameters<Scalar> read_parameters(const Model& model);
 
 // The layout in which `family` writes `architecture` in `format`; throws UsageError, saying what it
 // cannot hold. `base` is a config that settles what the architecture leaves open (a patch's shape);
@@ -127,6 +129,13 @@ nlohmann::json config_for(const std::string& family, Format format,
 
 // Makes a config.json that says what type its numbers have say this one.
 void declare_dtype(nlohmann::json& config, DType dtype);
+
+// A model in memory as a checkpoint of that family and format, made from nothing: no tokenizer, no
+// companions. Whole or not at all; `path` must not exist.
+template <class Scalar>
+void write_parameters(const std::filesystem::path& path, const std::string& family, Format format,
+                      const Architecture& architecture, const Parameters<Scalar>& parameters,
+                      DType dtype);
 
 // Names of the known families; of those that can hold an architecture in a format.
 std::vector<std::string> families();

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+
+#include "regauge/action/objective.h"
+#include "regauge/base/progress.h"
+#include "regauge/lab/data.h"
+
+namespace regauge::lab {
+
+// The mean cross entropy in nats on batches of `size` examples drawn at random from the stream
+// "batches" of `seed`. Instantiated for float and double.
+template <class Scalar>
+std::unique_ptr<Objective<Scalar>> make_objective(const Architecture& architecture,
+                                                  std::shared_ptr<const Data> data,
+                                                  std::int64_t size, std::uint64_t seed);
+
+// How a model does on data.
+struct Score {
+  double loss = 0;        // mean cross entropy of the targets, nats
+  double loss_error = 0;  // its standard error, from the spread over examples
+  double accuracy = 0;    // share of targets that the largest output names
+  std::int64_t examples = 0;
+  std::int64_t targets = 0;
+};
+
+// Walks the data in order, every stride-th example, `most` of them at equal distances (0: all).
+// Progress counts examples. Instantiated for float and double.
+template <class Scalar>
+Score evaluate(const Architecture& architecture, const Parameters<Scalar>& parameters,
+               const Data& data, std::int64_t most, Progress& progress);
+
+}  // namespace regauge::lab

@@ -1,0 +1,85 @@
+#include "regauge/lab/train.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "lab_verb.h"
+#include "regauge/base/error.h"
+
+namespace regauge::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+Json read_config(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw FileError(fmt::format("{}: cannot be read", path));
+  Json config = Json::parse(file, nullptr, false);
+  if (!config.is_object() || !config.contains("architecture") || !config.contains("training")) {
+    throw UsageError(fmt::format(
+        "{}: expected JSON with two objects, \"architecture\" (a config.json of the family "
+        "regauge) and \"training\"",
+        path));
+  }
+  return config;
+}
+
+// KEY=VALUE, the value as JSON, or as text if it is none.
+void apply(const std::string& setting, Json& training) {
+  const auto equals = setting.find('=');
+  if (equals == std::string::npos) {
+    throw UsageError(fmt::format("--set {}: expected KEY=VALUE", setting));
+  }
+  const std::string text = setting.substr(equals + 1);
+  const Json value = Json::parse(text, nullptr, false);
+  training[setting.substr(0, equals)] = value.is_discarded() ? Json(text) : value;
+}
+
+}  // namespace
+
+void add_train(CLI::App& lab, int& exit_code) {
+  struct Options {
+    std::string config, output;
+    std::vector<std::string> settings;
+    int threads = 0;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = lab.add_subcommand("train", "Train a model of the family regauge");
+  verb->add_option("CONFIG", options->config,
+                   "JSON: {\"architecture\": {...}, \"training\": {\"data\": \"KIND:PATH\", ...}}; "
+                   "docs/lab.md has the settings")
+      ->required();
+  verb->add_option("-o,--output", options->output,
+                   "the model's folder; the same command goes on with an interrupted training")
+      ->required();
+  verb->add_option("--set", options->settings, "KEY=VALUE: a training setting, over the file's");
+  verb->add_flag("--json", options->json, "the result as JSON");
+  declare_threads(*verb, options->threads);
+  verb->callback([options, &exit_code] {
+    lab::set_threads(options->threads);
+    Json config = read_config(options->config);
+    for (const auto& setting : options->settings) apply(setting, config["training"]);
+    const Architecture architecture = architecture_from_json(config["architecture"]);
+    const lab::Training training = lab::training_from_json(config["training"]);
+    const auto progress = make_progress();
+    const lab::Score score =
+        lab::train(architecture, training, lab::initial_parameters(architecture, training.seed),
+                   options->output, *progress);
+    if (options->json) {
+      fmt::print("{}\n", Json{{"model", options->output},
+                              {"loss", score.loss},
+                              {"loss_error", score.loss_error},
+                              {"accuracy", score.accuracy}}
+                             .dump(2));
+    } else {
+      fmt::print("{}: {} parameters, test loss {:.4f} ± {:.4f} nats, accuracy {:.2f} %\n",
+                 options->output, parameter_count(architecture), score.loss, score.loss_error,
+                 100 * score.accuracy);
+    }
+    exit_code = 0;
+  });
+}
+
+}  // namespace regauge::cli

@@ -1,0 +1,136 @@
+#include "regauge/lab/nullity.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "regauge/base/error.h"
+#include "regauge/base/random.h"
+#include "transformer.h"
+
+namespace regauge::lab {
+namespace {
+
+// A singular value can be kept above the first bound and dropped below the second; the widest gap
+// in between decides.
+constexpr double kKept = 1e-11, kDropped = 1e-8;
+// A ReLU unit that is on for less than this share of the inputs, or off, is stuck.
+constexpr double kRare = 0.02;
+
+// Long enough for every position, bucket and distance to be seen, many enough for every token.
+Batch random_batch(const Architecture& a, std::uint64_t seed) {
+  Random random(seed, "nullity.inputs");
+  const bool table = a.positions == Positions::learned || a.positions == Positions::sinusoidal;
+  Batch batch;
+  const std::int64_t positions = table                                ? a.max_positions
+                                 : a.positions == Positions::rotary   ? 12
+                                 : a.positions == Positions::relative ? 18
+                                                                      : 7;
+  batch.length = positions - (table && a.class_token ? 1 : 0);
+  batch.sequences =
+      std::max({std::int64_t{40}, 600 / batch.length, 12 * a.vocabulary / batch.length});
+  const std::int64_t count = batch.sequences * batch.length;
+  if (a.input == Input::vectors) {
+    batch.vectors.resize(count, a.input_width);
+    for (auto& entry : batch.vectors.reshaped()) entry = static_cast<float>(random.normal());
+    return batch;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    batch.tokens.push_back(random.below(a.vocabulary));
+    if (a.token_types > 0) batch.types.push_back(random.below(a.token_types));
+  }
+  return batch;
+}
+
+std::int64_t stuck_units(const Architecture& a, const Tensors& taps) {
+  if (a.activation != Activation::relu) return 0;
+  std::int64_t stuck = 0;
+  for (const auto& [name, value] : taps) {
+    if (!name.ends_with(".hidden")) continue;
+    const at::Tensor on = (value != 0).to(at::kDouble).flatten(0, -2).mean(0);
+    stuck += ((on < kRare) | (on > 1 - kRare)).sum().item<std::int64_t>();
+  }
+  return stuck;
+}
+
+at::Tensor normals(Random& random, at::IntArrayRef shape) {
+  at::Tensor values = at::empty(shape, at::kDouble);
+  auto* data = values.mutable_data_ptr<double>();
+  for (std::int64_t i = 0; i < values.numel(); ++i) data[i] = random.normal();
+  return values;
+}
+
+}  // namespace
+
+Nullity measure_nullity(const Architecture& architecture, const Parameters<double>& parameters,
+                        std::uint64_t seed, Progress& progress, std::int64_t max_bytes) {
+  const std::int64_t columns = parameter_count(architecture);
+  const std::int64_t rows = columns + columns / 3 + 60;
+  if (columns > (std::int64_t{1} << 24) || 3 * 8 * rows * columns > max_bytes) {
+    throw UsageError(fmt::format(
+        "nullity: {} parameters need a matrix of {:.1f} GB and as much again twice; try a smaller "
+        "model of the same architecture",
+        columns, 8e-9 * static_cast<double>(rows) * static_cast<double>(columns)));
+  }
+  const Batch batch = random_batch(architecture, seed);
+  const Transformer transformer(architecture, batch.length, at::kDouble);
+  Tensors tensors = view(parameters);
+  std::vector<at::Tensor> leaves;
+  for (auto& [name, tensor] : tensors) leaves.push_back(tensor.set_requires_grad(true));
+  Tensors taps;
+  at::Tensor outputs = transformer(tensors, batch, &taps);
+  if (architecture.log_probabilities) outputs = at::log_softmax(outputs, -1);
+  Nullity result;
+  result.stuck_units = stuck_units(architecture, taps);
+
+  Random random(seed, "nullity.combinations");
+  at::Tensor jacobian = at::empty({rows, columns}, at::kDouble);
+  progress.start("differentiating", rows);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    // Of some sequences only: their derivatives differ in size.
+    std::vector<std::int64_t> shape(static_cast<std::size_t>(outputs.dim()), 1);
+    shape[0] = batch.sequences;
+    at::Tensor some = at::empty(shape, at::kDouble);
+    for (std::int64_t i = 0; i < batch.sequences; ++i) {
+      some.mutable_data_ptr<double>()[i] = random.below(3) == 0 ? 1 : 0;
+    }
+    const auto slopes = torch::autograd::grad(
+        {outputs}, leaves, {normals(random, outputs.sizes()) * some}, true, false, true);
+    std::int64_t column = 0;
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      const std::int64_t size = leaves[i].numel();
+      at::Tensor target = jacobian[row].narrow(0, column, size);
+      if (slopes[i].defined()) {
+        target.copy_(slopes[i].reshape(-1));
+      } else {
+        target.zero_();
+      }
+      column += size;
+    }
+    progress.advance(1);
+  }
+  progress.finish();
+  const Matrix<double> values = matrix<double>(at::linalg_svdvals(jacobian).unsqueeze(0));
+  result.singular_values.assign(values.data(), values.data() + values.size());
+  const double largest = result.singular_values.front();
+  for (double& value : result.singular_values) value /= largest;
+
+  const auto& sigma = result.singular_values;
+  std::size_t kept = sigma.size();
+  double widest = 0;
+  for (std::size_t i = 1; sigma.back() < kKept && i < sigma.size(); ++i) {
+    const double gap = sigma[i - 1] / std::max(sigma[i], 1e-300);
+    if (sigma[i - 1] > kKept && sigma[i] < kDropped && gap > widest) {
+      widest = gap;
+      kept = i;
+    }
+  }
+  result.nullity = static_cast<std::int64_t>(sigma.size() - kept);
+  result.smallest_kept = sigma[kept - 1];
+  result.largest_dropped = kept < sigma.size() ? sigma[kept] : 0;
+  return result;
+}
+
+}  // namespace regauge::lab

@@ -1,0 +1,70 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "regauge/base/error.h"
+#include "regauge/base/random.h"
+#include "regauge/lab/train.h"
+
+namespace regauge::lab {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Training, data, test_data, tokenizer, length, steps,
+                                                batch, warmup, learning_rate, final_fraction,
+                                                weight_decay, beta1, beta2, clip, seed, test_every,
+                                                test_examples)
+
+nlohmann::json to_json(const Training& training) { return training; }
+
+Training training_from_json(const nlohmann::json& json) {
+  const nlohmann::json known = to_json(Training{});
+  std::string problems;
+  const auto expect = [&](bool good, const std::string& problem) {
+    if (!good) problems += "\n  " + problem;
+  };
+  for (const auto& [key, value] : json.items()) {
+    expect(known.contains(key), fmt::format("'{}' is not a setting", key));
+    if (!known.contains(key)) continue;
+    const auto& like = known.at(key);
+    expect(like.is_string()         ? value.is_string()
+           : like.is_number_float() ? value.is_number()
+                                    : value.is_number_integer() && value >= 0,
+           fmt::format("'{}' must be {}", key,
+                       like.is_string()         ? "text"
+                       : like.is_number_float() ? "a number"
+                                                : "a whole number, not negative"));
+  }
+  if (!problems.empty()) throw UsageError("training settings:" + problems);
+  const auto t = json.get<Training>();
+  expect(!t.data.empty(), "'data' is missing: KIND:PATH, see regauge lab eval --help");
+  expect(t.steps > 0 && t.batch > 0, "'steps' and 'batch' must be positive");
+  expect(t.learning_rate > 0 && t.clip > 0, "'learning_rate' and 'clip' must be positive");
+  expect(t.beta1 >= 0 && t.beta1 < 1 && t.beta2 >= 0 && t.beta2 < 1,
+         "'beta1' and 'beta2' must be in [0, 1)");
+  if (!problems.empty()) throw UsageError("training settings:" + problems);
+  return t;
+}
+
+Parameters<float> initial_parameters(const Architecture& architecture, std::uint64_t seed) {
+  Parameters<float> parameters;
+  const double depth = std::sqrt(2.0 * static_cast<double>(architecture.layers));
+  for (const auto& spec : parameter_specs(architecture)) {
+    auto& value = parameters[spec.name];
+    if (spec.name.ends_with(".gain") || spec.name.ends_with(".bias")) {
+      value.setConstant(spec.rows, spec.cols, spec.name.ends_with(".gain") ? 1 : 0);
+      continue;
+    }
+    double deviation = 1 / std::sqrt(static_cast<double>(spec.rows));
+    if (spec.name.ends_with("attn.o.weight") || spec.name.ends_with("ffn.down.weight")) {
+      deviation /= depth;
+    }
+    if (!spec.name.ends_with(".weight")) deviation = 0.02;
+    Random random(seed, "initial." + spec.name);
+    value.resize(spec.rows, spec.cols);
+    for (auto& entry : value.reshaped<Eigen::RowMajor>()) {
+      entry = static_cast<float>(deviation * random.normal());
+    }
+  }
+  return parameters;
+}
+
+}  // namespace regauge::lab

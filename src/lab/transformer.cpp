@@ -1,0 +1,267 @@
+#include "transformer.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+#include <stdexcept>
+
+#include "regauge/base/error.h"
+
+namespace regauge::lab {
+namespace {
+
+bool has_position_table(const Architecture& a) {
+  return a.positions == Positions::learned || a.positions == Positions::sinusoidal;
+}
+
+void check(const Architecture& a, const Batch& batch) {
+  const auto expect = [](bool good, const std::string& problem) {
+    if (!good) throw UsageError("the batch does not fit the architecture: " + problem);
+  };
+  const auto positions = static_cast<std::size_t>(batch.sequences * batch.length);
+  expect(positions > 0, "it is empty");
+  expect(batch.types.empty() || batch.types.size() == positions,
+         "it needs a type for every position, or none");
+  if (a.input == Input::tokens) {
+    expect(batch.tokens.size() == positions, "it needs a token for every position");
+  } else {
+    expect(batch.vectors.rows() == static_cast<Eigen::Index>(positions) &&
+               batch.vectors.cols() == a.input_width,
+           fmt::format("it needs a vector of {} for every position", a.input_width));
+  }
+  for (const std::int64_t token : batch.tokens) {
+    expect(token >= 0 && token < a.vocabulary,
+           fmt::format("token {} is outside the vocabulary of {}", token, a.vocabulary));
+  }
+  for (const std::int64_t type : batch.types) {
+    expect(type >= 0 && type < a.token_types,
+           fmt::format("type {} is outside the {} that there are", type, a.token_types));
+  }
+}
+
+at::Tensor numbers(const std::vector<std::int64_t>& values, at::IntArrayRef shape) {
+  return at::from_blob(const_cast<std::int64_t*>(values.data()), shape, at::kLong);
+}
+
+}  // namespace
+
+Transformer::Transformer(const Architecture& architecture, std::int64_t length, at::ScalarType type)
+    : architecture_(architecture),
+      positions_(length + (architecture.class_token ? 1 : 0)),
+      type_(type) {
+  const Architecture& a = architecture_;
+  const std::int64_t n = positions_;
+  if (has_position_table(a) && n > a.max_positions) {
+    throw UsageError(
+        fmt::format("sequences of {} positions, and the model has a table of {}; use shorter ones",
+                    n, a.max_positions));
+  }
+  if (a.positions == Positions::sinusoidal) {
+    at::Tensor table = at::empty({n, a.width}, at::kDouble);
+    for (std::int64_t t = 0; t < n; ++t) {
+      for (std::int64_t i = 0; i < a.width; ++i) {
+        table.mutable_data_ptr<double>()[t * a.width + i] = sinusoid(t, i, a.width);
+      }
+    }
+    sinusoids_ = table.to(type);
+  }
+  if (a.positions == Positions::rotary) {
+    const at::Tensor frequencies = at::tensor(a.rotary_frequencies, at::kDouble);
+    const at::Tensor angles = at::outer(at::arange(n, at::kDouble), frequencies);
+    turns_ = at::polar(at::ones_like(angles), angles).to(at::toComplexType(type));
+  }
+  const at::Tensor place = at::arange(n, at::kLong);
+  const at::Tensor offset = place.unsqueeze(0) - place.unsqueeze(1);  // key - query
+  if (a.positions == Positions::alibi) {
+    at::Tensor slopes = at::empty({a.heads, 1, 1}, at::kDouble);
+    for (std::int64_t i = 0; i < a.heads; ++i) slopes[i] = alibi_slope(i, a.heads);
+    mask_ = (-slopes * offset.abs()).to(type);
+  }
+  const bool masked =
+      a.attention_window > 0 || mask_.defined() || a.positions == Positions::relative;
+  if (masked) {
+    if (!mask_.defined()) mask_ = at::zeros({1, n, n}, type);
+    at::Tensor hidden = at::zeros({n, n}, at::kBool);
+    if (a.causal) hidden = hidden | (offset > 0);
+    if (a.attention_window > 0) hidden = hidden | (-offset >= a.attention_window);
+    mask_ = mask_.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+  }
+  if (a.positions == Positions::relative) {
+    buckets_ = offset.reshape(-1).clone();
+    for (std::int64_t i = 0; i < buckets_.numel(); ++i) {
+      auto& bucket = buckets_.mutable_data_ptr<std::int64_t>()[i];
+      bucket = relative_bucket(a, bucket);
+    }
+  }
+}
+
+// One evaluation; x is [sequences, positions, width] throughout.
+class Transformer::Pass {
+ public:
+  Pass(const Transformer& tables, const Tensors& parameters, Tensors* taps)
+      : t_(tables), a_(tables.architecture_), p_(parameters), taps_(taps) {}
+
+  at::Tensor run(const Batch& batch) const {
+    at::Tensor x = embed(batch);
+    for (std::int64_t n = 0; n < a_.layers; ++n) {
+      const std::string layer = fmt::format("layers.{}.", n);
+      const auto attn = [&](const at::Tensor& y) { return attention(layer + "attn.", y); };
+      const auto ffn = [&](const at::Tensor& y) { return feed_forward(layer + "ffn.", y); };
+      const std::string first = layer + "attn.norm", second = layer + "ffn.norm";
+      if (a_.placement == Placement::post) {
+        x = norm(first, x + attn(x));
+        x = norm(second, x + ffn(x));
+      } else if (a_.parallel) {
+        x = x + attn(norm(first, x)) + ffn(norm(second, x));
+      } else {
+        x = x + attn(norm(first, x));
+        x = x + ffn(norm(second, x));
+      }
+    }
+    if (a_.output == Output::classes) x = x.narrow(1, a_.causal ? x.size(1) - 1 : 0, 1);
+    if (a_.head_transform) {
+      x = activated(linear("head.transform", x));
+      tap("head.hidden", x);
+    }
+    if (a_.has_final_norm()) x = norm("head.norm", x);
+    tap("head.input", x);
+    if (a_.output == Output::hidden) return x;
+    if (a_.output == Output::classes) x = x.squeeze(1);
+    return at::linear(x, a_.tied ? p_.at("embed.tokens") : p_.at("head.weight").t(),
+                      optional(a_.biases.head, "head.bias"));
+  }
+
+ private:
+  void tap(const std::string& name, const at::Tensor& value) const {
+    if (taps_ != nullptr) taps_->emplace(name, value);
+  }
+
+  // A parameter that the architecture may do without; vectors are stored as single rows.
+  std::optional<at::Tensor> optional(bool present, const std::string& name) const {
+    if (!present) return std::nullopt;
+    return p_.at(name).squeeze(0);
+  }
+
+  at::Tensor embed(const Batch& batch) const {
+    const std::array shape{batch.sequences, batch.length};
+    at::Tensor x;
+    if (a_.input == Input::tokens) {
+      x = at::embedding(p_.at("embed.tokens"), numbers(batch.tokens, shape));
+      if (a_.embedding_scale != 1) x = x * a_.embedding_scale;
+    } else {
+      const at::Tensor vectors = view(batch.vectors).to(t_.type_);
+      x = linear("embed.input", vectors.view({batch.sequences, batch.length, a_.input_width}));
+    }
+    if (a_.class_token) {
+      const at::Tensor token = p_.at("embed.class_token").expand({batch.sequences, 1, a_.width});
+      x = at::cat({token, x}, 1);
+    }
+    if (a_.positions == Positions::learned) {
+      x = x + p_.at("embed.positions").narrow(0, 0, t_.positions_);
+    }
+    if (a_.positions == Positions::sinusoidal) x = x + t_.sinusoids_;
+    if (a_.token_types > 0) {
+      const at::Tensor& table = p_.at("embed.types");
+      x = x + (batch.types.empty() ? table.narrow(0, 0, 1)
+                                   : at::embedding(table, numbers(batch.types, shape)));
+    }
+    return a_.embedding_norm ? norm("embed.norm", x) : x;
+  }
+
+  at::Tensor linear(const std::string& name, const at::Tensor& x) const {
+    return at::linear(x, p_.at(name + ".weight").t(),
+                      optional(p_.contains(name + ".bias"), name + ".bias"));
+  }
+
+  at::Tensor norm(const std::string& name, const at::Tensor& x) const {
+    tap(name + ".input", x);
+    const auto gain = optional(true, name + ".gain");
+    if (a_.norm == Norm::rms) return at::rms_norm(x, {a_.width}, gain, a_.norm_eps);
+    return at::layer_norm(x, {a_.width}, gain, optional(a_.norm_bias, name + ".bias"), a_.norm_eps);
+  }
+
+  at::Tensor activated(const at::Tensor& x) const {
+    switch (a_.activation) {
+      case Activation::relu:
+        return at::relu(x);
+      case Activation::gelu:
+        return at::gelu(x);
+      case Activation::gelu_tanh:
+        return at::gelu(x, "tanh");
+      case Activation::silu:
+        return at::silu(x);
+    }
+    throw std::logic_error("an activation without a forward pass");
+  }
+
+  at::Tensor feed_forward(const std::string& at, const at::Tensor& x) const {
+    at::Tensor hidden = a_.gated ? activated(linear(at + "gate", x)) * linear(at + "up", x)
+                                 : activated(linear(at + "up", x));
+    tap(at + "hidden", hidden);
+    return linear(at + "down", hidden);
+  }
+
+  // [sequences, heads, positions, width] of q, k or v.
+  at::Tensor heads(const std::string& name, const at::Tensor& x, std::int64_t count,
+                   std::int64_t width) const {
+    return linear(name, x).view({x.size(0), x.size(1), count, width}).transpose(1, 2);
+  }
+
+  // q or k: normed, then turned by its position.
+  at::Tensor prepared(const std::string& gain, at::Tensor x) const {
+    if (a_.qk_norm) x = at::rms_norm(x, {a_.qk_width}, optional(true, gain), a_.norm_eps);
+    if (a_.positions != Positions::rotary) return x;
+    const std::int64_t turning = a_.rotary_dims;
+    const at::Tensor pairs = x.narrow(3, 0, turning).unflatten(3, {turning / 2, 2}).contiguous();
+    const at::Tensor turned = at::view_as_real(at::view_as_complex(pairs) * t_.turns_).flatten(3);
+    if (turning == a_.qk_width) return turned;
+    return at::cat({turned, x.narrow(3, turning, a_.qk_width - turning)}, 3);
+  }
+
+  at::Tensor attention(const std::string& at, const at::Tensor& x) const {
+    const at::Tensor q = prepared(at + "q_norm.gain", heads(at + "q", x, a_.heads, a_.qk_width));
+    const at::Tensor k = prepared(at + "k_norm.gain", heads(at + "k", x, a_.kv_heads, a_.qk_width));
+    const at::Tensor v = heads(at + "v", x, a_.kv_heads, a_.v_width);
+    std::optional<at::Tensor> mask;
+    if (t_.mask_.defined()) mask = t_.mask_;
+    if (a_.positions == Positions::relative) {
+      const std::int64_t n = t_.positions_;
+      const at::Tensor bias = p_.at(at + "relative_bias").index_select(0, t_.buckets_);
+      mask = t_.mask_ + bias.view({n, n, a_.heads}).permute({2, 0, 1});
+    }
+    const bool causal = a_.causal && !mask;
+    at::Tensor mixed = at::scaled_dot_product_attention(
+        q, k, v, mask, 0, causal, a_.attention_scale, a_.heads != a_.kv_heads);
+    mixed = mixed.transpose(1, 2).flatten(2);
+    tap(at + "heads", mixed);
+    return linear(at + "o", mixed);
+  }
+
+  const Transformer& t_;
+  const Architecture& a_;
+  const Tensors& p_;
+  Tensors* taps_;
+};
+
+at::Tensor Transformer::operator()(const Tensors& parameters, const Batch& batch,
+                                   Tensors* taps) const {
+  check(architecture_, batch);
+  return Pass(*this, parameters, taps).run(batch);
+}
+
+at::Tensor labels(const Batch& batch, std::int64_t count) {
+  if (static_cast<std::int64_t>(batch.targets.size()) != count) {
+    throw UsageError(fmt::format("the model has {} outputs for a batch with {} targets", count,
+                                 batch.targets.size()));
+  }
+  return numbers(batch.targets, {count});
+}
+
+at::Tensor cross_entropy(const at::Tensor& outputs, const Batch& batch) {
+  const at::Tensor logits = outputs.flatten(0, -2);
+  return at::cross_entropy_loss(logits, labels(batch, logits.size(0)), {}, at::Reduction::Mean,
+                                kIgnore);
+}
+
+}  // namespace regauge::lab

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+
+#include "regauge/lab/data.h"
+#include "tensors.h"
+
+namespace regauge::lab {
+
+// The one forward pass: every switch of Architecture, no family. For sequences of one length; what
+// depends on nothing but positions is computed once.
+class Transformer {
+ public:
+  Transformer(const Architecture& architecture, std::int64_t length, at::ScalarType type);
+
+  // [sequences, positions, outputs], or [sequences, classes]. Differentiable in the parameters.
+  at::Tensor operator()(const Tensors& parameters, const Batch& batch,
+                        Tensors* taps = nullptr) const;
+
+ private:
+  class Pass;
+
+  Architecture architecture_;
+  std::int64_t positions_;  // with the class token
+  at::ScalarType type_;
+  at::Tensor sinusoids_;  // [positions, D]
+  at::Tensor turns_;      // [positions, pairs], complex
+  at::Tensor mask_;       // [1 or h, positions, positions], added to the logits; undefined: none
+  at::Tensor buckets_;    // [positions * positions], rows of the relative table
+};
+
+// The batch's targets as a tensor of `count` numbers; throws UsageError if they are not as many.
+at::Tensor labels(const Batch& batch, std::int64_t count);
+
+// The mean cross entropy of the targets that count, in nats.
+at::Tensor cross_entropy(const at::Tensor& outputs, const Batch& batch);
+
+}  // namespace regauge::lab

@@ -1,0 +1,105 @@
+// The forward pass on libtorch against the plain one, and the taps against what they claim to be.
+#include "regauge/lab/forward.h"
+
+#include <gtest/gtest.h>
+
+#include "arch/forward.h"
+#include "inputs.h"
+#include "regauge/base/error.h"
+#include "symmetry/architectures.h"
+
+namespace regauge {
+namespace {
+
+// One sequence of a batch as the plain forward pass takes it.
+Matrix<double> sequence(const Architecture& a, const lab::Batch& batch, std::int64_t number) {
+  const std::int64_t first = number * batch.length;
+  if (a.input == Input::vectors) {
+    return batch.vectors.middleRows(first, batch.length).cast<double>();
+  }
+  Matrix<double> input(batch.length, 2);
+  for (std::int64_t t = 0; t < batch.length; ++t) {
+    const auto i = static_cast<std::size_t>(first + t);
+    input(t, 0) = static_cast<double>(batch.tokens[i]);
+    input(t, 1) = batch.types.empty() ? 0 : static_cast<double>(batch.types[i]);
+  }
+  return input;
+}
+
+double parity(const Architecture& a, std::uint64_t seed) {
+  const auto parameters = random_parameters(a, seed);
+  const lab::Batch batch = testing::random_batch(a, 3, seed);
+  const Matrix<double> outputs = lab::forward(a, parameters, batch);
+  double largest = 0;
+  for (std::int64_t s = 0; s < batch.sequences; ++s) {
+    const Matrix<double> expected = testing::forward(a, parameters, sequence(a, batch, s));
+    const Matrix<double> found = outputs.middleRows(s * expected.rows(), expected.rows());
+    largest = std::max(largest,
+                       (found - expected).cwiseAbs().maxCoeff() / expected.cwiseAbs().maxCoeff());
+  }
+  return largest;
+}
+
+TEST(Forward, EqualsThePlainOneOnTheKnownArchitectures) {
+  for (const auto& known : known_architectures()) {
+    EXPECT_LE(parity(known.architecture, 1), 1e-12) << known.name;
+  }
+}
+
+TEST(Forward, EqualsThePlainOneOnRandomArchitectures) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Architecture a = random_architecture(seed);
+    EXPECT_LE(parity(a, seed), 1e-11) << seed << " " << to_json(a).dump();
+  }
+}
+
+TEST(Forward, InFloat) {
+  for (const auto& known : known_architectures()) {
+    const Architecture& a = known.architecture;
+    const auto parameters = random_parameters(a, 2);
+    Parameters<float> narrow;
+    for (const auto& [name, value] : parameters) narrow[name] = value.cast<float>();
+    const lab::Batch batch = testing::random_batch(a, 2, 2);
+    const Matrix<double> wide = lab::forward(a, parameters, batch);
+    const Matrix<double> found = lab::forward(a, narrow, batch).cast<double>();
+    EXPECT_LE((found - wide).cwiseAbs().maxCoeff() / wide.cwiseAbs().maxCoeff(), 1e-4)
+        << known.name;
+  }
+}
+
+TEST(Forward, TapsAreWhatTheNextMapReads) {
+  const Architecture a = known_architectures().front().architecture;
+  const auto p = random_parameters(a, 1);
+  lab::Taps<double> taps;
+  const Matrix<double> outputs = lab::forward(a, p, testing::random_batch(a, 2, 1), &taps);
+  EXPECT_LE((taps.at("head.input") * p.at("head.weight") - outputs).norm(), 1e-12);
+  const Matrix<double> between = taps.at("layers.0.attn.norm.input") +
+                                 taps.at("layers.0.attn.heads") * p.at("layers.0.attn.o.weight");
+  EXPECT_LE((between - taps.at("layers.0.ffn.norm.input")).norm(), 1e-12);
+  const Matrix<double> after =
+      between + taps.at("layers.0.ffn.hidden") * p.at("layers.0.ffn.down.weight");
+  EXPECT_LE((after - taps.at("layers.1.attn.norm.input")).norm(), 1e-12);
+  EXPECT_EQ(taps.size(), 4u * static_cast<std::size_t>(a.layers) + 2);
+}
+
+TEST(Forward, RefusesWhatTheModelCannotTake) {
+  const Architecture a = known_architectures().front().architecture;
+  const auto p = random_parameters(a, 1);
+  lab::Batch batch = testing::random_batch(a, 1, 1);
+  batch.tokens[0] = a.vocabulary;
+  EXPECT_THROW(lab::forward(a, p, batch), UsageError);
+  batch = testing::random_batch(a, 1, 1);
+  batch.tokens.pop_back();
+  EXPECT_THROW(lab::forward(a, p, batch), UsageError);
+  Architecture learned = a;
+  learned.positions = Positions::learned;
+  learned.rotary_dims = 0;
+  learned.rotary_frequencies.clear();
+  batch = testing::random_batch(learned, 1, 1);
+  ++batch.length;
+  batch.tokens.push_back(0);
+  EXPECT_THROW(lab::forward(learned, random_parameters(learned, 1), batch), UsageError);
+}
+
+}  // namespace
+}  // namespace regauge

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "regauge/base/random.h"
+#include "regauge/lab/data.h"
+
+namespace regauge::testing {
+
+// Generic inputs as long as the architecture's table of positions allows, 6 where there is none.
+inline lab::Batch random_batch(const Architecture& a, std::int64_t sequences, std::uint64_t seed) {
+  Random random(seed, "batch");
+  const bool table = a.positions == Positions::learned || a.positions == Positions::sinusoidal;
+  lab::Batch batch;
+  batch.sequences = sequences;
+  batch.length = table ? a.max_positions - (a.class_token ? 1 : 0) : 6;
+  const std::int64_t count = sequences * batch.length;
+  if (a.input == Input::vectors) {
+    batch.vectors.resize(count, a.input_width);
+    for (auto& entry : batch.vectors.reshaped()) entry = static_cast<float>(random.normal());
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) {
+      batch.tokens.push_back(random.below(a.vocabulary));
+      if (a.token_types > 0) batch.types.push_back(random.below(a.token_types));
+    }
+  }
+  const std::int64_t targets = a.output == Output::classes ? sequences : count;
+  for (std::int64_t i = 0; a.output != Output::hidden && i < targets; ++i) {
+    batch.targets.push_back(random.below(a.outputs()));
+  }
+  return batch;
+}
+
+}  // namespace regauge::testing

@@ -1,0 +1,119 @@
+// Gradients against differences of the loss, and scores against the loss.
+#include "regauge/lab/objective.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "inputs.h"
+#include "regauge/lab/forward.h"
+#include "symmetry/architectures.h"
+
+namespace regauge {
+namespace {
+
+class RandomData : public lab::Data {
+ public:
+  RandomData(Architecture architecture, std::int64_t size)
+      : architecture_(std::move(architecture)), size_(size) {}
+  std::int64_t size() const override { return size_; }
+  lab::Batch batch(std::span<const std::int64_t> examples) const override {
+    lab::Batch all;
+    for (const std::int64_t example : examples) {
+      const auto one = testing::random_batch(architecture_, 1, static_cast<std::uint64_t>(example));
+      all.sequences += 1;
+      all.length = one.length;
+      all.tokens.insert(all.tokens.end(), one.tokens.begin(), one.tokens.end());
+      all.types.insert(all.types.end(), one.types.begin(), one.types.end());
+      all.targets.insert(all.targets.end(), one.targets.begin(), one.targets.end());
+      Matrix<float> vectors(all.vectors.rows() + one.vectors.rows(), one.vectors.cols());
+      if (all.vectors.rows() > 0) vectors.topRows(all.vectors.rows()) = all.vectors;
+      vectors.bottomRows(one.vectors.rows()) = one.vectors;
+      all.vectors = vectors;
+    }
+    return all;
+  }
+
+ private:
+  Architecture architecture_;
+  std::int64_t size_;
+};
+
+TEST(Objective, GradientIsTheSlopeOfTheLoss) {
+  int tested = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const Architecture a = random_architecture(seed);
+    if (a.output == Output::hidden || a.activation == Activation::relu) continue;
+    const auto data = std::make_shared<RandomData>(a, 50);
+    const auto objective = lab::make_objective<double>(a, data, 5, seed);
+    objective->advance();
+    auto p = random_parameters(a, seed);
+    Parameters<double> gradient;
+    const double loss = objective->evaluate(p, &gradient);
+    EXPECT_NEAR(loss, objective->evaluate(p, nullptr), 1e-12);
+    Random random(seed, "direction");
+    Parameters<double> direction;
+    double slope = 0;
+    for (const auto& [name, value] : p) {
+      direction[name] = value;
+      for (auto& entry : direction[name].reshaped()) entry = random.normal();
+      slope += direction[name].cwiseProduct(gradient.at(name)).sum();
+    }
+    constexpr double kStep = 1e-5;
+    for (auto& [name, value] : p) value += kStep * direction.at(name);
+    const double above = objective->evaluate(p, nullptr);
+    for (auto& [name, value] : p) value -= 2 * kStep * direction.at(name);
+    const double below = objective->evaluate(p, nullptr);
+    EXPECT_NEAR((above - below) / (2 * kStep), slope, 1e-5 * (1 + std::abs(slope)))
+        << to_json(a).dump();
+    ++tested;
+  }
+  EXPECT_GT(tested, 25);
+}
+
+TEST(Objective, BatchesGoOnAndComeBackWithTheSeed) {
+  const Architecture a = known_architectures().front().architecture;
+  const auto data = std::make_shared<RandomData>(a, 1000);
+  const auto p = random_parameters(a, 1);
+  const auto one = lab::make_objective<double>(a, data, 4, 1);
+  const auto two = lab::make_objective<double>(a, data, 4, 1);
+  const double first = one->evaluate(p, nullptr);
+  EXPECT_EQ(first, two->evaluate(p, nullptr));
+  one->advance();
+  EXPECT_NE(first, one->evaluate(p, nullptr));
+}
+
+TEST(Evaluate, IsTheMeanOfTheLossesByHand) {
+  const Architecture a = known_architectures().front().architecture;
+  const RandomData data(a, 100);
+  const auto p = random_parameters(a, 1);
+  const lab::Score score = lab::evaluate(a, p, data, 0, Progress::silent());
+  double sum = 0;
+  int correct = 0;
+  std::vector<double> means;
+  for (std::int64_t i = 0; i < data.size(); ++i) {
+    const lab::Batch batch = data.batch(std::array{i});
+    const Matrix<double> y = lab::forward(a, p, batch);
+    double mean = 0;
+    for (Eigen::Index t = 0; t < y.rows(); ++t) {
+      const auto target = batch.targets[static_cast<std::size_t>(t)];
+      Eigen::Index best = 0;
+      const double largest = y.row(t).maxCoeff(&best);
+      mean += largest + std::log((y.row(t).array() - largest).exp().sum()) - y(t, target);
+      correct += best == target ? 1 : 0;
+    }
+    sum += mean;
+    means.push_back(mean / static_cast<double>(y.rows()));
+  }
+  const double loss = sum / static_cast<double>(score.targets);
+  EXPECT_NEAR(score.loss, loss, 1e-12);
+  EXPECT_NEAR(score.accuracy, correct / static_cast<double>(score.targets), 1e-12);
+  double spread = 0;
+  for (const double mean : means) spread += std::pow(mean - loss, 2);
+  EXPECT_NEAR(score.loss_error, std::sqrt(spread) / 100, 1e-12);
+  EXPECT_EQ(score.examples, 100);
+  EXPECT_EQ(lab::evaluate(a, p, data, 7, Progress::silent()).examples, 7);
+}
+
+}  // namespace
+}  // namespace regauge
