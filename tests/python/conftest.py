@@ -1,7 +1,9 @@
 """Shared by the tests that judge the program from outside."""
 
+import functools
 import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -33,3 +35,21 @@ def regauge():
             return run(*arguments).stderr
 
     return Regauge()
+
+
+@pytest.fixture(scope="session")
+def lab(regauge):
+    """`regauge lab`, for a program that has it."""
+    beside = pathlib.Path(shutil.which(os.environ["REGAUGE"]) or "").resolve().parent
+    if not (beside / "regauge-lab").exists():
+        pytest.skip("REGAUGE was built without the lab (-DREGAUGE_WITH_LAB=ON)")
+    return functools.partial(regauge, "lab")
+
+
+@pytest.fixture(scope="session")
+def data():
+    """The folder of data sets and trained checkpoints; docs/lab.md says what is in it."""
+    folder = os.environ.get("REGAUGE_DATA")
+    if not folder:
+        pytest.skip("set REGAUGE_DATA to the folder of data sets (docs/lab.md)")
+    return pathlib.Path(folder)

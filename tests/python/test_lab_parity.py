@@ -1,0 +1,289 @@
+"""The lab's forward pass against transformers': every family that transformers writes, in float and double.
+
+`pytest -s` prints the table of errors in docs/lab.md.
+"""
+
+import math
+
+import pytest
+import safetensors.torch
+import torch
+import transformers as tf
+
+# No size equals another, so that a mix-up of axes cannot go unnoticed.
+SIZES = dict(
+    vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=4,
+    max_position_embeddings=48, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+)  # fmt: skip
+GQA, MQA = dict(num_key_value_heads=2), dict(num_key_value_heads=1)
+LLAMA3 = dict(
+    rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+    original_max_position_embeddings=256,
+)  # fmt: skip
+GPT2 = dict(vocab_size=61, n_embd=20, n_inner=27, n_layer=3, n_head=4, n_positions=48)
+IMAGE = dict(
+    hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=4, image_size=12,
+    patch_size=4, num_channels=3,
+)  # fmt: skip
+
+
+def rope(**settings):
+    return dict(rope_parameters=dict(rope_type="default", rope_theta=10000.0, **settings))
+
+
+def llama(**settings):
+    return tf.LlamaConfig(**{**SIZES, "head_dim": 6, **settings})
+
+
+def neox(width, fraction, **settings):
+    return tf.GPTNeoXConfig(**{**SIZES, "hidden_size": width}, **rope(partial_rotary_factor=fraction), **settings)
+
+
+# name -> (class, config)
+MODELS = {
+    "llama: one kv head per head": (tf.LlamaForCausalLM, llama(num_key_value_heads=4)),
+    "llama: GQA": (tf.LlamaForCausalLM, llama(**GQA)),
+    "llama: MQA, tied": (tf.LlamaForCausalLM, llama(**MQA, tie_word_embeddings=True)),
+    "llama: biases, llama3 frequencies": (tf.LlamaForCausalLM, llama(
+        **GQA, attention_bias=True, mlp_bias=True, rope_parameters=LLAMA3)),
+    "llama: linear frequencies, gelu": (tf.LlamaForCausalLM, llama(
+        **GQA, hidden_act="gelu", rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=2.0))),
+    "llama: no head": (tf.LlamaModel, llama(**GQA)),
+    "mistral: GQA, window 5": (tf.MistralForCausalLM, tf.MistralConfig(
+        **SIZES, **GQA, head_dim=6, sliding_window=5)),
+    "mistral: no window, tied": (tf.MistralForCausalLM, tf.MistralConfig(
+        **SIZES, **GQA, head_dim=6, sliding_window=None, tie_word_embeddings=True)),
+    "qwen2: GQA, biases": (tf.Qwen2ForCausalLM, tf.Qwen2Config(**{**SIZES, **GQA, "hidden_size": 24})),
+    "qwen2: tied": (tf.Qwen2ForCausalLM, tf.Qwen2Config(
+        **{**SIZES, **GQA, "hidden_size": 24}, tie_word_embeddings=True)),
+    "qwen3: GQA, norms on q and k, tied": (tf.Qwen3ForCausalLM, tf.Qwen3Config(
+        **SIZES, **GQA, head_dim=10, tie_word_embeddings=True)),
+    "qwen3: MQA, biases": (tf.Qwen3ForCausalLM, tf.Qwen3Config(
+        **SIZES, **MQA, head_dim=10, attention_bias=True)),
+    "gemma: GQA, tied": (tf.GemmaForCausalLM, tf.GemmaConfig(**SIZES, **GQA, head_dim=6)),
+    "gemma: MQA, untied": (tf.GemmaForCausalLM, tf.GemmaConfig(
+        **SIZES, **MQA, head_dim=6, tie_word_embeddings=False)),
+    "gpt2: tied": (tf.GPT2LMHeadModel, tf.GPT2Config(**GPT2)),
+    "gpt2: untied, relu": (tf.GPT2LMHeadModel, tf.GPT2Config(
+        **GPT2, tie_word_embeddings=False, activation_function="relu")),
+    "gpt2: no head": (tf.GPT2Model, tf.GPT2Config(**GPT2)),
+    "gpt_neox: parallel, 4 of 8 rotate": (tf.GPTNeoXForCausalLM, neox(32, 0.5)),
+    "gpt_neox: sequential, 4 of 6 rotate, no biases": (tf.GPTNeoXForCausalLM, neox(
+        24, 0.67, use_parallel_residual=False, attention_bias=False)),
+    "gpt_neox: all rotate, tied": (tf.GPTNeoXForCausalLM, neox(24, 1.0, tie_word_embeddings=True)),
+    "bert: hidden state": (tf.BertModel, tf.BertConfig(**SIZES, type_vocab_size=3)),
+    "bert: masked words, tied": (tf.BertForMaskedLM, tf.BertConfig(**SIZES, type_vocab_size=3)),
+    "bert: masked words, untied, gelu_new": (tf.BertForMaskedLM, tf.BertConfig(
+        **SIZES, type_vocab_size=3, tie_word_embeddings=False, hidden_act="gelu_new")),
+    "vit: classes": (tf.ViTForImageClassification, tf.ViTConfig(**IMAGE, num_labels=7)),
+    "vit: hidden state, no biases of q, k, v": (tf.ViTModel, tf.ViTConfig(**IMAGE, qkv_bias=False)),
+}  # fmt: skip
+FAMILIES = {"llama", "mistral", "qwen2", "qwen3", "gemma", "gpt2", "gpt_neox", "bert", "vit"}
+
+
+def randomise(model, seed):
+    """All parameters generic: gains away from 1, biases away from 0."""
+    generator = torch.Generator().manual_seed(seed)
+    gain = 0.0 if model.config.model_type == "gemma" else 1.0  # which stores the gain minus 1
+    for name, value in sorted(model.named_parameters()):
+        noise = torch.randn(value.shape, generator=generator)
+        if value.dim() == 1:
+            value.data = 0.3 * noise + (gain if name.endswith("weight") else 0.0)
+        else:
+            value.data = noise * value.shape[-1] ** -0.5
+    if model.config.model_type == "bert" and hasattr(model, "cls"):  # one bias under two names, of which the file may hold both
+        model.cls.predictions.bias.data.copy_(model.cls.predictions.decoder.bias.data)
+
+
+def make(name, folder, seed=1):
+    cls, config = MODELS[name]
+    model = cls(config)
+    randomise(model, seed)
+    model.save_pretrained(folder)
+    return cls
+
+
+def draw_inputs(config, seed):
+    """transformers' inputs, and the same as `regauge lab forward` takes them."""
+    generator = torch.Generator().manual_seed(seed)
+    if config.model_type == "vit":
+        side, patch = config.image_size, config.patch_size
+        images = torch.randn(5, config.num_channels, side, side, generator=generator)
+        patches = torch.nn.functional.unfold(images, patch, stride=patch).transpose(1, 2)
+        return {"pixel_values": images}, {"vectors": patches.contiguous()}
+    tokens = torch.randint(0, config.vocab_size, (5, 23), generator=generator)
+    if config.model_type == "bert":
+        types = torch.randint(0, config.type_vocab_size, tokens.shape, generator=generator)
+        return {"input_ids": tokens, "token_type_ids": types}, {"tokens": tokens, "types": types}
+    return {"input_ids": tokens}, {"tokens": tokens}
+
+
+class DoubleNorm(torch.nn.Module):
+    """An RMS norm that stays in double, where transformers goes through float."""
+
+    def __init__(self, norm, offset):
+        super().__init__()
+        self.gain = norm.weight.detach().double() + offset
+        self.eps = norm.eps if hasattr(norm, "eps") else norm.variance_epsilon
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.gain
+
+
+class DoubleRotary(torch.nn.Module):
+    """transformers' tables of a rotary encoding, in double."""
+
+    def __init__(self, frequencies, scaling):
+        super().__init__()
+        self.frequencies, self.scaling = frequencies, scaling
+
+    def forward(self, x, position_ids):
+        angles = position_ids[..., None].double() * self.frequencies
+        angles = torch.cat([angles, angles], -1)
+        return angles.cos() * self.scaling, angles.sin() * self.scaling
+
+
+def double_frequencies(config):
+    """theta^(-2i/dims) and its two variants, as their papers define them."""
+    given = config.rope_parameters
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    dims = int(width * given.get("partial_rotary_factor", 1.0))
+    frequencies = given["rope_theta"] ** (-torch.arange(0, dims, 2).double() / dims)
+    if given["rope_type"] == "linear":
+        return frequencies / given["factor"]
+    if given["rope_type"] == "llama3":
+        turns = given["original_max_position_embeddings"] * frequencies / (2 * math.pi)
+        low, high = given["low_freq_factor"], given["high_freq_factor"]
+        kept = ((turns - low) / (high - low)).clamp(0, 1)
+        return frequencies * (kept + (1 - kept) / given["factor"])
+    assert given["rope_type"] == "default"
+    return frequencies
+
+
+def make_double(model):
+    """transformers in double throughout: RMS norms, rotary tables and Gemma's sqrt(D) are float otherwise."""
+    model = model.double()
+    offset = 1.0 if model.config.model_type == "gemma" else 0.0
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            kind = type(child).__name__
+            if kind.endswith("RMSNorm"):
+                setattr(module, name, DoubleNorm(child, offset))
+            elif kind.endswith("RotaryEmbedding"):
+                ours = double_frequencies(model.config)
+                assert torch.allclose(ours.float(), child.inv_freq.float(), rtol=1e-5), ours
+                setattr(module, name, DoubleRotary(ours, child.attention_scaling))
+            elif hasattr(child, "scalar_embed_scale"):
+                child.embed_scale = torch.tensor(child.scalar_embed_scale, dtype=torch.float64)
+    return model
+
+
+def reference(cls, folder, inputs, double):
+    # sdpa: the eager attention of some families takes its softmax in float.
+    model = cls.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa").eval()
+    if double:
+        model = make_double(model)
+        inputs = {key: value.double() if value.is_floating_point() else value for key, value in inputs.items()}
+    with torch.no_grad():
+        result = model(**inputs)
+    return result.logits if "logits" in result else result.last_hidden_state
+
+
+def forward(lab, folder, given, tmp_path, double, more=()):
+    source, target = tmp_path / "inputs.safetensors", tmp_path / f"outputs{double}.safetensors"
+    safetensors.torch.save_file(given, source)
+    target.unlink(missing_ok=True)
+    flags = ["--double"] if double else []
+    lab("forward", folder, "--input", source, "-o", target, "--threads", 1, *flags, *more)
+    return safetensors.torch.load_file(target)
+
+
+def error(ours, theirs):
+    """The largest difference, as a share of the reference's spread (its standard deviation)."""
+    ours = ours.reshape(theirs.shape)
+    return ((ours.double() - theirs.double()).abs().max() / theirs.double().std()).item()
+
+
+@pytest.fixture(scope="module")
+def table():
+    rows = []
+    yield rows
+    print("\n| model | float | double |\n|---|---|---|")
+    for name, single, double in rows:
+        print(f"| {name} | {single:.1e} | {double:.1e} |")
+
+
+def test_every_family_is_here():
+    assert {name.partition(":")[0] for name in MODELS} == FAMILIES
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_outputs_are_those_of_transformers(lab, tmp_path, table, name):
+    cls = make(name, tmp_path / "model")
+    inputs, given = draw_inputs(MODELS[name][1], seed=2)
+    errors = []
+    for double in (False, True):
+        ours = forward(lab, tmp_path / "model", given, tmp_path, double)["outputs"]
+        assert ours.dtype == (torch.float64 if double else torch.float32)
+        errors.append(error(ours, reference(cls, tmp_path / "model", inputs, double)))
+    table.append((name, *errors))
+    assert errors[0] <= 1e-4
+    assert errors[1] <= 1e-9
+
+
+def test_taps_are_transformers_hidden_states(lab, tmp_path):
+    """The stream in front of each layer's first norm, and behind the last one."""
+    name = "llama: GQA"
+    cls = make(name, tmp_path / "model")
+    inputs, given = draw_inputs(MODELS[name][1], seed=2)
+    taps = forward(lab, tmp_path / "model", given, tmp_path, True, ["--taps"])
+    model = make_double(cls.from_pretrained(tmp_path / "model", dtype=torch.float32)).eval()
+    with torch.no_grad():
+        *streams, last = model(**inputs, output_hidden_states=True).hidden_states
+    for layer, stream in enumerate(streams):
+        assert error(taps[f"layers.{layer}.attn.norm.input"], stream) <= 1e-9
+    assert error(taps["head.input"], last) <= 1e-9
+
+
+# Negative controls: misreadings that keep every shape must be seen.
+
+
+def swap_gate_and_up(tensors):
+    for name in [name for name in tensors if name.endswith("gate_proj.weight")]:
+        other = name.replace("gate", "up")
+        tensors[name], tensors[other] = tensors[other], tensors[name]
+
+
+def interleave_halves(tensors):
+    for name, tensor in tensors.items():
+        if name.endswith(("q_proj.weight", "k_proj.weight")):
+            halves = tensor.view(-1, 2, 3, tensor.shape[1])  # heads of 6
+            tensors[name] = halves.transpose(1, 2).reshape(tensor.shape).contiguous()
+
+
+def exchange_query_heads(tensors):
+    """Heads 1 and 2 read the other kv head, as if query heads were dealt out in turn."""
+    for name, tensor in tensors.items():
+        if name.endswith("q_proj.weight"):
+            tensors[name] = tensor.view(4, 6, -1)[[0, 2, 1, 3]].reshape(tensor.shape).contiguous()
+        if name.endswith("o_proj.weight"):
+            tensors[name] = tensor.view(-1, 4, 6)[:, [0, 2, 1, 3]].reshape(tensor.shape).contiguous()
+
+
+def forget_gains(tensors):
+    for name in [name for name in tensors if "layernorm" in name]:
+        tensors[name] = torch.ones_like(tensors[name])
+
+
+@pytest.mark.parametrize("misread", [swap_gate_and_up, interleave_halves, exchange_query_heads, forget_gains])
+def test_a_misreading_is_seen(lab, tmp_path, misread):
+    name = "llama: GQA"
+    cls = make(name, tmp_path / "model")
+    inputs, given = draw_inputs(MODELS[name][1], seed=2)
+    theirs = reference(cls, tmp_path / "model", inputs, False)
+    file = tmp_path / "model" / "model.safetensors"
+    tensors = safetensors.torch.load_file(file)
+    misread(tensors)
+    safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
+    ours = forward(lab, tmp_path / "model", given, tmp_path, False)["outputs"]
+    assert error(ours, theirs) > 1e-2
