@@ -1,0 +1,145 @@
+#include "candidates.h"
+
+#include <Eigen/Core>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+namespace regauge {
+namespace {
+
+constexpr std::int64_t kChunk = 32;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+void Prices::raise_to(std::int32_t j, double price) {
+  float below = static_cast<float>(price);
+  if (below > price) below = std::nextafter(below, -std::numeric_limits<float>::infinity());
+  exact_[static_cast<std::size_t>(j)] = price;
+  below_[static_cast<std::size_t>(j)] = below;
+}
+
+Candidates::Candidates(SimilarityRows& rows, const Prices& prices, std::int64_t per_row,
+                       Progress& progress)
+    : rows_(rows),
+      prices_(prices),
+      per_row_(std::min(per_row, rows.size())),
+      entries_(static_cast<std::size_t>(per_row_ * rows.size())),
+      bound_(static_cast<std::size_t>(rows.size())) {
+  for (std::int32_t i = 0; i < size(); ++i) {
+    bound_[static_cast<std::size_t>(i)] = select(i, per_row_);
+    store(i);
+    progress.advance(1);
+  }
+}
+
+void Candidates::keep_best(std::size_t count) {
+  std::nth_element(selected_.begin(), selected_.begin() + static_cast<std::ptrdiff_t>(count) - 1,
+                   selected_.end(),
+                   [](const Valued& a, const Valued& b) { return a.value > b.value; });
+  selected_.resize(count);
+}
+
+// Into peaks_: for each chunk of the row an upper bound of S_ij - v_j, rounded to float. Rounding
+// is monotone and `below` is not above v: values of at least x are in chunks whose peak is at least
+// x, rounded.
+void Candidates::find_peaks(const float* similarity) {
+  using Chunk = Eigen::Array<float, kChunk, 1>;
+  const float* below = prices_.below();
+  const std::int64_t whole = size() / kChunk * kChunk;
+  peaks_.clear();
+  for (std::int64_t j = 0; j < whole; j += kChunk) {
+    peaks_.push_back(
+        (Eigen::Map<const Chunk>(similarity + j) - Eigen::Map<const Chunk>(below + j)).maxCoeff());
+  }
+  if (whole == size()) return;
+  float peak = -std::numeric_limits<float>::infinity();
+  for (std::int64_t j = whole; j < size(); ++j) peak = std::max(peak, similarity[j] - below[j]);
+  peaks_.push_back(peak);
+}
+
+// Into selected_: every column whose value S_ij - v_j is at least `threshold` when rounded, and
+// maybe others. Each row begins elsewhere, so that equal rows do not prefer the same columns.
+void Candidates::collect(std::int32_t row, const float* similarity, float threshold) {
+  const float* below = prices_.below();
+  const auto chunks = static_cast<std::int64_t>(peaks_.size());
+  selected_.clear();
+  for (std::int64_t step = 0, chunk = row / kChunk; step < chunks; ++step, ++chunk) {
+    if (chunk == chunks) chunk = 0;
+    if (peaks_[static_cast<std::size_t>(chunk)] < threshold) continue;
+    const std::int64_t end = std::min((chunk + 1) * kChunk, size());
+    for (std::int64_t j = chunk * kChunk; j < end; ++j) {
+      if (similarity[j] - below[j] < threshold) continue;
+      const auto column = static_cast<std::int32_t>(j);
+      selected_.push_back({similarity[j] - prices_[column], {column, similarity[j]}});
+    }
+  }
+}
+
+// Leaves the `count` columns of largest value in selected_, returns a bound for all others.
+double Candidates::select(std::int32_t row, std::int64_t count) {
+  ++looks_;
+  const float* similarity = rows_.row(row);
+  find_peaks(similarity);
+  float threshold = -std::numeric_limits<float>::infinity();
+  if (count <= static_cast<std::int64_t>(peaks_.size())) {  // then at least `count` values reach it
+    ordered_peaks_ = peaks_;
+    const auto last = ordered_peaks_.begin() + static_cast<std::ptrdiff_t>(count) - 1;
+    std::nth_element(ordered_peaks_.begin(), last, ordered_peaks_.end(), std::greater<>());
+    threshold = *last;
+  }
+  for (;;) {
+    collect(row, similarity, threshold);
+    keep_best(static_cast<std::size_t>(count));
+    const auto smallest = static_cast<float>(selected_.back().value);
+    if (smallest >= threshold) break;
+    threshold = smallest;  // rounding had let in a value that does not belong
+  }
+  return count == size() ? -kInfinity : selected_.back().value;
+}
+
+void Candidates::store(std::int32_t row) {
+  Candidate* entry = entries_.data() + row * per_row_;
+  for (const Valued& selected : selected_) *entry++ = selected.candidate;
+}
+
+void Candidates::refresh(std::int32_t row) { widen(row, per_row_); }
+
+Candidates::Wide Candidates::widen(std::int32_t row, std::int64_t count) {
+  count = std::min(count, size());
+  if (rows_.passing()) {  // the rows that came with it
+    const std::int64_t first = row / Similarity::kBlock * Similarity::kBlock;
+    const std::int64_t last = std::min(first + Similarity::kBlock, size());
+    for (auto other = static_cast<std::int32_t>(first); other < last; ++other) {
+      if (other == row) continue;
+      bound_[static_cast<std::size_t>(other)] = select(other, per_row_);
+      store(other);
+    }
+  }
+  const double bound = select(row, count);
+  wide_.clear();
+  for (const Valued& selected : selected_) wide_.push_back(selected.candidate);
+  bound_[static_cast<std::size_t>(row)] = bound;
+  if (count > per_row_) {
+    keep_best(static_cast<std::size_t>(per_row_));
+    bound_[static_cast<std::size_t>(row)] = selected_.back().value;
+  }
+  store(row);
+  return {wide_, bound};
+}
+
+double Candidates::best(std::int32_t row) {
+  for (bool fresh = false;; fresh = true) {
+    double value = -kInfinity;
+    for (const Candidate& candidate : of(row)) {
+      value = std::max(value, candidate.similarity - prices_[candidate.column]);
+    }
+    if (value >= bound(row) || fresh) return value;
+    refresh(row);
+  }
+}
+
+}  // namespace regauge

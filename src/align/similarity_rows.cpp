@@ -1,0 +1,79 @@
+#include "similarity_rows.h"
+
+#include <Eigen/Core>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "regauge/base/error.h"
+
+namespace regauge {
+namespace {
+
+std::int64_t checked_size(std::int64_t size) {
+  if (size < 0 || size > std::numeric_limits<std::int32_t>::max()) {
+    throw UsageError(fmt::format("[assign] size = {} is not in [0, 2^31)", size));
+  }
+  return size;
+}
+
+void require_finite(const float* row, std::int64_t i, std::int64_t size) {
+  // x - x is 0 for a finite x only.
+  const Eigen::Map<const Eigen::ArrayXf> numbers(row, size);
+  if ((numbers - numbers).sum() == 0) return;
+  const std::int64_t j =
+      std::find_if(row, row + size, [](float x) { return !std::isfinite(x); }) - row;
+  throw UsageError(fmt::format(
+      "[assign] similarity of row {} and column {} is {}; expected finite numbers", i, j, row[j]));
+}
+
+}  // namespace
+
+Similarity::Similarity(std::int64_t size, const float* matrix)
+    : size_(checked_size(size)), matrix_(matrix) {
+  if (matrix == nullptr && size > 0) throw UsageError("[assign] no matrix was given");
+}
+
+Similarity::Similarity(std::int64_t size, Produce produce, Memory memory)
+    : size_(checked_size(size)), produce_(std::move(produce)), memory_(memory) {
+  if (!produce_) throw UsageError("[assign] nothing was given that produces rows");
+}
+
+SimilarityRows::SimilarityRows(const Similarity& similarity)
+    : similarity_(similarity),
+      size_(similarity.size()),
+      checked_(static_cast<std::size_t>(similarity.size())) {
+  if (similarity_.matrix() != nullptr) return;
+  const std::int64_t rows = passing() ? std::min(size_, Similarity::kBlock) : size_;
+  numbers_.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(size_));
+  produced_.resize(static_cast<std::size_t>(size_ / Similarity::kBlock + 1));
+}
+
+const float* SimilarityRows::block(std::int64_t index) {
+  const std::int64_t first = index * Similarity::kBlock;
+  float* rows = numbers_.data() + (passing() ? 0 : first * size_);
+  const bool there = passing() ? held_ == index : produced_[static_cast<std::size_t>(index)];
+  if (!there) {
+    held_ = -1;
+    similarity_.produce()(first, std::min(Similarity::kBlock, size_ - first), rows);
+    held_ = index;
+    produced_[static_cast<std::size_t>(index)] = true;
+  }
+  return rows;
+}
+
+const float* SimilarityRows::row(std::int64_t i) {
+  const float* row = similarity_.matrix() != nullptr
+                         ? similarity_.matrix() + i * size_
+                         : block(i / Similarity::kBlock) + i % Similarity::kBlock * size_;
+  if (!checked_[static_cast<std::size_t>(i)]) {
+    require_finite(row, i, size_);
+    checked_[static_cast<std::size_t>(i)] = true;
+  }
+  return row;
+}
+
+}  // namespace regauge
