@@ -29,8 +29,13 @@ Batch random_batch(const Architecture& a, std::uint64_t seed) {
                                  : a.positions == Positions::relative ? 18
                                                                       : 7;
   batch.length = positions - (table && a.class_token ? 1 : 0);
-  batch.sequences =
-      std::max({std::int64_t{40}, 600 / batch.length, 12 * a.vocabulary / batch.length});
+  // At least three outputs for every parameter.
+  const std::int64_t outputs =
+      a.output == Output::classes
+          ? a.classes
+          : batch.length * (a.output == Output::hidden ? a.width : a.outputs());
+  batch.sequences = std::max({std::int64_t{40}, 600 / batch.length,
+                              12 * a.vocabulary / batch.length, 3 * parameter_count(a) / outputs});
   const std::int64_t count = batch.sequences * batch.length;
   if (a.input == Input::vectors) {
     batch.vectors.resize(count, a.input_width);
@@ -49,7 +54,12 @@ std::int64_t stuck_units(const Architecture& a, const Tensors& taps) {
   std::int64_t stuck = 0;
   for (const auto& [name, value] : taps) {
     if (!name.ends_with(".hidden")) continue;
-    const at::Tensor on = (value != 0).to(at::kDouble).flatten(0, -2).mean(0);
+    // Of the last layer, a class is read from one position only.
+    const bool read_once =
+        a.output == Output::classes && name == fmt::format("layers.{}.ffn.hidden", a.layers - 1);
+    const at::Tensor seen =
+        read_once ? value.narrow(1, a.causal ? value.size(1) - 1 : 0, 1) : value;
+    const at::Tensor on = (seen != 0).to(at::kDouble).flatten(0, -2).mean(0);
     stuck += ((on < kRare) | (on > 1 - kRare)).sum().item<std::int64_t>();
   }
   return stuck;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "arch/forward.h"
+#include "controls.h"
 #include "regauge/action/act.h"
 #include "regauge/action/fold.h"
 #include "symmetry/architectures.h"
@@ -143,103 +144,17 @@ TEST(Invariance, Fold) {
   }
 }
 
-// What theory.md section 8 says must be seen, done to the canonical parameters.
-class NegativeControls : public ::testing::Test {
- protected:
-  static Architecture llama() {
-    return known_architectures().front().architecture;  // rotary, rms, gated, untied
-  }
-  static double seen(const Architecture& a, const Parameters<double>& changed) {
-    return change(a, random_parameters(a, 1), changed);
-  }
-};
-
-TEST_F(NegativeControls, GeneralLinearOnARotaryHead) {
-  const Architecture a = llama();
-  auto p = random_parameters(a, 1);
-  Random random(1, "control");
-  const BlockMap<double> map(a.kv_heads, a.qk_width, {}, [&] {
-    Matrix<double> blocks(a.kv_heads * a.qk_width, a.qk_width);
-    for (std::int64_t i = 0; i < a.kv_heads; ++i) {
-      blocks.middleRows(i * a.qk_width, a.qk_width) = random_invertible(a.qk_width, random);
-    }
-    return blocks;
-  }());
-  map.apply(p["layers.0.attn.q.weight"], 1);
-  map.dual().apply(p["layers.0.attn.k.weight"], 1);
-  EXPECT_GT(seen(a, p), 1e-3);
-}
-
-TEST_F(NegativeControls, RotationInTheWrongPairs) {
-  const Architecture a = llama();
-  auto p = random_parameters(a, 1);
-  // One turn for coordinates (b, b + d/2) where pairs are (2b, 2b + 1).
-  Matrix<double> turn = Matrix<double>::Identity(a.qk_width, a.qk_width);
-  const auto half = a.qk_width / 2;
-  turn(0, 0) = turn(half, half) = std::cos(0.7);
-  turn(0, half) = std::sin(0.7);
-  turn(half, 0) = -std::sin(0.7);
-  const BlockMap<double> map(a.kv_heads, a.qk_width, {}, turn.replicate(a.kv_heads, 1));
-  map.apply(p["layers.0.attn.q.weight"], 1);
-  map.dual().apply(p["layers.0.attn.k.weight"], 1);
-  EXPECT_GT(seen(a, p), 1e-3);
-}
-
-TEST_F(NegativeControls, PermutationAcrossHeads) {
-  const Architecture a = llama();
-  auto p = random_parameters(a, 1);
-  for (const char* name : {"layers.0.attn.v.weight"}) {
-    p[name].col(0).swap(p[name].col(a.v_width));
-  }
-  p["layers.0.attn.o.weight"].row(0).swap(p["layers.0.attn.o.weight"].row(a.v_width));
-  EXPECT_GT(seen(a, p), 1e-3);
-}
-
-TEST_F(NegativeControls, CentringAnRmsModel) {
-  const Architecture a = llama();
-  auto p = random_parameters(a, 1);
-  p["embed.tokens"].colwise() -= p["embed.tokens"].rowwise().mean().eval();
-  EXPECT_GT(seen(a, p), 1e-3);
-}
-
-TEST_F(NegativeControls, RotationPastTheGains) {
-  const Architecture a = llama();
-  auto p = random_parameters(a, 1);
-  Random random(2, "control");
-  const BlockMap<double> rotation(1, a.width, {}, random_rotation(a.width, random));
-  for (auto& [name, value] : p) {
-    const bool writes =
-        name == "embed.tokens" || name.ends_with("o.weight") || name.ends_with("down.weight");
-    if (writes) {
-      rotation.apply(value, 1);
-    } else if (name.ends_with(".weight")) {
-      rotation.apply(value, 0);
+TEST(NegativeControls, AreSeen) {
+  for (const auto& known : known_architectures()) {
+    for (const auto& control : testing::negative_controls()) {
+      const Architecture& a = known.architecture;
+      if (!control.concerns(a)) continue;
+      const auto parameters = random_parameters(a, 1);
+      auto changed = parameters;
+      control.apply(a, changed);
+      EXPECT_GT(change(a, parameters, changed), 1e-3) << known.name << ": " << control.name;
     }
   }
-  EXPECT_GT(seen(a, p), 1e-3);
-}
-
-TEST_F(NegativeControls, RotatingATiedModel) {
-  Architecture a = llama();
-  const auto untied = random_parameters(a, 1);
-  a.tied = true;
-  auto p = random_parameters(a, 1);
-  const auto before = p;
-  // The whole untied group on the tied tensors: the table moves as a writer only.
-  const Symmetry symmetry = symmetry_of(llama());
-  auto moved = untied;
-  act(symmetry, random_element(symmetry, 1, {Category::residual}), moved);
-  for (auto& [name, value] : p) value = moved.at(name);
-  EXPECT_GT(change(a, before, p), 1e-3);
-}
-
-TEST_F(NegativeControls, GainsReadAsOffsets) {
-  const Architecture a = llama();
-  auto p = random_parameters(a, 1);
-  for (auto& [name, value] : p) {
-    if (name.ends_with(".gain")) value.array() -= 1;
-  }
-  EXPECT_GT(seen(a, p), 1e-3);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // function; what is no symmetry is seen.
 #include <gtest/gtest.h>
 
+#include "action/controls.h"
 #include "inputs.h"
 #include "regauge/action/act.h"
 #include "regauge/lab/forward.h"
@@ -42,8 +43,7 @@ class Judge {
   Matrix<double> outputs_;
 };
 
-// positions x norm x feed-forward x grouped queries x biases x ties, thinned to every third, and
-// the known ones.
+// The known ones, and sixty drawn from every switch.
 std::vector<Architecture> architectures() {
   std::vector<Architecture> all;
   for (const auto& known : known_architectures()) all.push_back(known.architecture);
@@ -85,6 +85,22 @@ TEST_P(Invariance, OfTheWholeGroupAndOfEachFactorAlone) {
           << seed << " " << category_name(category) << " " << to_json(a).dump();
     }
   }
+}
+
+TEST(NegativeControls, AreSeen) {
+  std::map<std::string, int> tried;
+  for (const auto& a : architectures()) {
+    const auto parameters = generic_parameters(a, symmetry_of(a));
+    const Judge judge(a, parameters);
+    for (const auto& control : testing::negative_controls()) {
+      if (!control.concerns(a)) continue;
+      auto changed = parameters;
+      control.apply(a, changed);
+      EXPECT_GT(judge.change(changed), 1e-3) << control.name << " " << to_json(a).dump();
+      ++tried[control.name];
+    }
+  }
+  for (const auto& control : testing::negative_controls()) EXPECT_GT(tried[control.name], 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, Invariance,

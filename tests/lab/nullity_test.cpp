@@ -36,14 +36,26 @@ TEST_P(KnownNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(Theory, KnownNullity, ::testing::Range(0, 31));
 
-// random_architecture, where the function is not degenerate on what can be sampled: a parallel
-// block needs many more tokens than units, and a class token that one layer reads asks one question
-// only.
+// A post-norm block whose feed-forward does not notice the length that the norm before it sets.
+bool is_homogeneous_post_norm(const Architecture& a) {
+  return a.placement == Placement::post && a.activation == Activation::relu && !a.gated &&
+         !a.biases.up && !a.biases.down && !a.norm_bias;
+}
+
+// random_architecture, where the group is known to be whole and the function is not degenerate: a
+// parallel block needs many more tokens than units; a class token must be what the class is read
+// from, by a second layer that asks it more than one question (docs/findings.md).
 Architecture generic_architecture(std::uint64_t seed) {
   Architecture a = random_architecture(seed);
-  if (a.parallel && a.input == Input::tokens)
+  if (a.parallel && a.input == Input::tokens) {
     a.vocabulary = std::max(a.vocabulary, std::int64_t{50});
-  if (a.class_token && !a.causal) a.layers = std::max(a.layers, std::int64_t{2});
+  }
+  if (is_homogeneous_post_norm(a)) a.activation = Activation::gelu;
+  if (a.class_token) {
+    a.causal = a.causal && a.output != Output::classes;
+    a.layers = std::max(a.layers, std::int64_t{2});
+    a.v_width = std::max(a.v_width, std::int64_t{3});
+  }
   return a;
 }
 
@@ -55,6 +67,14 @@ TEST_P(RandomNullity, IsTheDimensionOfTheGroup) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, RandomNullity, ::testing::Range(0, 24));
+
+// docs/findings.md, 13: what symmetry_of leaves out, 2 (D - 1) here.
+TEST(Nullity, IsLargerBehindAHomogeneousPostNormBlock) {
+  Architecture a = random_architecture(11);
+  a.head_transform = false;
+  ASSERT_TRUE(is_homogeneous_post_norm(a) && a.norm == Norm::rms && a.layers == 2);
+  expect_complete(a, symmetry_of(a).dimension() + 2 * (a.width - 1));
+}
 
 }  // namespace
 }  // namespace regauge

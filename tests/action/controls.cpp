@@ -1,0 +1,151 @@
+#include "controls.h"
+
+#include "regauge/action/act.h"
+#include "regauge/symmetry/block_map.h"
+#include "regauge/symmetry/matrix_group.h"
+
+namespace regauge::testing {
+namespace {
+
+using P = Parameters<double>;
+
+bool rotary(const Architecture& a) {
+  return a.positions == Positions::rotary && a.rotary_dims >= 4;
+}
+
+bool rms_tokens(const Architecture& a) {
+  return a.norm == Norm::rms && a.input == Input::tokens && !a.embedding_norm;
+}
+
+// One matrix on every head of q, its dual on every head of k.
+void on_heads(const Architecture& a, P& p, const Matrix<double>& map) {
+  const BlockMap<double> q(a.heads, a.qk_width, {}, map.replicate(a.heads, 1));
+  const BlockMap<double> k(a.kv_heads, a.qk_width, {}, map.replicate(a.kv_heads, 1));
+  for (const char* end : {"weight", "bias"}) {
+    const std::string at = "layers.0.attn.";
+    if (p.contains(at + "q." + end)) q.apply(p[at + "q." + end], 1);
+    if (p.contains(at + "k." + end)) k.dual().apply(p[at + "k." + end], 1);
+  }
+}
+
+void general_linear(const Architecture& a, P& p) {
+  Random random(1, "control");
+  on_heads(a, p, random_invertible(a.qk_width, random));
+}
+
+// A turn of coordinates (0, dims/2), as if pairs were halves.
+void wrong_pairs(const Architecture& a, P& p) {
+  Matrix<double> turn = Matrix<double>::Identity(a.qk_width, a.qk_width);
+  const auto half = a.rotary_dims / 2;
+  turn(0, 0) = turn(half, half) = std::cos(0.7);
+  turn(0, half) = std::sin(0.7);
+  turn(half, 0) = -std::sin(0.7);
+  on_heads(a, p, turn);
+}
+
+// The columns of `heads` equal heads from pairs into halves.
+void into_halves(Matrix<double>& value, std::int64_t heads, std::int64_t rotary_dims) {
+  const Matrix<double> before = value;
+  const std::int64_t width = value.cols() / heads;
+  const std::int64_t dims = std::min(rotary_dims, width - width % 2);
+  for (std::int64_t h = 0; h < heads; ++h) {
+    for (std::int64_t i = 0; i < dims; ++i) {
+      value.col(h * width + (i % 2) * (dims / 2) + i / 2) = before.col(h * width + i);
+    }
+  }
+}
+
+// A layout permutation of keys and queries that was done once too often.
+void layout_twice(const Architecture& a, P& p) {
+  into_halves(p["layers.0.attn.q.weight"], a.heads, a.rotary_dims);
+  into_halves(p["layers.0.attn.k.weight"], a.kv_heads, a.rotary_dims);
+}
+
+// Keys permuted as if there were one head.
+void wrong_kv_heads(const Architecture&, P& p) {
+  auto& k = p["layers.0.attn.k.weight"];
+  into_halves(k, 1, k.cols());
+}
+
+void across_heads(const Architecture& a, P& p) {
+  auto& v = p["layers.0.attn.v.weight"];
+  v.col(0).swap(v.col(a.v_width));
+  auto& o = p["layers.0.attn.o.weight"];
+  const std::int64_t group = a.heads / a.kv_heads;
+  for (std::int64_t i = 0; i < group; ++i) {
+    o.row(i * a.v_width).swap(o.row((group + i) * a.v_width));
+  }
+  if (p.contains("layers.0.attn.v.bias")) {
+    auto& bias = p["layers.0.attn.v.bias"];
+    bias.col(0).swap(bias.col(a.v_width));
+  }
+}
+
+void centring(const Architecture&, P& p) {
+  p["embed.tokens"].colwise() -= p["embed.tokens"].rowwise().mean().eval();
+}
+
+// Everything that writes to the stream or reads it turned: right where the gains are 1 and nothing
+// is tied.
+void rotation_past_gains(const Architecture& a, P& p) {
+  Random random(2, "control");
+  const BlockMap<double> rotation(1, a.width, {}, random_rotation(a.width, random));
+  for (auto& [name, value] : p) {
+    const bool table = name == "embed.tokens" || name == "embed.types" ||
+                       name == "embed.positions" || name == "embed.class_token";
+    const bool writes = table || name.ends_with("attn.o.weight") ||
+                        name.ends_with("ffn.down.weight") || name.ends_with("attn.o.bias") ||
+                        name.ends_with("ffn.down.bias");
+    if (writes) {
+      rotation.apply(value, 1);
+    } else if (name.ends_with(".weight")) {
+      rotation.apply(value, 0);
+    }
+  }
+}
+
+// Of the group of the untied model; the table moves as a writer only.
+void rotation_of_a_tied_model(const Architecture& a, P& p) {
+  Architecture untied = a;
+  untied.tied = false;
+  P moved = p;
+  moved["head.weight"] = p.at("embed.tokens").transpose();
+  const Symmetry symmetry = symmetry_of(untied);
+  act(symmetry, random_element(symmetry, 1, {Category::residual}), moved);
+  for (auto& [name, value] : p) value = moved.at(name);
+}
+
+void gains_as_offsets(const Architecture&, P& p) {
+  for (auto& [name, value] : p) {
+    if (name.ends_with(".gain")) value.array() -= 1;
+  }
+}
+
+}  // namespace
+
+const std::vector<Control>& negative_controls() {
+  static const std::vector<Control> all = {
+      {"a general linear map on a rotary head", rotary, general_linear},
+      {"a rotation in the wrong pairs", rotary, wrong_pairs},
+      {"a layout permutation applied twice", rotary, layout_twice},
+      {"a layout permutation with the wrong number of kv heads",
+       [](const Architecture& a) { return rotary(a) && a.kv_heads < a.heads && a.kv_heads > 1; },
+       wrong_kv_heads},
+      {"a permutation across heads", [](const Architecture& a) { return a.kv_heads > 1; },
+       across_heads},
+      {"a centred table in front of an rms norm", rms_tokens, centring},
+      {"a rotation past the gains",
+       [](const Architecture& a) { return rms_tokens(a) && a.placement == Placement::pre; },
+       rotation_past_gains},
+      {"a tied model rotated",
+       [](const Architecture& a) {
+         return rms_tokens(a) && a.placement == Placement::pre && a.tied;
+       },
+       rotation_of_a_tied_model},
+      {"gains read as w instead of 1 + w", [](const Architecture&) { return true; },
+       gains_as_offsets},
+  };
+  return all;
+}
+
+}  // namespace regauge::testing

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <vector>
+
+#include "regauge/arch/parameters.h"
+
+namespace regauge::testing {
+
+// A rewrite that looks like a symmetry and is none: what theory.md section 8 says must be seen.
+struct Control {
+  const char* name;
+  bool (*concerns)(const Architecture&);
+  void (*apply)(const Architecture&, Parameters<double>&);
+};
+
+const std::vector<Control>& negative_controls();
+
+}  // namespace regauge::testing
