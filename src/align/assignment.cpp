@@ -28,11 +28,14 @@ void check(const AssignmentOptions& options) {
 }
 
 // How far the candidates of a row lie apart, the best one left out: it may be a row's true partner
-// and far above all others.
+// and far above all others. Over the rows that have lists, at least one.
 double mean_spread(const Candidates& candidates, const Prices& prices) {
   double sum = 0;
   std::vector<double> values;
+  std::int64_t rows = 0;
   for (std::int32_t row = 0; row < candidates.size(); ++row) {
+    if (candidates.of(row).empty()) continue;
+    ++rows;
     values.clear();
     for (const Candidate& candidate : candidates.of(row)) {
       values.push_back(candidate.similarity - prices[candidate.column]);
@@ -40,7 +43,7 @@ double mean_spread(const Candidates& candidates, const Prices& prices) {
     std::nth_element(values.begin(), values.begin() + 1, values.end(), std::greater<>());
     sum += values[1] - *std::min_element(values.begin(), values.end());
   }
-  return sum / static_cast<double>(candidates.size());
+  return sum / static_cast<double>(rows);
 }
 
 // The potentials and the gap that the prices prove.
@@ -49,11 +52,23 @@ Assignment with_certificate(Candidates& candidates, const Matching& matching) {
   result.column_of_row.assign(matching.column_of_row.begin(), matching.column_of_row.end());
   result.column_potential = matching.prices.exact();
   for (std::int32_t row = 0; row < candidates.size(); ++row) {
-    result.row_potential.push_back(candidates.best(row));
+    const double profit = matching.profit(row);
+    result.row_potential.push_back(profit >= candidates.ceiling(row) ? profit
+                                                                     : candidates.best(row));
     result.value += matching.similarity[static_cast<std::size_t>(row)];
-    result.gap += std::max(0.0, result.row_potential.back() - matching.profit(row));
+    result.gap += std::max(0.0, result.row_potential.back() - profit);
   }
   return result;
+}
+
+// Each column goes to the first row that likes it best.
+void match_first_choices(const Candidates& candidates, Matching& matching) {
+  for (std::int32_t row = 0; row < candidates.size(); ++row) {
+    const Candidate choice = candidates.first_choice(row);
+    if (matching.row_of_column[static_cast<std::size_t>(choice.column)] == Matching::kNone) {
+      matching.match(row, choice.column, choice.similarity);
+    }
+  }
 }
 
 std::int64_t unmatched_rows(const Matching& matching) {
@@ -93,6 +108,7 @@ Assignment assign(const Similarity& similarity, const AssignmentOptions& options
   SimilarityRows rows(similarity);
   Matching matching(size);
   Candidates candidates(rows, matching.prices, options.candidates, progress);
+  match_first_choices(candidates, matching);
   const bool easy = auction(candidates, matching, 0, 2 * size, progress);
   if (!easy && !auctions_reach(candidates, matching, options.relative_gap, progress)) {
     auction(candidates, matching, 0, 2 * size, progress);

@@ -47,8 +47,11 @@ Offer best_offer(Candidates& candidates, const Prices& prices, std::int32_t row)
 std::vector<std::int32_t> rows_to_match(Candidates& candidates, Matching& matching, double step) {
   std::vector<std::int32_t> rows;
   for (std::int32_t row = 0; row < candidates.size(); ++row) {
-    if (matching.matched(row) && matching.profit(row) >= candidates.best(row) - step) continue;
-    if (matching.matched(row)) matching.release(row);
+    if (matching.matched(row)) {
+      const double content = matching.profit(row) + step;
+      if (content >= candidates.ceiling(row) || content >= candidates.best(row)) continue;
+      matching.release(row);
+    }
     rows.push_back(row);
   }
   return rows;

@@ -78,7 +78,7 @@ class PathSearch {
       const Stop stop = queue_.back();
       queue_.pop_back();
       if (stop.column == Matching::kNone) {
-        const std::int64_t known = std::min(stop.known * kWiden, candidates_.size());
+        const std::int64_t known = std::max(stop.known * kWiden, candidates_.per_row());
         const Candidates::Wide wide = candidates_.widen(stop.row, known);
         relax(stop.row, row_distance(stop.row), wide.candidates, wide.bound);
       } else if (stop.distance == distance_[static_cast<std::size_t>(stop.column)]) {

@@ -28,10 +28,15 @@ Candidates::Candidates(SimilarityRows& rows, const Prices& prices, std::int64_t 
       prices_(prices),
       per_row_(std::min(per_row, rows.size())),
       entries_(static_cast<std::size_t>(per_row_ * rows.size())),
-      bound_(static_cast<std::size_t>(rows.size())) {
+      listed_(static_cast<std::size_t>(rows.size())) {
   for (std::int32_t i = 0; i < size(); ++i) {
-    bound_[static_cast<std::size_t>(i)] = select(i, per_row_);
-    store(i);
+    const float* similarity = rows_.row(i);
+    find_peaks(similarity);
+    const auto peak = std::max_element(peaks_.begin(), peaks_.end());
+    auto column = static_cast<std::int32_t>((peak - peaks_.begin()) * kChunk);
+    while (similarity[column] != *peak) ++column;
+    first_choice_.push_back({column, *peak});
+    bound_.push_back(*peak);
     progress.advance(1);
   }
 }
@@ -104,6 +109,7 @@ double Candidates::select(std::int32_t row, std::int64_t count) {
 void Candidates::store(std::int32_t row) {
   Candidate* entry = entries_.data() + row * per_row_;
   for (const Valued& selected : selected_) *entry++ = selected.candidate;
+  listed_[static_cast<std::size_t>(row)] = true;
 }
 
 void Candidates::refresh(std::int32_t row) { widen(row, per_row_); }
@@ -131,15 +137,23 @@ Candidates::Wide Candidates::widen(std::int32_t row, std::int64_t count) {
   return {wide_, bound};
 }
 
-double Candidates::best(std::int32_t row) {
-  for (bool fresh = false;; fresh = true) {
-    double value = -kInfinity;
-    for (const Candidate& candidate : of(row)) {
-      value = std::max(value, candidate.similarity - prices_[candidate.column]);
-    }
-    if (value >= bound(row) || fresh) return value;
-    refresh(row);
+double Candidates::best_listed(std::int32_t row) const {
+  double value = -kInfinity;
+  for (const Candidate& candidate : of(row)) {
+    value = std::max(value, candidate.similarity - prices_[candidate.column]);
   }
+  return value;
+}
+
+double Candidates::ceiling(std::int32_t row) const {
+  return std::max(best_listed(row), bound(row));
+}
+
+double Candidates::best(std::int32_t row) {
+  const double listed = best_listed(row);
+  if (listed >= bound(row)) return listed;
+  refresh(row);
+  return best_listed(row);
 }
 
 }  // namespace regauge

@@ -31,16 +31,23 @@ struct Candidate {
 
 // For each row i the columns of largest S_ij - v_j at some time, and a bound that S_ij - v_j of all
 // others will never exceed: prices rise. So one need not look at a whole row until the bound is
-// passed, and what is found on the lists is exact.
+// passed, and what is found on the lists is exact. Lists are empty until they are needed.
 class Candidates {
  public:
-  // `prices` must outlive this. Lists are made for all rows.
+  // `rows` and `prices` must outlive this. Prices begin at 0, the bounds at the largest S_ij.
   Candidates(SimilarityRows& rows, const Prices& prices, std::int64_t per_row, Progress& progress);
 
   std::int64_t size() const { return rows_.size(); }
+  std::int64_t per_row() const { return per_row_; }
   SimilarityRows& rows() { return rows_; }
+  // The column of the largest S_ij.
+  Candidate first_choice(std::int32_t row) const {
+    return first_choice_[static_cast<std::size_t>(row)];
+  }
+  // per_row() columns, or none.
   std::span<const Candidate> of(std::int32_t row) const {
-    return {entries_.data() + row * per_row_, static_cast<std::size_t>(per_row_)};
+    return {entries_.data() + row * per_row_,
+            static_cast<std::size_t>(listed_[static_cast<std::size_t>(row)] ? per_row_ : 0)};
   }
   // No column off the list has S_ij - v_j above this; -infinity if there is none.
   double bound(std::int32_t row) const { return bound_[static_cast<std::size_t>(row)]; }
@@ -57,6 +64,8 @@ class Candidates {
 
   // max_j S_ij - v_j over the whole row.
   double best(std::int32_t row);
+  // At least best(row), for no more than a look at the list.
+  double ceiling(std::int32_t row) const;
   std::int64_t looks() const { return looks_; }  // at whole rows, so far
 
  private:
@@ -69,11 +78,14 @@ class Candidates {
   void keep_best(std::size_t count);
   double select(std::int32_t row, std::int64_t count);
   void store(std::int32_t row);
+  double best_listed(std::int32_t row) const;
 
   SimilarityRows& rows_;
   const Prices& prices_;
   std::int64_t per_row_;
+  std::vector<Candidate> first_choice_;
   std::vector<Candidate> entries_;
+  std::vector<bool> listed_;
   std::vector<double> bound_;
   std::vector<float> peaks_;
   std::vector<float> ordered_peaks_;
