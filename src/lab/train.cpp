@@ -106,7 +106,7 @@ class Optimizer {
   Reached load(const fs::path& path) {
     const c10::NoGradGuard no_gradient;
     const Checkpoint file = Checkpoint::open(path);
-    each([&](const std::string& name, at::Tensor tensor) {
+    each([&](const std::string& name, const at::Tensor& tensor) {
       const auto bytes = file.bytes(file.at(name));
       if (bytes.size() != static_cast<std::size_t>(tensor.nbytes())) {
         throw UsageError(

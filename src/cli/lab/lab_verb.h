@@ -22,7 +22,7 @@ struct DataOptions {
   std::int64_t length = 0;
 
   void declare(CLI::App& verb);
-  std::unique_ptr<lab::Data> open(const Architecture& architecture) const;
+  std::unique_ptr<lab::Data> open(const Model& model, Progress& progress) const;
 };
 
 }  // namespace regauge::cli

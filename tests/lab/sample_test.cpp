@@ -1,0 +1,63 @@
+// What a model writes follows its own probabilities.
+#include "regauge/lab/sample.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "regauge/base/error.h"
+#include "regauge/lab/forward.h"
+#include "regauge/lab/objective.h"
+#include "symmetry/architectures.h"
+
+namespace regauge {
+namespace {
+
+Parameters<float> sharp_parameters(const Architecture& a) {
+  Parameters<float> p;
+  for (const auto& [name, value] : random_parameters(a, 1)) p[name] = value.cast<float>();
+  p["head.weight"] *= 3;
+  return p;
+}
+
+// The loss of a model on its own writing is the entropy of its predictions there, up to chance.
+TEST(Sample, LossIsTheEntropy) {
+  const Architecture a = known_architectures().front().architecture;
+  const auto p = sharp_parameters(a);
+  const auto data = lab::sample_data(a, p, 400, 8, 1, Progress::silent());
+  const lab::Score score = lab::evaluate(a, p, *data, 0, Progress::silent());
+  double entropy = 0;
+  for (std::int64_t i = 0; i < data->size(); ++i) {
+    const Matrix<float> y = lab::forward(a, p, data->batch(std::array{i}));
+    for (Eigen::Index t = 0; t < y.rows(); ++t) {
+      const Eigen::ArrayXd row = y.row(t).transpose().cast<double>().array() - y.row(t).maxCoeff();
+      const double norm = std::log(row.exp().sum());
+      entropy -= ((row - norm).exp() * (row - norm)).sum();
+    }
+  }
+  entropy /= static_cast<double>(score.targets);
+  EXPECT_NEAR(score.loss, entropy, 4 * score.loss_error);
+  EXPECT_LT(entropy, 0.9 * std::log(static_cast<double>(a.vocabulary)));
+  EXPECT_EQ(score.targets, 400 * 8);
+}
+
+TEST(Sample, ComesBackWithTheSeed) {
+  const Architecture a = known_architectures().front().architecture;
+  const auto p = sharp_parameters(a);
+  const auto tokens = [&](std::uint64_t seed) {
+    return lab::sample_data(a, p, 3, 5, seed, Progress::silent())
+        ->batch(std::array<std::int64_t, 1>{0})
+        .tokens;
+  };
+  EXPECT_EQ(tokens(1), tokens(1));
+  EXPECT_NE(tokens(1), tokens(2));
+}
+
+TEST(Sample, RefusesAnEncoder) {
+  Architecture a = known_architectures().front().architecture;
+  a.causal = false;
+  EXPECT_THROW(lab::sample_data(a, sharp_parameters(a), 2, 4, 1, Progress::silent()), UsageError);
+}
+
+}  // namespace
+}  // namespace regauge
