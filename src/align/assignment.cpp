@@ -143,6 +143,7 @@ CertificateCheck check_certificate(const Similarity& similarity, const Assignmen
   SimilarityRows rows(similarity);
   for (std::int64_t i = 0; i < size; ++i) {
     const float* row = rows.row(i);
+    require_finite(row, i, size);
     const double u = assignment.row_potential[static_cast<std::size_t>(i)];
     for (std::int64_t j = 0; j < size; ++j) {
       const double v = assignment.column_potential[static_cast<std::size_t>(j)];

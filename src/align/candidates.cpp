@@ -11,6 +11,7 @@ namespace regauge {
 namespace {
 
 constexpr std::int64_t kChunk = 32;
+using Chunk = Eigen::Array<float, kChunk, 1>;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -31,12 +32,16 @@ Candidates::Candidates(SimilarityRows& rows, const Prices& prices, std::int64_t 
       listed_(static_cast<std::size_t>(rows.size())) {
   for (std::int32_t i = 0; i < size(); ++i) {
     const float* similarity = rows_.row(i);
-    find_peaks(similarity);
+    if (!find_peaks_at_no_price(similarity)) require_finite(similarity, i, size());
     const auto peak = std::max_element(peaks_.begin(), peaks_.end());
     auto column = static_cast<std::int32_t>((peak - peaks_.begin()) * kChunk);
     while (similarity[column] != *peak) ++column;
     first_choice_.push_back({column, *peak});
     bound_.push_back(*peak);
+    if (rows_.passing()) {  // a later look would cost more
+      bound_.back() = select(i, per_row_);
+      store(i);
+    }
     progress.advance(1);
   }
 }
@@ -52,18 +57,37 @@ void Candidates::keep_best(std::size_t count) {
 // is monotone and `below` is not above v: values of at least x are in chunks whose peak is at least
 // x, rounded.
 void Candidates::find_peaks(const float* similarity) {
-  using Chunk = Eigen::Array<float, kChunk, 1>;
   const float* below = prices_.below();
   const std::int64_t whole = size() / kChunk * kChunk;
   peaks_.clear();
   for (std::int64_t j = 0; j < whole; j += kChunk) {
-    peaks_.push_back(
-        (Eigen::Map<const Chunk>(similarity + j) - Eigen::Map<const Chunk>(below + j)).maxCoeff());
+    const Eigen::Map<const Chunk> s(similarity + j);
+    peaks_.push_back((s - Eigen::Map<const Chunk>(below + j)).maxCoeff());
   }
   if (whole == size()) return;
   float peak = -std::numeric_limits<float>::infinity();
   for (std::int64_t j = whole; j < size(); ++j) peak = std::max(peak, similarity[j] - below[j]);
   peaks_.push_back(peak);
+}
+
+// The same while all prices are 0. False if a number is not finite.
+bool Candidates::find_peaks_at_no_price(const float* similarity) {
+  const std::int64_t whole = size() / kChunk * kChunk;
+  Chunk bad = Chunk::Zero();  // x - x is 0 for a finite x only
+  peaks_.clear();
+  for (std::int64_t j = 0; j < whole; j += kChunk) {
+    const Eigen::Map<const Chunk> s(similarity + j);
+    bad += s - s;
+    peaks_.push_back(s.maxCoeff());
+  }
+  float bad_rest = 0;
+  float peak = -std::numeric_limits<float>::infinity();
+  for (std::int64_t j = whole; j < size(); ++j) {
+    bad_rest += similarity[j] - similarity[j];
+    peak = std::max(peak, similarity[j]);
+  }
+  if (whole != size()) peaks_.push_back(peak);
+  return bad.sum() + bad_rest == 0;
 }
 
 // Into selected_: every column whose value S_ij - v_j is at least `threshold` when rounded, and

@@ -31,10 +31,12 @@ struct Candidate {
 
 // For each row i the columns of largest S_ij - v_j at some time, and a bound that S_ij - v_j of all
 // others will never exceed: prices rise. So one need not look at a whole row until the bound is
-// passed, and what is found on the lists is exact. Lists are empty until they are needed.
+// passed, and what is found on the lists is exact. A list is empty until it is needed, unless rows
+// are produced anew for each look.
 class Candidates {
  public:
-  // `rows` and `prices` must outlive this. Prices begin at 0, the bounds at the largest S_ij.
+  // `rows` and `prices` must outlive this. Prices are 0 now, the bounds begin at the largest S_ij.
+  // Throws UsageError for what is not finite.
   Candidates(SimilarityRows& rows, const Prices& prices, std::int64_t per_row, Progress& progress);
 
   std::int64_t size() const { return rows_.size(); }
@@ -74,6 +76,7 @@ class Candidates {
     Candidate candidate;
   };
   void find_peaks(const float* similarity);
+  bool find_peaks_at_no_price(const float* similarity);
   void collect(std::int32_t row, const float* similarity, float threshold);
   void keep_best(std::size_t count);
   double select(std::int32_t row, std::int64_t count);

@@ -1,6 +1,5 @@
 #include "similarity_rows.h"
 
-#include <Eigen/Core>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,16 +19,6 @@ std::int64_t checked_size(std::int64_t size) {
   return size;
 }
 
-void require_finite(const float* row, std::int64_t i, std::int64_t size) {
-  // x - x is 0 for a finite x only.
-  const Eigen::Map<const Eigen::ArrayXf> numbers(row, size);
-  if ((numbers - numbers).sum() == 0) return;
-  const std::int64_t j =
-      std::find_if(row, row + size, [](float x) { return !std::isfinite(x); }) - row;
-  throw UsageError(fmt::format(
-      "[assign] similarity of row {} and column {} is {}; expected finite numbers", i, j, row[j]));
-}
-
 }  // namespace
 
 Similarity::Similarity(std::int64_t size, const float* matrix)
@@ -43,9 +32,7 @@ Similarity::Similarity(std::int64_t size, Produce produce, Memory memory)
 }
 
 SimilarityRows::SimilarityRows(const Similarity& similarity)
-    : similarity_(similarity),
-      size_(similarity.size()),
-      checked_(static_cast<std::size_t>(similarity.size())) {
+    : similarity_(similarity), size_(similarity.size()) {
   if (similarity_.matrix() != nullptr) return;
   const std::int64_t rows = passing() ? std::min(size_, Similarity::kBlock) : size_;
   numbers_.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(size_));
@@ -66,14 +53,16 @@ const float* SimilarityRows::block(std::int64_t index) {
 }
 
 const float* SimilarityRows::row(std::int64_t i) {
-  const float* row = similarity_.matrix() != nullptr
-                         ? similarity_.matrix() + i * size_
-                         : block(i / Similarity::kBlock) + i % Similarity::kBlock * size_;
-  if (!checked_[static_cast<std::size_t>(i)]) {
-    require_finite(row, i, size_);
-    checked_[static_cast<std::size_t>(i)] = true;
-  }
-  return row;
+  if (similarity_.matrix() != nullptr) return similarity_.matrix() + i * size_;
+  return block(i / Similarity::kBlock) + i % Similarity::kBlock * size_;
+}
+
+void require_finite(const float* row, std::int64_t i, std::int64_t size) {
+  const float* bad = std::find_if(row, row + size, [](float x) { return !std::isfinite(x); });
+  if (bad == row + size) return;
+  throw UsageError(
+      fmt::format("[assign] similarity of row {} and column {} is {}; expected finite numbers", i,
+                  bad - row, *bad));
 }
 
 }  // namespace regauge
