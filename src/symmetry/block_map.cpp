@@ -95,7 +95,11 @@ BlockMap<Scalar> BlockMap<Scalar>::operator*(const BlockMap& first) const {
   if (has_blocks() || first.has_blocks()) {
     blocks.resize(size(), width_);
     for (std::int64_t i = 0; i < count_; ++i) {
-      blocks.middleRows(i * width_, width_) = product(first.block(i), block(first.target(i)));
+      const std::int64_t second = first.target(i);
+      blocks.middleRows(i * width_, width_) = !first.has_blocks() ? block(second)
+                                              : !has_blocks()
+                                                  ? first.block(i)
+                                                  : product(first.block(i), block(second));
     }
   }
   return {count_, width_, std::move(permutation), std::move(blocks)};

@@ -15,6 +15,7 @@ constexpr const char* kVersion = "1";
 constexpr std::string_view kPermutation = ".permutation";
 constexpr std::string_view kBlocks = ".blocks";
 constexpr std::string_view kShift = ".shift_vector";
+constexpr std::string_view kNote = "note.";
 
 template <class T>
 std::span<const std::byte> raw(const std::vector<T>& values) {
@@ -72,7 +73,7 @@ std::vector<std::int64_t> read_permutation(const Checkpoint& file, const StoredT
 }  // namespace
 
 void save_element(const Symmetry& symmetry, const Element& element,
-                  const std::filesystem::path& path) {
+                  const std::filesystem::path& path, const ElementNotes& notes) {
   if (path.extension() != ".safetensors") {
     throw UsageError(
         fmt::format("[element] {}: an element file ends in .safetensors", path.string()));
@@ -82,6 +83,7 @@ void save_element(const Symmetry& symmetry, const Element& element,
   plan.file_metadata = {{{"kind", kKind},
                          {"version", kVersion},
                          {"architecture", to_json(symmetry.architecture).dump()}}};
+  for (const auto& [key, text] : notes.metadata) plan.file_metadata.front()[key] = text;
   const auto add = [&](std::string name, DType dtype, std::vector<std::int64_t> shape) {
     StoredTensor tensor;
     tensor.name = std::move(name);
@@ -96,6 +98,9 @@ void save_element(const Symmetry& symmetry, const Element& element,
   for (const auto& [name, vector] : element.shifts) {
     add(name + std::string(kShift), DType::f64, {vector.cols()});
   }
+  for (const auto& [name, matrix] : notes.tensors) {
+    add(std::string(kNote) + name, DType::f64, {matrix.rows(), matrix.cols()});
+  }
   CheckpointWriter writer(path, std::move(plan));
   for (const auto& [name, map] : element.maps) {
     if (map.permutes()) writer.write(name + std::string(kPermutation), raw(map.permutation()));
@@ -103,6 +108,9 @@ void save_element(const Symmetry& symmetry, const Element& element,
   }
   for (const auto& [name, vector] : element.shifts) {
     writer.write(name + std::string(kShift), raw(vector));
+  }
+  for (const auto& [name, matrix] : notes.tensors) {
+    writer.write(std::string(kNote) + name, raw(matrix));
   }
   writer.finish();
 }
@@ -129,7 +137,9 @@ Element load_element(const Symmetry& symmetry, const std::filesystem::path& path
                                  path.string(), metadata.front().value("version", "?"), kVersion));
   }
   Element element;
-  std::size_t claimed = 0;
+  auto claimed = static_cast<std::size_t>(
+      std::count_if(file.tensors().begin(), file.tensors().end(),
+                    [](const StoredTensor& tensor) { return tensor.name.starts_with(kNote); }));
   for (const auto& space : symmetry.spaces) {
     const StoredTensor* permutation = file.find(space.name + std::string(kPermutation));
     const StoredTensor* blocks = file.find(space.name + std::string(kBlocks));

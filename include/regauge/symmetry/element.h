@@ -46,9 +46,14 @@ BlockMap<double> map_of(const Symmetry& symmetry, const Element& element, const 
 // The map with which the element acts on an axis in this way; `through` is the caller's business.
 BlockMap<double> axis_map(const Symmetry& symmetry, const Element& element, const AxisPart& part);
 
+// What an element file may say besides: __metadata__, and tensors named "note.*".
+struct ElementNotes {
+  std::map<std::string, std::string> metadata = {};
+  std::map<std::string, Matrix<double>> tensors = {};
+};
 // A safetensors file with the architecture in its metadata: anyone can apply it.
 void save_element(const Symmetry& symmetry, const Element& element,
-                  const std::filesystem::path& path);
+                  const std::filesystem::path& path, const ElementNotes& notes = {});
 // Throws UsageError if the file is of another architecture or not a member.
 Element load_element(const Symmetry& symmetry, const std::filesystem::path& path);
 

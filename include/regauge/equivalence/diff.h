@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "regauge/equivalence/compare.h"
+
+namespace regauge {
+
+enum class Verdict {
+  same,       // an element carries B to A, every tensor within what rounding explains
+  perturbed,  // one carries B near to A: the same model, fine-tuned or damaged
+  different,  // no element brings them near, or the architectures differ
+  undecided   // none was found, but not every one could be tried
+};
+std::string_view verdict_name(Verdict verdict);
+
+struct Diff {
+  Verdict verdict = Verdict::undecided;
+  std::vector<std::string> reasons;
+  Architecture architecture;              // as which both were compared
+  Element a_from_b;                       // the best that was found
+  std::vector<TensorResidual> residuals;  // empty if the architectures differ
+};
+
+// Are A and B the same function? `same` rests on compare() alone, whatever found the element.
+Diff diff(const Model& a, const Model& b, Progress& progress);
+
+}  // namespace regauge

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "regauge/action/rewrite.h"
+
+namespace regauge {
+
+// The element that carries B to A if there is one; for other pairs some element that brings parts
+// of B near to A. A guess, to be judged by compare().
+struct Recovery {
+  Element a_from_b;
+  // What the method could not determine: if the guess fails, another element may exist.
+  std::vector<std::string> limits;
+};
+
+// `a` and `b` are read as symmetry.architecture, a layer at a time. Throws UsageError where a model
+// has no standard form (a gain that is 0).
+Recovery recover(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
+                 Progress& progress);
+
+}  // namespace regauge

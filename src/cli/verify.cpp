@@ -1,0 +1,44 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "regauge/equivalence/certificate.h"
+#include "residual_table.h"
+#include "verb.h"
+
+namespace regauge::cli {
+
+void add_verify(CLI::App& app, int& exit_code) {
+  struct Options {
+    std::string a, b, certificate;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand(
+      "verify", "Check a certificate that two models are the same function: apply it and compare");
+  verb->add_option("A", options->a, "folder or file")->required();
+  verb->add_option("B", options->b, "folder or file")->required();
+  verb->add_option("CERT", options->certificate, "made by `regauge diff --certificate`")
+      ->required();
+  verb->add_flag("--json", options->json, "every tensor's residual as JSON");
+  verb->footer("Exit: 0 the certificate holds, 1 it does not.");
+  verb->callback([options, &exit_code] {
+    const Model a = Model::open(options->a);
+    const Model b = Model::open(options->b);
+    const auto progress = make_progress();
+    const Verification result = verify(a, b, options->certificate, *progress);
+    exit_code = result.holds() ? 0 : 1;
+    if (options->json) {
+      const nlohmann::json summary = {{"holds", result.holds()},
+                                      {"problems", result.problems},
+                                      {"tensors", residuals_as_json(result.residuals)}};
+      fmt::print("{}\n", summary.dump(2));
+      return;
+    }
+    fmt::print("{}\n", result.holds() ? "the certificate holds" : "the certificate does not hold");
+    for (const auto& problem : result.problems) fmt::print("  {}\n", problem);
+    if (result.holds()) print_residuals(result.residuals, 5);
+  });
+}
+
+}  // namespace regauge::cli

@@ -1,0 +1,95 @@
+#include "regauge/equivalence/certificate.h"
+
+#include <fmt/format.h>
+
+#include "regauge/base/error.h"
+#include "regauge/equivalence/sha256.h"
+
+namespace regauge {
+namespace {
+
+constexpr const char* kFingerprintA = "certificate.a";
+constexpr const char* kFingerprintB = "certificate.b";
+constexpr const char* kResiduals = "residuals";
+
+// Rows in the order of parameter_specs: size, residual, rounding.
+Matrix<double> as_matrix(const std::vector<TensorResidual>& residuals) {
+  Matrix<double> matrix(static_cast<Eigen::Index>(residuals.size()), 3);
+  for (Eigen::Index i = 0; i < matrix.rows(); ++i) {
+    const TensorResidual& r = residuals[static_cast<std::size_t>(i)];
+    matrix.row(i) << r.size, r.residual, r.rounding;
+  }
+  return matrix;
+}
+
+void check_fingerprint(const nlohmann::json& metadata, const char* key, const Fingerprint& found,
+                       std::vector<std::string>& problems) {
+  const auto stated = nlohmann::json::parse(metadata.value(key, ""), nullptr, false);
+  if (!stated.is_object()) {
+    throw UsageError(
+        "[verify] this is no certificate: it names no files; `regauge diff --certificate` writes "
+        "one");
+  }
+  for (const auto& [file, hash] : found) {
+    const auto entry = stated.find(file);
+    if (entry == stated.end() || *entry != hash) {
+      problems.push_back(fmt::format("{} is not the file that the certificate was made for", file));
+    }
+  }
+  if (stated.size() != found.size()) {
+    problems.push_back(fmt::format("the certificate was made for {} files and not {}",
+                                   stated.size(), found.size()));
+  }
+}
+
+}  // namespace
+
+Fingerprint fingerprint(const Model& model, Progress& progress) {
+  auto files = model.checkpoint.files();
+  const auto config = model.checkpoint.path() / "config.json";
+  if (std::filesystem::exists(config)) files.push_back(config);
+  Fingerprint result;
+  for (const auto& file : files) {
+    progress.start("hashing " + file.filename().string(),
+                   static_cast<std::int64_t>(std::filesystem::file_size(file)));
+    result[file.filename().string()] = sha256_of_file(file, progress);
+    progress.finish();
+  }
+  return result;
+}
+
+void save_certificate(const Symmetry& symmetry, const Certificate& certificate,
+                      const std::filesystem::path& path) {
+  ElementNotes notes;
+  notes.metadata[kFingerprintA] = nlohmann::json(certificate.a).dump();
+  notes.metadata[kFingerprintB] = nlohmann::json(certificate.b).dump();
+  notes.tensors[kResiduals] = as_matrix(certificate.residuals);
+  save_element(symmetry, certificate.a_from_b, path, notes);
+}
+
+Verification verify(const Model& a, const Model& b, const std::filesystem::path& certificate,
+                    Progress& progress) {
+  Verification result;
+  if (const auto differences = architecture_differences(a.architecture, b.architecture);
+      !differences.empty()) {
+    result.problems = differences;
+    return result;
+  }
+  const Symmetry symmetry = symmetry_of(joint_architecture(a.architecture, b.architecture));
+  const Element a_from_b = load_element(symmetry, certificate);
+  const nlohmann::json metadata = Checkpoint::open(certificate).file_metadata().front();
+  check_fingerprint(metadata, kFingerprintA, fingerprint(a, progress), result.problems);
+  check_fingerprint(metadata, kFingerprintB, fingerprint(b, progress), result.problems);
+
+  const ParameterSource from_a(a, symmetry.architecture), from_b(b, symmetry.architecture);
+  result.residuals = compare(symmetry, a_from_b, from_a, from_b, progress);
+  for (const auto& residual : result.residuals) {
+    if (residual.agrees()) continue;
+    result.problems.push_back(fmt::format(
+        "{}: off by {:.2g} of its size, where rounding explains {:.2g}", residual.tensor,
+        residual.residual / residual.size, residual.rounding / residual.size));
+  }
+  return result;
+}
+
+}  // namespace regauge

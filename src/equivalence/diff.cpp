@@ -1,0 +1,98 @@
+#include "regauge/equivalence/diff.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "regauge/base/error.h"
+#include "regauge/equivalence/recover.h"
+
+namespace regauge {
+namespace {
+
+constexpr double kNear = 0.5;  // of a tensor's size: nearer than what is unrelated
+
+std::ptrdiff_t disagreeing(const std::vector<TensorResidual>& residuals) {
+  return std::count_if(residuals.begin(), residuals.end(),
+                       [](const TensorResidual& r) { return !r.agrees(); });
+}
+
+// Most matrices near: what else differs was changed in this model.
+bool mostly_near(const std::vector<TensorResidual>& residuals) {
+  std::int64_t near = 0, all = 0;
+  for (const auto& r : residuals) {
+    if (r.single_row) continue;
+    ++all;
+    if (r.residual <= kNear * r.size) ++near;
+  }
+  return 2 * near > all;
+}
+
+void judge(Diff& result, const std::vector<std::string>& limits) {
+  if (all_agree(result.residuals)) {
+    result.verdict = Verdict::same;
+    return;
+  }
+  if (!limits.empty()) {
+    result.verdict = Verdict::undecided;
+    result.reasons = limits;
+    return;
+  }
+  result.verdict = mostly_near(result.residuals) ? Verdict::perturbed : Verdict::different;
+  const auto worst = std::max_element(
+      result.residuals.begin(), result.residuals.end(),
+      [](const TensorResidual& a, const TensorResidual& b) { return a.excess() < b.excess(); });
+  if (result.verdict == Verdict::perturbed) {
+    result.reasons = {fmt::format("{} of {} tensors differ, most of all {}",
+                                  disagreeing(result.residuals), result.residuals.size(),
+                                  worst->tensor)};
+  }
+}
+
+}  // namespace
+
+std::string_view verdict_name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::same:
+      return "same";
+    case Verdict::perturbed:
+      return "perturbed";
+    case Verdict::different:
+      return "different";
+    case Verdict::undecided:
+      return "undecided";
+  }
+  return "";
+}
+
+Diff diff(const Model& a, const Model& b, Progress& progress) {
+  Diff result;
+  result.reasons = architecture_differences(a.architecture, b.architecture);
+  if (!result.reasons.empty()) {
+    result.verdict = Verdict::different;
+    return result;
+  }
+  result.architecture = joint_architecture(a.architecture, b.architecture);
+  const Symmetry symmetry = symmetry_of(result.architecture);
+  const ParameterSource from_a(a, result.architecture), from_b(b, result.architecture);
+
+  result.residuals = compare(symmetry, {}, from_a, from_b, progress);
+  std::vector<std::string> limits;
+  if (!all_agree(result.residuals)) {
+    try {
+      Recovery recovery = recover(symmetry, from_a, from_b, progress);
+      limits = recovery.limits;
+      auto residuals = compare(symmetry, recovery.a_from_b, from_a, from_b, progress);
+      if (disagreeing(residuals) < disagreeing(result.residuals)) {
+        result.residuals = std::move(residuals);
+        result.a_from_b = std::move(recovery.a_from_b);
+      }
+    } catch (const UsageError& error) {
+      limits.emplace_back(error.what());
+    }
+  }
+  judge(result, limits);
+  return result;
+}
+
+}  // namespace regauge

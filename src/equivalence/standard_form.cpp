@@ -1,0 +1,142 @@
+#include "standard_form.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "moved_model.h"
+#include "regauge/base/error.h"
+
+namespace regauge {
+namespace {
+
+constexpr double kPassable = 0.1;
+
+// The layer on whose tensors a shift acts first.
+std::int64_t layer_of(const Symmetry& symmetry, const Shift& shift) {
+  for (const auto& spec : parameter_specs(symmetry.architecture)) {
+    if (spec.name == shift.effects.front().tensor) return spec.layer;
+  }
+  return -1;
+}
+
+bool is_norm_shift(const Shift& shift) {
+  return shift.effects.front().kind == Effect::Kind::norm_reader;
+}
+
+// The shift that makes its own quantity zero: what it adds to first.
+Matrix<double> vanishing(const Symmetry& symmetry, const Shift& shift,
+                         const Parameters<double>& parameters) {
+  const Effect& effect = shift.effects.front();
+  const Matrix<double>& tensor = parameters.at(effect.tensor);
+  const auto norm = [&](const std::string& name) -> const Matrix<double>& {
+    const auto found = parameters.find(name);
+    if (found == parameters.end()) {
+      throw UsageError(fmt::format("[recover] {}: a norm of another layer", shift.name));
+    }
+    return found->second;
+  };
+  Matrix<double> vector;
+  switch (effect.kind) {
+    case Effect::Kind::add_rows: {
+      const auto last = effect.last_row < 0 ? tensor.rows() : effect.last_row;
+      vector = tensor.middleRows(effect.first_row, last - effect.first_row).colwise().mean() /
+               -effect.factor;
+      break;
+    }
+    case Effect::Kind::add_columns:
+      vector = -tensor.rowwise().mean().transpose();
+      break;
+    case Effect::Kind::add_all:
+      vector = Matrix<double>::Constant(1, 1, -tensor.mean());
+      break;
+    case Effect::Kind::reader_constant: {
+      vector = -norm(symmetry.norms.at(effect.norm).bias) * tensor;
+      if (shift.length == 1) vector = Matrix<double>::Constant(1, 1, vector.mean());
+      break;
+    }
+    case Effect::Kind::reader_columns:
+      vector = -tensor.rowwise().mean().transpose().cwiseProduct(
+          norm(symmetry.norms.at(effect.norm).gain()));
+      break;
+    default:
+      throw UsageError(fmt::format("[recover] {} has no standard form yet", shift.name));
+  }
+  for (std::int64_t i = 0; i < shift.length; ++i) {
+    if (!shift.is_free(i)) vector(0, i) = 0;
+  }
+  if (shift.sums_to_zero) vector.array() -= vector.mean();
+  return vector;
+}
+
+void add_to(Matrix<double>& sum, const Matrix<double>& vector) {
+  if (sum.size() == 0) {
+    sum = vector;
+  } else {
+    sum += vector;
+  }
+}
+
+// Folding centres biases and tables as they were; other shifts may have added to them since.
+bool is_disturbed_mean(const Shift& shift, std::int64_t layer) {
+  const bool mean = shift.effects.front().kind == Effect::Kind::add_columns;
+  return mean && (shift.length == 1 || layer == -1);
+}
+
+// The shifts of a layer that folding leaves, in an order in which none disturbs an earlier one: a
+// table's unread rows count in its mean, so they vanish before and after.
+std::vector<const Shift*> remaining(const Symmetry& symmetry, const Element& folded,
+                                    std::int64_t layer) {
+  std::vector<const Shift*> rows, others, means;
+  for (const auto& shift : symmetry.shifts) {
+    if (shift.depends_on_values || is_norm_shift(shift)) continue;
+    if (layer_of(symmetry, shift) != layer) continue;
+    if (folded.shifts.contains(shift.name) && !is_disturbed_mean(shift, layer)) continue;
+    const bool single_rows = shift.effects.front().last_row >= 0;
+    const bool mean = is_disturbed_mean(shift, layer);
+    (mean ? means : single_rows ? rows : others).push_back(&shift);
+  }
+  std::vector<const Shift*> order = rows;
+  order.insert(order.end(), others.begin(), others.end());
+  order.insert(order.end(), rows.begin(), rows.end());
+  order.insert(order.end(), means.begin(), means.end());
+  return order;
+}
+
+}  // namespace
+
+Element standard_form(const ParameterSource& source, const Symmetry& symmetry,
+                      std::vector<std::string>& limits, Progress& progress) {
+  Element form = fold_element(
+      symmetry, [&](const std::string& name) { return source.read_any(name); }, {}, progress);
+  // A norm's bias that must stay, because some reader cannot take its constant, becomes gain/D.
+  for (const auto& [name, site] : symmetry.norms) {
+    const std::string shift = name + ".shift";
+    if (symmetry.find_shift(shift) == nullptr || form.shifts.contains(shift)) continue;
+    const Matrix<double> over =
+        source.read<double>(site.bias).array() / source.read<double>(site.gain()).array();
+    if (std::abs(over.sum()) < kPassable * over.cwiseAbs().sum()) {
+      limits.push_back(
+          fmt::format("{}: bias/gain sums to almost nothing, and what passes through it "
+                      "as a constant loses digits",
+                      name));
+    }
+    form.shifts[shift] = 1.0 / static_cast<double>(over.cols()) - over.array();
+  }
+  const Element folded = form;
+  const MovedModel moved(source, symmetry, folded);
+  for (std::int64_t layer = -1; layer < symmetry.architecture.layers; ++layer) {
+    const auto shifts = remaining(symmetry, folded, layer);
+    if (shifts.empty()) continue;
+    Parameters<double> parameters = moved.layer(layer);
+    for (const Shift* shift : shifts) {
+      Element step;
+      step.shifts[shift->name] = vanishing(symmetry, *shift, parameters);
+      act_on_layer(symmetry, step, layer, parameters);
+      add_to(form.shifts[shift->name], step.shifts[shift->name]);
+    }
+  }
+  return form;
+}
+
+}  // namespace regauge
