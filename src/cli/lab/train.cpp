@@ -64,9 +64,16 @@ void add_train(CLI::App& lab, int& exit_code) {
     const Architecture architecture = architecture_from_json(config["architecture"]);
     const lab::Training training = lab::training_from_json(config["training"]);
     const auto progress = make_progress();
-    const lab::Score score =
-        lab::train(architecture, training, lab::initial_parameters(architecture, training.seed),
-                   options->output, *progress);
+    lab::Score score;
+    try {
+      score = lab::train(architecture, training,
+                         lab::initial_parameters(architecture, training.seed), options->output,
+                         *progress);
+    } catch (const Cancelled&) {
+      fmt::print(stderr, "regauge: interrupted; the same command goes on from here\n");
+      exit_code = 130;
+      return;
+    }
     if (options->json) {
       fmt::print("{}\n", Json{{"model", options->output},
                               {"loss", score.loss},
