@@ -11,6 +11,8 @@
 namespace regauge {
 namespace {
 
+constexpr double kVague = 1e-3;
+
 // Query heads to query heads: kv heads outside, by what their group computes together; the members
 // of a group inside.
 std::vector<std::int64_t> match_heads(const Space& heads, const Matrix<double>& b,
@@ -44,6 +46,7 @@ class Finder {
       : symmetry_(symmetry),
         a_(a),
         b_(b),
+        everything_(symmetry),
         a_form_(a, symmetry, standard_form(a, symmetry, limits_, progress)),
         b_form_(standard_form(b, symmetry, limits_, progress)) {}
 
@@ -51,7 +54,9 @@ class Finder {
     const auto a = a_form_.layer(-1);
     const auto b = b_moved(-1);
     recover_scales(symmetry_, a, b, found_);
-    recover_stream(symmetry_, a, b, found_, limits_);
+    StreamCorrelation anchors(symmetry_);
+    anchors.add(symmetry_, a, b);
+    determined_ = recover_stream(symmetry_, anchors, found_, limits_);
     if (const Space* neurons = symmetry_.find_space("head.transform")) {
       const auto columns = [](const Parameters<double>& p) {
         return Matrix<double>(p.at("head.transform.weight").transpose());
@@ -102,7 +107,18 @@ class Finder {
       act_on_layer(symmetry_, step, layer, b);
       take(step.maps);
     }
+    if (is_vague()) everything_.add(symmetry_, a, b);
   }
+
+  // The stream's map once more, now from all tensors that live in it.
+  void sharpen() {
+    everything_.add(symmetry_, a_form_.layer(-1), b_moved(-1));
+    recover_stream(symmetry_, everything_, found_, limits_);
+    determined_ = 1;
+  }
+
+  // Embedding and head alone leave some direction of the stream to their last digits.
+  bool is_vague() const { return determined_ > 0 && determined_ < kVague; }
 
   Recovery finish() const {
     const Element to_a = inverse(symmetry_, a_form_.element());
@@ -146,6 +162,8 @@ class Finder {
   const ParameterSource& a_;
   const ParameterSource& b_;
   std::vector<std::string> limits_;
+  double determined_ = 1;  // the stream's map by embedding and head
+  StreamCorrelation everything_;
   MovedModel a_form_;
   Element b_form_;
   Element found_;  // from b's standard form towards a's
@@ -160,9 +178,16 @@ Recovery recover(const Symmetry& symmetry, const ParameterSource& a, const Param
   progress.start("finding the element", layers + 1);
   finder.embedding_and_head();
   progress.advance(1);
-  for (std::int64_t layer = 0; layer < layers; ++layer) {
-    finder.layer(layer);
-    progress.advance(1);
+  const auto all_layers = [&] {
+    for (std::int64_t layer = 0; layer < layers; ++layer) {
+      finder.layer(layer);
+      progress.advance(1);
+    }
+  };
+  all_layers();
+  if (finder.is_vague()) {
+    finder.sharpen();
+    all_layers();
   }
   progress.finish();
   return finder.finish();

@@ -9,13 +9,6 @@ namespace {
 
 constexpr double kSingular = 1e-13;
 
-// b_rows^T a_rows, summed over all tensors that live in the space, each in units of its own size;
-// and the squared lengths of the coordinates.
-struct Correlation {
-  Matrix<double> cross;
-  Eigen::VectorXd squares_a, squares_b;
-};
-
 Matrix<double> rows_in_stream(const Symmetry& symmetry, const std::string& name, int axis,
                               const Matrix<double>& tensor) {
   Matrix<double> rows = axis == 1 ? tensor : Matrix<double>(tensor.transpose());
@@ -27,49 +20,31 @@ Matrix<double> rows_in_stream(const Symmetry& symmetry, const std::string& name,
   return rows;
 }
 
-Correlation correlate(const Symmetry& symmetry, const Space& space, const Parameters<double>& a,
-                      const Parameters<double>& b) {
-  const auto size = space.size();
-  Correlation sum{Matrix<double>::Zero(size, size), Eigen::VectorXd::Zero(size),
-                  Eigen::VectorXd::Zero(size)};
-  for (const auto& [name, tensor] : a) {
-    if (tensor.rows() == 1) continue;  // in standard form perhaps zero but for rounding
-    const TensorAxes& axes = symmetry.tensors.at(name);
-    for (const int axis : {0, 1}) {
-      for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
-        if (part.space != space.name || part.take != AxisPart::Take::whole) continue;
-        const Matrix<double> in_a = rows_in_stream(symmetry, name, axis, tensor);
-        const Matrix<double> in_b = rows_in_stream(symmetry, name, axis, b.at(name));
-        const double size_a = in_a.norm(), size_b = in_b.norm();
-        if (size_a == 0 || size_b == 0) continue;
-        const double entries = static_cast<double>(in_a.size());
-        sum.cross += product_transposed(in_b, in_a) * (entries / (size_a * size_b));
-        sum.squares_a += in_a.colwise().squaredNorm().transpose() * (entries / (size_a * size_a));
-        sum.squares_b += in_b.colwise().squaredNorm().transpose() * (entries / (size_b * size_b));
-      }
-    }
-  }
-  return sum;
-}
-
-// The orthogonal matrix nearest to m, by Newton's iteration x -> (s x + (s x)^-T) / 2 with Higham's
-// scaling; false where m is singular.
-bool nearest_orthogonal(Matrix<double>& m) {
+// The orthogonal matrix nearest to m in its place: Newton's iteration x -> (s x + (s x)^-T) / 2
+// with Higham's scaling, and once it is near x -> x (3 - x^T x) / 2, which needs only products.
+// Returns the reciprocal of m's condition.
+double make_orthogonal(Matrix<double>& m) {
+  const auto size = m.rows();
+  double condition = 0;
   for (int step = 0; step < 60; ++step) {
     const Eigen::PartialPivLU<Matrix<double>> lu(m);
-    if (step == 0 && !(lu.rcond() > kSingular)) return false;
+    if (step == 0) condition = lu.rcond();
+    if (!(condition > kSingular)) return 0;
     const Matrix<double> dual = lu.inverse().transpose();
     const double scale = std::sqrt(dual.norm() / m.norm());
-    const Matrix<double> next = (scale * m + dual / scale) / 2;
-    const double change = (next - m).norm();
-    m = next;
-    if (change < 1e-14 * m.norm()) break;
+    m = (scale * m + dual / scale) / 2;
+    if ((product_transposed(m, m) - Matrix<double>::Identity(size, size)).norm() < 0.1) break;
   }
-  return m.allFinite();
+  for (int step = 0; step < 6; ++step) {
+    const Matrix<double> gram = product_transposed(m, m);
+    m = product<double>(m, 1.5 * Matrix<double>::Identity(size, size) - 0.5 * gram);
+  }
+  return m.allFinite() ? condition : 0;
 }
 
 // Rows of squares_b to columns of squares_a by the largest |cosine|.
-BlockMap<double> signed_permutation(const Space& space, const Correlation& sum, double& sign_sum) {
+BlockMap<double> signed_permutation(const Space& space, const StreamCorrelation& sum,
+                                    double& sign_sum) {
   const auto size = space.size();
   std::vector<std::int64_t> permutation(static_cast<std::size_t>(size));
   std::vector<bool> used(static_cast<std::size_t>(size));
@@ -96,26 +71,57 @@ BlockMap<double> signed_permutation(const Space& space, const Correlation& sum, 
 
 }  // namespace
 
-void recover_stream(const Symmetry& symmetry, const Parameters<double>& a,
-                    const Parameters<double>& b, Element& found, std::vector<std::string>& limits) {
+StreamCorrelation::StreamCorrelation(const Symmetry& symmetry) {
   const Space* space = symmetry.find_space("residual");
-  if (space == nullptr) return;
-  Correlation sum = correlate(symmetry, *space, a, b);
+  const auto size = space == nullptr ? 0 : space->size();
+  cross = Matrix<double>::Zero(size, size);
+  squares_a = squares_b = Eigen::VectorXd::Zero(size);
+}
+
+void StreamCorrelation::add(const Symmetry& symmetry, const Parameters<double>& a,
+                            const Parameters<double>& b) {
+  if (cross.size() == 0) return;
+  for (const auto& [name, tensor] : a) {
+    if (tensor.rows() == 1) continue;  // in standard form perhaps zero but for rounding
+    const TensorAxes& axes = symmetry.tensors.at(name);
+    for (const int axis : {0, 1}) {
+      for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
+        if (part.space != "residual" || part.take != AxisPart::Take::whole) continue;
+        const Matrix<double> in_a = rows_in_stream(symmetry, name, axis, tensor);
+        const Matrix<double> in_b = rows_in_stream(symmetry, name, axis, b.at(name));
+        const double size_a = in_a.norm(), size_b = in_b.norm();
+        if (size_a == 0 || size_b == 0) continue;
+        const double entries = static_cast<double>(in_a.size());
+        cross += product_transposed(in_b, in_a) * (entries / (size_a * size_b));
+        squares_a += in_a.colwise().squaredNorm().transpose() * (entries / (size_a * size_a));
+        squares_b += in_b.colwise().squaredNorm().transpose() * (entries / (size_b * size_b));
+      }
+    }
+  }
+}
+
+double recover_stream(const Symmetry& symmetry, const StreamCorrelation& sum, Element& found,
+                      std::vector<std::string>& limits) {
+  const Space* space = symmetry.find_space("residual");
+  if (space == nullptr) return 1;
+  const BlockMap<double> before = map_of(symmetry, found, *space);
   if (const auto* group = std::get_if<Orthogonal>(&space->group)) {
     // What must stay is made to.
-    sum.cross += sum.cross.norm() * group->fixed().transpose() * group->fixed();
-    if (!nearest_orthogonal(sum.cross)) {
-      limits.push_back("embeddings and head span less than the stream");
-      return;
+    Matrix<double> map = sum.cross + sum.cross.norm() * group->fixed().transpose() * group->fixed();
+    const double determined = make_orthogonal(map);
+    if (determined == 0) {
+      limits.push_back("the tensors at hand span less than the stream");
+    } else {
+      found.maps[space->name] = BlockMap<double>(1, space->size(), {}, map) * before;
     }
-    found.maps[space->name] = BlockMap<double>(1, space->size(), {}, sum.cross);
-    return;
+    return determined;
   }
   double sign = 1;
-  found.maps[space->name] = signed_permutation(*space, sum, sign);
+  found.maps[space->name] = signed_permutation(*space, sum, sign) * before;
   if (symmetry.find_space("residual.sign") != nullptr && sign < 0) {
     found.maps["residual.sign"] = BlockMap<double>(1, 1, {}, Matrix<double>::Constant(1, 1, -1));
   }
+  return 1;
 }
 
 bool recover_scales(const Symmetry& symmetry, const Parameters<double>& a,
