@@ -26,7 +26,7 @@ target_link_libraries(regauge_lab PUBLIC regauge_core
 regauge_compile_options(regauge_lab)
 
 # The whole command line once more, with the verbs that need libtorch. `regauge` hands those over to
-# it, so that everything else starts without loading libtorch: docs/adr/0006-lab.md.
+# it, so that everything else starts without loading libtorch: docs/adr/0006-the-lab-is-a-program.md.
 file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cli/lab/*.cpp")
 regauge_program(regauge_lab_cli LIBRARIES regauge_lab SOURCES ${sources})
 target_include_directories(regauge_lab_cli PRIVATE "${PROJECT_SOURCE_DIR}/src/cli")

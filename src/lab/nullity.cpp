@@ -26,7 +26,7 @@ Batch random_batch(const Architecture& a, std::uint64_t seed) {
   Batch batch;
   const std::int64_t positions = table                                ? a.max_positions
                                  : a.positions == Positions::rotary   ? 12
-                                 : a.positions == Positions::relative ? 18
+                                 : a.positions == Positions::relative ? a.relative_max_distance + 2
                                                                       : 7;
   batch.length = positions - (table && a.class_token ? 1 : 0);
   // At least three outputs for every parameter.

@@ -3,18 +3,18 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <optional>
 
-#include "regauge/base/random.h"
+#include "regauge/base/error.h"
 #include "sampler.h"
 #include "transformer.h"
 
 namespace regauge::lab {
 namespace {
 
-// Sequences that one pass of an evaluation takes.
-constexpr std::int64_t kEvaluated = 64;
+// One pass of an evaluation takes at most so many sequences, and so many outputs.
+constexpr std::int64_t kSequences = 64, kOutputs = std::int64_t{1} << 26;
 
 template <class Scalar>
 class DataObjective final : public Objective<Scalar> {
@@ -35,6 +35,7 @@ class DataObjective final : public Objective<Scalar> {
     const at::Tensor loss = cross_entropy(transformer_(tensors, batch_), batch_);
     if (gradient != nullptr) {
       const auto slopes = torch::autograd::grad({loss}, leaves, {}, std::nullopt, false, true);
+      gradient->clear();
       std::size_t i = 0;
       for (const auto& [name, value] : parameters) {
         const at::Tensor& slope = slopes[i++];
@@ -69,20 +70,21 @@ Score evaluate(const Architecture& architecture, const Parameters<Scalar>& param
   const std::int64_t all = (data.size() + data.stride() - 1) / data.stride();
   const std::int64_t count = most > 0 ? std::min(most, all) : all;
   const Tensors tensors = view(parameters);
-  std::optional<Transformer> transformer;
+  const std::int64_t length = data.batch(std::array<std::int64_t, 1>{0}).length;
+  const Transformer transformer(architecture, length, kType<Scalar>);
+  const std::int64_t outputs =
+      architecture.outputs() * (architecture.output == Output::classes ? 1 : length);
+  const std::int64_t at_once = std::clamp<std::int64_t>(kOutputs / outputs, 1, kSequences);
   Score score;
-  double sum = 0;
   std::int64_t correct = 0;
-  std::vector<std::pair<double, double>> by_example;  // summed loss and targets
   progress.start("evaluating", count);
-  for (std::int64_t first = 0; first < count; first += kEvaluated) {
+  for (std::int64_t first = 0; first < count; first += at_once) {
     std::vector<std::int64_t> examples;
-    for (std::int64_t i = first; i < std::min(first + kEvaluated, count); ++i) {
+    for (std::int64_t i = first; i < std::min(first + at_once, count); ++i) {
       examples.push_back(i * all / count * data.stride());
     }
     const Batch batch = data.batch(examples);
-    if (!transformer) transformer.emplace(architecture, batch.length, kType<Scalar>);
-    const at::Tensor logits = (*transformer)(tensors, batch).flatten(0, -2);
+    const at::Tensor logits = transformer(tensors, batch).flatten(0, -2);
     const at::Tensor targets = labels(batch, logits.size(0));
     const at::Tensor losses =
         at::cross_entropy_loss(logits, targets, {}, at::Reduction::None, kIgnore)
@@ -91,23 +93,28 @@ Score evaluate(const Architecture& architecture, const Parameters<Scalar>& param
     const at::Tensor counted = (targets != kIgnore).view({batch.sequences, -1}).sum(1);
     correct += (logits.argmax(1) == targets).sum().item<std::int64_t>();
     for (std::int64_t i = 0; i < batch.sequences; ++i) {
-      by_example.emplace_back(losses[i].sum().item<double>(), counted[i].item<double>());
+      score.by_example.push_back({losses[i].sum().item<double>(), counted[i].item<std::int64_t>()});
     }
     progress.advance(batch.sequences);
   }
   progress.finish();
-  for (const auto& [loss, targets] : by_example) {
-    sum += loss;
-    score.targets += static_cast<std::int64_t>(targets);
+  double sum = 0;
+  for (const auto& example : score.by_example) {
+    sum += example.loss;
+    score.targets += example.targets;
   }
+  if (score.targets == 0) throw UsageError("no example of this data has a target");
   score.examples = count;
   const auto targets = static_cast<double>(score.targets);
   score.loss = sum / targets;
   score.accuracy = static_cast<double>(correct) / targets;
   // Of the ratio of two sums, to first order.
   double spread = 0;
-  for (const auto& [loss, n] : by_example) spread += std::pow(loss - score.loss * n, 2);
-  score.loss_error = std::sqrt(spread) / targets;
+  for (const auto& example : score.by_example) {
+    spread += std::pow(example.loss - score.loss * static_cast<double>(example.targets), 2);
+  }
+  const auto n = static_cast<double>(count);
+  score.loss_error = std::sqrt(spread * n / (n - 1)) / targets;
   return score;
 }
 

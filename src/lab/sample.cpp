@@ -50,6 +50,7 @@ std::unique_ptr<Data> sample_data(const Architecture& architecture,
     throw UsageError("self: only a causal model from tokens to tokens writes its own data");
   }
   if (length == 0) length = architecture.max_positions;
+  if (sequences <= 0 || length <= 0) throw UsageError("self: nothing to write; give a length");
   Random random(seed, "self");
   std::vector<std::vector<std::int64_t>> written(static_cast<std::size_t>(sequences));
   for (auto& tokens : written) tokens.push_back(random.below(architecture.vocabulary));

@@ -166,8 +166,13 @@ std::unique_ptr<Data> open_text(const Request& request) {
   }
   std::vector<std::size_t> stories;
   for (const std::string_view story : part(request.split, stories_of(text, kSeparator))) {
-    stories.push_back(tokens.size());
+    const std::size_t begin = tokens.size();
     tokenizer.encode(story, tokens);
+    if (tokens.size() - begin < 2) {
+      tokens.resize(begin);  // nothing to predict
+    } else {
+      stories.push_back(begin);
+    }
   }
   stories.push_back(tokens.size());
   return std::make_unique<TokenStream>(std::move(tokens), std::move(stories),

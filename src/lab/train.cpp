@@ -1,8 +1,11 @@
 #include "regauge/lab/train.h"
 
 #include <ATen/Parallel.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
@@ -162,20 +165,27 @@ class Workplace {
     if (fs::exists(output_)) {
       throw UsageError(fmt::format("{} exists; choose another output", output_.string()));
     }
+    fs::create_directories(folder_);
+    lock_ = open((folder_ / "lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+    if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+      throw UsageError(fmt::format("{}: another training is at work there", folder_.string()));
+    }
     const Json settings = {{"architecture", to_json(architecture)},
                            {"training", to_json(training)}};
-    if (fs::exists(folder_)) {
-      if (Json::parse(std::ifstream(folder_ / "training.json"), nullptr, false) != settings) {
-        throw UsageError(fmt::format(
-            "{} is the beginning of a training with other settings; remove it, or choose another "
-            "output",
-            folder_.string()));
-      }
-    } else {
-      fs::create_directories(folder_);
-      std::ofstream(folder_ / "training.json") << settings.dump(2) << '\n';
+    const Json begun = Json::parse(std::ifstream(folder_ / "training.json"), nullptr, false);
+    if (fs::exists(state()) && begun != settings) {
+      throw UsageError(fmt::format(
+          "{} is the beginning of a training with other settings ({}); remove it, or choose "
+          "another output",
+          folder_.string(), Json::diff(begun, settings).dump()));
     }
+    std::ofstream(folder_ / "training.json") << settings.dump(2) << '\n';
   }
+  ~Workplace() {
+    if (lock_ >= 0) close(lock_);
+  }
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
 
   fs::path state() const { return folder_ / "state.safetensors"; }
 
@@ -208,6 +218,7 @@ class Workplace {
 
  private:
   fs::path output_, folder_;
+  int lock_ = -1;
 };
 
 Json as_json(const Score& score, std::int64_t step) {
@@ -225,11 +236,12 @@ Score train(const Architecture& architecture, const Training& training,
   const auto open = [&](const std::string& spec, Split split) {
     return open_data(spec, architecture, split, training.length, training.tokenizer);
   };
-  const std::shared_ptr<const Data> data =
-      open(training.data, training.test_data.empty() ? Split::train : Split::all);
-  const std::unique_ptr<Data> test = training.test_data.empty()
-                                         ? open(training.data, Split::test)
-                                         : open(training.test_data, Split::all);
+  // A labelled data set has parts of its own; two texts are taken whole.
+  const bool parts = training.test_data.empty() || architecture.output == Output::classes;
+  const std::shared_ptr<const Data> data = open(training.data, parts ? Split::train : Split::all);
+  const std::unique_ptr<Data> test =
+      open(training.test_data.empty() ? training.data : training.test_data,
+           parts ? Split::test : Split::all);
   Workplace workplace(output, architecture, training);
   Optimizer optimizer(training, start);
   Reached at;
@@ -238,13 +250,12 @@ Score train(const Architecture& architecture, const Training& training,
   Sampler sampler(data, training.batch, training.seed);
   for (std::int64_t i = 0; i < at.steps; ++i) sampler.skip();
 
-  const auto score = [&](std::int64_t examples) {
-    return evaluate(architecture, optimizer.parameters(), *test, examples, Progress::silent());
+  const auto score = [&](std::int64_t examples, Progress& shown) {
+    return evaluate(architecture, optimizer.parameters(), *test, examples, shown);
   };
   std::optional<Transformer> transformer;
   auto saved = Clock::now();
-  progress.start("training", training.steps);
-  progress.advance(at.steps);
+  progress.start("training", training.steps - at.steps);
   while (at.steps < training.steps) {
     const Batch batch = sampler.next();
     if (!transformer) transformer.emplace(architecture, batch.length, at::kFloat);
@@ -264,7 +275,7 @@ Score train(const Architecture& architecture, const Training& training,
     }
     if (training.test_every > 0 && at.steps % training.test_every == 0 &&
         at.steps < training.steps) {
-      workplace.note(as_json(score(training.test_examples), at.steps));
+      workplace.note(as_json(score(training.test_examples, Progress::silent()), at.steps));
     }
     bool cancelled = false;
     try {
@@ -279,7 +290,8 @@ Score train(const Architecture& architecture, const Training& training,
     if (cancelled) throw Cancelled();
   }
   progress.finish();
-  const Score final_score = score(0);
+  optimizer.save(workplace.state(), at);
+  const Score final_score = score(0, progress);
   workplace.note(as_json(final_score, at.steps));
   workplace.finish(architecture, optimizer.parameters());
   return final_score;

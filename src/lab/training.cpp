@@ -22,7 +22,11 @@ Training training_from_json(const nlohmann::json& json) {
     if (!good) problems += "\n  " + problem;
   };
   for (const auto& [key, value] : json.items()) {
-    expect(known.contains(key), fmt::format("'{}' is not a setting", key));
+    if (!known.contains(key)) {
+      std::vector<std::string> keys;
+      for (const auto& [name, unused] : known.items()) keys.push_back(name);
+      expect(false, fmt::format("'{}' is not a setting; there are {}", key, fmt::join(keys, ", ")));
+    }
     if (!known.contains(key)) continue;
     const auto& like = known.at(key);
     expect(like.is_string()         ? value.is_string()

@@ -247,6 +247,10 @@ class Transformer::Pass {
 at::Tensor Transformer::operator()(const Tensors& parameters, const Batch& batch,
                                    Tensors* taps) const {
   check(architecture_, batch);
+  if (batch.length + (architecture_.class_token ? 1 : 0) != positions_) {
+    throw UsageError(
+        fmt::format("a batch of length {} for a pass of {} positions", batch.length, positions_));
+  }
   return Pass(*this, parameters, taps).run(batch);
 }
 

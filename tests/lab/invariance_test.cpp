@@ -2,6 +2,8 @@
 // function; what is no symmetry is seen.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "action/controls.h"
 #include "inputs.h"
 #include "regauge/action/act.h"
@@ -83,6 +85,10 @@ TEST_P(Invariance, OfTheWholeGroupAndOfEachFactorAlone) {
       act(symmetry, random_element(symmetry, seed, {category}), moved);
       EXPECT_LE(judge.change(moved), 1e-9)
           << seed << " " << category_name(category) << " " << to_json(a).dump();
+      const bool acts = std::ranges::any_of(symmetry.spaces, [&](const Space& space) {
+        return space.category == category && space.dimension() > 0;
+      });
+      EXPECT_TRUE(!acts || moved != parameters) << category_name(category) << to_json(a).dump();
     }
   }
 }

@@ -68,12 +68,27 @@ TEST_P(RandomNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(Architectures, RandomNullity, ::testing::Range(0, 24));
 
-// docs/findings.md, 13: what symmetry_of leaves out, 2 (D - 1) here.
+// docs/findings.md, 13: what symmetry_of leaves out.
 TEST(Nullity, IsLargerBehindAHomogeneousPostNormBlock) {
   Architecture a = random_architecture(11);
   a.head_transform = false;
   ASSERT_TRUE(is_homogeneous_post_norm(a) && a.norm == Norm::rms && a.layers == 2);
-  expect_complete(a, symmetry_of(a).dimension() + 2 * (a.width - 1));
+  const std::int64_t d = a.width;
+  expect_complete(a, symmetry_of(a).dimension() + 2 * (d - 1));
+  a.layers = 1;
+  expect_complete(a, symmetry_of(a).dimension() + (d - 1) + d * (d - 1) / 2);
+}
+
+// T5's own table: every bucket is reached.
+TEST(Nullity, OfALargeRelativeTable) {
+  Architecture a = known_architectures().front().architecture;
+  a.positions = Positions::relative;
+  a.rotary_dims = 0;
+  a.rotary_frequencies.clear();
+  a.relative_buckets = 32;
+  a.relative_max_distance = 128;
+  a.layers = 1;
+  expect_complete(a, symmetry_of(a).dimension());
 }
 
 }  // namespace

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "inputs.h"
+#include "regauge/base/error.h"
 #include "regauge/lab/forward.h"
 #include "symmetry/architectures.h"
 
@@ -110,9 +112,42 @@ TEST(Evaluate, IsTheMeanOfTheLossesByHand) {
   EXPECT_NEAR(score.accuracy, correct / static_cast<double>(score.targets), 1e-12);
   double spread = 0;
   for (const double mean : means) spread += std::pow(mean - loss, 2);
-  EXPECT_NEAR(score.loss_error, std::sqrt(spread) / 100, 1e-12);
+  EXPECT_NEAR(score.loss_error, std::sqrt(spread / (99 * 100)), 1e-12);
   EXPECT_EQ(score.examples, 100);
+}
+
+// Every third example of a hundred, seven of the thirty-four at equal distances.
+TEST(Evaluate, VisitsExamplesAtEqualDistances) {
+  class Watched : public RandomData {
+   public:
+    using RandomData::RandomData;
+    std::int64_t stride() const override { return 3; }
+    lab::Batch batch(std::span<const std::int64_t> examples) const override {
+      seen.insert(examples.begin(), examples.end());
+      return RandomData::batch(examples);
+    }
+    mutable std::set<std::int64_t> seen;
+  };
+  const Architecture a = known_architectures().front().architecture;
+  const Watched data(a, 100);
+  const auto p = random_parameters(a, 1);
   EXPECT_EQ(lab::evaluate(a, p, data, 7, Progress::silent()).examples, 7);
+  EXPECT_EQ(data.seen, (std::set<std::int64_t>{0, 12, 27, 42, 57, 72, 87}));
+}
+
+TEST(Evaluate, RefusesDataWithoutTargets) {
+  class Silent : public RandomData {
+   public:
+    using RandomData::RandomData;
+    lab::Batch batch(std::span<const std::int64_t> examples) const override {
+      lab::Batch batch = RandomData::batch(examples);
+      for (auto& target : batch.targets) target = lab::kIgnore;
+      return batch;
+    }
+  };
+  const Architecture a = known_architectures().front().architecture;
+  EXPECT_THROW(lab::evaluate(a, random_parameters(a, 1), Silent(a, 5), 0, Progress::silent()),
+               UsageError);
 }
 
 }  // namespace

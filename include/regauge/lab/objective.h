@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "regauge/action/objective.h"
 #include "regauge/base/progress.h"
@@ -18,10 +19,18 @@ std::unique_ptr<Objective<Scalar>> make_objective(const Architecture& architectu
 // How a model does on data.
 struct Score {
   double loss = 0;        // mean cross entropy of the targets, nats
-  double loss_error = 0;  // its standard error, from the spread over examples
+  double loss_error = 0;  // its standard error, from the spread over examples; NaN for one
   double accuracy = 0;    // share of targets that the largest output names
   std::int64_t examples = 0;
   std::int64_t targets = 0;
+
+  // Summed over the targets of each example, in order: two models on the same data are compared
+  // example by example.
+  struct Example {
+    double loss = 0;
+    std::int64_t targets = 0;
+  };
+  std::vector<Example> by_example;
 };
 
 // Walks the data in order, every stride-th example, `most` of them at equal distances (0: all).

@@ -21,6 +21,13 @@ std::vector<std::int64_t> read_numbers(const Checkpoint& file, const StoredTenso
 
 lab::Batch read_batch(const std::string& path) {
   const Checkpoint file = Checkpoint::open(path);
+  for (const auto& tensor : file.tensors()) {
+    if (tensor.name != "tokens" && tensor.name != "vectors" && tensor.name != "types") {
+      throw UsageError(fmt::format(
+          "{}: '{}' is not read (there is no padding mask: all sequences have one length)", path,
+          tensor.name));
+    }
+  }
   const auto* tokens = file.find("tokens");
   const auto* vectors = file.find("vectors");
   const auto* types = file.find("types");

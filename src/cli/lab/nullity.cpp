@@ -18,6 +18,7 @@ std::pair<Architecture, Parameters<double>> load(const std::string& path, std::u
     return {model.architecture, read_parameters(model)};
   }
   std::ifstream file(path);
+  if (!file) throw FileError(fmt::format("{}: there is no such file", path));
   const auto json = nlohmann::json::parse(file, nullptr, false);
   if (!json.is_object()) throw UsageError(fmt::format("{}: not a JSON object", path));
   const Architecture architecture = architecture_from_json(json);
@@ -52,6 +53,8 @@ void add_nullity(CLI::App& lab, int& exit_code) {
     const auto progress = make_progress();
     const lab::Nullity found =
         lab::measure_nullity(architecture, parameters, options->seed, *progress);
+    const bool clear = found.smallest_kept > 100 * found.largest_dropped;
+    const bool complete = clear && dimension == found.nullity;
     if (options->json) {
       const nlohmann::json result = {{"parameters", parameter_count(architecture)},
                                      {"nullity", found.nullity},
@@ -75,7 +78,7 @@ void add_nullity(CLI::App& lab, int& exit_code) {
             found.stuck_units);
       }
     }
-    exit_code = dimension == found.nullity ? 0 : 1;
+    exit_code = complete ? 0 : 1;
   });
 }
 

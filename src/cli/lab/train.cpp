@@ -14,9 +14,12 @@ using Json = nlohmann::json;
 
 Json read_config(const std::string& path) {
   std::ifstream file(path);
-  if (!file) throw FileError(fmt::format("{}: cannot be read", path));
+  if (!file || std::filesystem::is_directory(path)) {
+    throw FileError(fmt::format("{}: there is no such file", path));
+  }
   Json config = Json::parse(file, nullptr, false);
-  if (!config.is_object() || !config.contains("architecture") || !config.contains("training")) {
+  const auto has = [&](const char* key) { return config.value(key, Json()).is_object(); };
+  if (!config.is_object() || !has("architecture") || !has("training")) {
     throw UsageError(fmt::format(
         "{}: expected JSON with two objects, \"architecture\" (a config.json of the family "
         "regauge) and \"training\"",
