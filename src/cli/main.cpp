@@ -12,6 +12,16 @@ constexpr int kBadInput = 2;
 constexpr int kInternal = 3;
 constexpr int kCancelled = 130;
 
+// What was wrong, and where the verb's options stand.
+std::string failure_message(const CLI::App* app, const CLI::Error& error) {
+  std::string verb = "regauge";
+  while (!app->get_subcommands().empty()) {
+    app = app->get_subcommands().front();
+    verb += " " + app->get_name();
+  }
+  return fmt::format("regauge: {}\nSee {} --help for what there is.\n", error.what(), verb);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -19,6 +29,7 @@ int main(int argc, char** argv) {
   app.name("regauge");
   app.set_version_flag("--version", std::string("regauge ") + REGAUGE_VERSION);
   app.require_subcommand(1);
+  app.failure_message(failure_message);
   app.footer(
       "Results go to standard output, everything else to standard error.\n"
       "Exit: 0 done or yes, 1 a negative answer, 2 bad usage or input, 3 internal error, 130 "

@@ -129,7 +129,7 @@ CASES = {
         "whole number from 0 on",
     ),
     "not a seed": (["act", FIXTURES / "llama", "--random", "x", "-o", "{out}"], "--random"),
-    "unknown option": (["inspect", FIXTURES / "llama", "--nose"], "--nose"),
+    "unknown option": (["inspect", FIXTURES / "llama", "--nose"], "See regauge inspect --help"),
     "unknown verb": (["nose"], "--help"),
 }
 
