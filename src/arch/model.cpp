@@ -243,9 +243,10 @@ std::vector<std::string> families_for(Format format, const Architecture& archite
     if (family.format != format) continue;
     try {
       config_for(family.name, format, architecture, nullptr);
-      names.push_back(family.name);
-    } catch (const UsageError&) {  // it says what it cannot hold
+    } catch (const UsageError&) {
+      continue;
     }
+    names.push_back(family.name);
   }
   return names;
 }
