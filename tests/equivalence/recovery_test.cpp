@@ -41,7 +41,7 @@ class Fixtures : public ::testing::TestWithParam<std::string> {};
 TEST_P(Fixtures, AreRecognisedAfterARandomElement) {
   const Model original = Model::open(fixture(GetParam()));
   const Temporary folder("recovery-" + GetParam());
-  for (const std::uint64_t seed : {1, 2, 3}) {
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
     const auto path = folder / std::to_string(seed);
     rewrite(original, seed, path);
     const Diff result = diff(original, Model::open(path), Progress::silent());
