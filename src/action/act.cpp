@@ -10,13 +10,9 @@ void act(const Symmetry& symmetry, const Element& element, Parameters<Scalar>& p
   Executor executor(symmetry, element);
   Parameters<Scalar> result;
   for (const auto& layer : plan.layers) {
-    Executor::Vectors vectors;
-    for (const auto* list : {&layer.vectors, &layer.borrowed}) {
-      for (const auto& tensor : *list) {
-        vectors[tensor.spec.name] = parameters.at(tensor.spec.name).template cast<double>();
-      }
-    }
-    executor.begin(layer, std::move(vectors));
+    executor.begin(layer, [&](const TensorPlan& tensor) -> Matrix<double> {
+      return parameters.at(tensor.spec.name).template cast<double>();
+    });
     for (const auto& tensor : layer.matrices) {
       Matrix<Scalar>& value = result[tensor.spec.name] = parameters.at(tensor.spec.name);
       executor.transform(tensor, value);

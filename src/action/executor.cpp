@@ -91,13 +91,17 @@ Eigen::RowVectorXd Executor::bias_over_gain(const std::string& norm) const {
   return now_.at(bias).row(0).cwiseQuotient(divisor.row(0));
 }
 
-void Executor::begin(const LayerPlan& layer, Vectors vectors) {
+void Executor::begin(const LayerPlan& layer,
+                     const std::function<Matrix<double>(const TensorPlan&)>& read) {
   // Maps of one layer's own spaces are not needed by the next; the stream's map is.
   const auto layers = [](const auto& item) { return item.first.starts_with("layers."); };
   std::erase_if(floats_, layers);
   std::erase_if(doubles_, layers);
-  before_ = vectors;
-  now_ = std::move(vectors);
+  before_.clear();
+  for (const auto* list : {&layer.borrowed, &layer.vectors}) {
+    for (const auto& tensor : *list) before_.emplace(tensor.spec.name, read(tensor));
+  }
+  now_ = before_;
   for (const auto* list : {&layer.borrowed, &layer.vectors}) {
     for (const auto& tensor : *list) {
       for (const auto& step : tensor.linear) apply_linear(step, now_.at(tensor.spec.name));

@@ -246,13 +246,8 @@ void Rewrite::run(const std::filesystem::path& path, Progress& progress) const {
   Sink sink{*this, writer, progress};
   Executor executor(symmetry_, element_);
   for (const auto& layer : plan_.layers) {
-    Executor::Vectors vectors;
-    for (const auto* list : {&layer.vectors, &layer.borrowed}) {
-      for (const auto& tensor : *list) {
-        vectors[tensor.spec.name] = source_.read<double>(tensor.spec.name);
-      }
-    }
-    executor.begin(layer, std::move(vectors));
+    executor.begin(
+        layer, [&](const TensorPlan& tensor) { return source_.read<double>(tensor.spec.name); });
     const auto process = [&]<class Scalar>(const TensorPlan& tensor, Scalar) {
       Matrix<Scalar> value = source_.read<Scalar>(tensor.spec.name);
       executor.transform(tensor, value);

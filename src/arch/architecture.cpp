@@ -151,7 +151,7 @@ void validate(const Architecture& a) {
   require(std::isfinite(a.embedding_scale) && a.embedding_scale > 0,
           "embedding_scale is not a positive number");
 
-  if (a.positions == Positions::learned || a.positions == Positions::sinusoidal) {
+  if (a.has_position_table()) {
     size(a.max_positions, "max_positions");
   }
   require(a.max_positions >= 0, "max_positions is negative");

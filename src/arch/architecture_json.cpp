@@ -231,4 +231,13 @@ Architecture architecture_from_json(const Json& json) {
   return architecture;
 }
 
+bool same_value(const Json& a, const Json& b) {
+  if (a.is_array() && b.is_array()) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_value);
+  }
+  if (!a.is_number() || !b.is_number()) return a == b;
+  const double x = a.get<double>(), y = b.get<double>();
+  return std::abs(x - y) <= 1e-6 * std::min(std::abs(x), std::abs(y));
+}
+
 }  // namespace regauge

@@ -78,16 +78,11 @@ class Comparison {
 
   void run(const LayerPlan& layer, std::map<std::string, TensorResidual>& results,
            Progress& progress) {
-    Executor::Vectors exact, noisy;
-    for (const auto* list : {&layer.vectors, &layer.borrowed}) {
-      for (const auto& tensor : *list) {
-        const std::string& name = tensor.spec.name;
-        exact[name] = b_.read<double>(name);
-        noisy[name] = shaken<double>(name, exact[name], rounding_b_.of(tensor));
-      }
-    }
-    exact_.begin(layer, std::move(exact));
-    shaken_.begin(layer, std::move(noisy));
+    const auto read = [&](const TensorPlan& tensor) { return b_.read<double>(tensor.spec.name); };
+    exact_.begin(layer, read);
+    shaken_.begin(layer, [&](const TensorPlan& tensor) {
+      return shaken<double>(tensor.spec.name, read(tensor), rounding_b_.of(tensor));
+    });
     for (const auto& tensor : layer.matrices) {
       const std::string& name = tensor.spec.name;
       const bool in_double = wide(a_.stored(name)) || wide(b_.stored(name));

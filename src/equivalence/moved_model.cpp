@@ -13,11 +13,7 @@ using Read = std::function<Matrix<double>(const std::string&)>;
 Parameters<double> run(const Symmetry& symmetry, const Element& element, const LayerPlan& layer,
                        const Read& read) {
   Executor executor(symmetry, element);
-  Executor::Vectors vectors;
-  for (const auto* list : {&layer.vectors, &layer.borrowed}) {
-    for (const auto& tensor : *list) vectors[tensor.spec.name] = read(tensor.spec.name);
-  }
-  executor.begin(layer, std::move(vectors));
+  executor.begin(layer, [&](const TensorPlan& tensor) { return read(tensor.spec.name); });
   Parameters<double> result;
   for (const auto& tensor : layer.matrices) {
     Matrix<double>& value = result[tensor.spec.name] = read(tensor.spec.name);

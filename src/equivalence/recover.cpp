@@ -175,21 +175,20 @@ Recovery recover(const Symmetry& symmetry, const ParameterSource& a, const Param
                  Progress& progress) {
   Finder finder(symmetry, a, b, progress);
   const std::int64_t layers = symmetry.architecture.layers;
-  progress.start("finding the element", layers + 1);
-  finder.embedding_and_head();
-  progress.advance(1);
   const auto all_layers = [&] {
+    progress.start("finding the element", layers);
     for (std::int64_t layer = 0; layer < layers; ++layer) {
       finder.layer(layer);
       progress.advance(1);
     }
+    progress.finish();
   };
+  finder.embedding_and_head();
   all_layers();
   if (finder.is_vague()) {
     finder.sharpen();
     all_layers();
   }
-  progress.finish();
   return finder.finish();
 }
 

@@ -31,8 +31,7 @@ std::int64_t sequence_length(const Request& request) {
     throw request.refusal(
         fmt::format("{} positions; give a length, or an architecture with max_positions", length));
   }
-  const bool table = a.positions == Positions::learned || a.positions == Positions::sinusoidal;
-  if (table && length > room) {
+  if (a.has_position_table() && length > room) {
     throw request.refusal(fmt::format(
         "{} positions{} need max_positions of at least {}, this architecture has {}", length,
         a.class_token ? " and the class token" : "", length + class_tokens, a.max_positions));

@@ -22,7 +22,7 @@ constexpr double kRare = 0.02;
 // Long enough for every position, bucket and distance to be seen, many enough for every token.
 Batch random_batch(const Architecture& a, std::uint64_t seed) {
   Random random(seed, "nullity.inputs");
-  const bool table = a.positions == Positions::learned || a.positions == Positions::sinusoidal;
+  const bool table = a.has_position_table();
   Batch batch;
   const std::int64_t positions = table                                ? a.max_positions
                                  : a.positions == Positions::rotary   ? 12

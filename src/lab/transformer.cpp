@@ -11,10 +11,6 @@
 namespace regauge::lab {
 namespace {
 
-bool has_position_table(const Architecture& a) {
-  return a.positions == Positions::learned || a.positions == Positions::sinusoidal;
-}
-
 void check(const Architecture& a, const Batch& batch) {
   const auto expect = [](bool good, const std::string& problem) {
     if (!good) throw UsageError("the batch does not fit the architecture: " + problem);
@@ -52,7 +48,7 @@ Transformer::Transformer(const Architecture& architecture, std::int64_t length, 
       type_(type) {
   const Architecture& a = architecture_;
   const std::int64_t n = positions_;
-  if (has_position_table(a) && n > a.max_positions) {
+  if (a.has_position_table() && n > a.max_positions) {
     throw UsageError(
         fmt::format("sequences of {} positions, and the model has a table of {}; use shorter ones",
                     n, a.max_positions));

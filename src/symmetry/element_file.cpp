@@ -25,23 +25,12 @@ std::span<const std::byte> raw(const Matrix<double>& values) {
   return std::as_bytes(std::span(values.data(), static_cast<std::size_t>(values.size())));
 }
 
-bool near(const nlohmann::json& a, const nlohmann::json& b) {
-  if (!a.is_number() || !b.is_number()) return a == b;
-  const double x = a.get<double>(), y = b.get<double>();
-  return std::abs(x - y) <= 1e-6 * std::min(std::abs(x), std::abs(y));
-}
-
-// Files round frequencies, eps and scales, some of them to 32 bits.
 bool is_architecture(const nlohmann::json& found, const Architecture& architecture) {
   const nlohmann::json wanted = to_json(architecture);
   if (!found.is_object() || found.size() != wanted.size()) return false;
   for (const auto& [key, value] : wanted.items()) {
     const auto field = found.find(key);
-    if (field == found.end() || field->is_array() != value.is_array()) return false;
-    const bool same = value.is_array() ? std::equal(value.begin(), value.end(), field->begin(),
-                                                    field->end(), near)
-                                       : near(value, *field);
-    if (!same) return false;
+    if (field == found.end() || !same_value(value, *field)) return false;
   }
   return true;
 }

@@ -12,14 +12,9 @@ namespace {
 
 using testing::forward;
 
-constexpr Category kCategories[] = {Category::residual, Category::scales, Category::norms,
-                                    Category::heads,    Category::qk,     Category::vo,
-                                    Category::ffn,      Category::shifts};
-
 Matrix<double> random_input(const Architecture& a, std::uint64_t seed) {
   Random random(seed, "input");
-  const bool bounded = a.positions == Positions::learned || a.positions == Positions::sinusoidal;
-  const std::int64_t table = bounded ? a.max_positions : 6;
+  const std::int64_t table = a.has_position_table() ? a.max_positions : 6;
   const std::int64_t length = table - (a.class_token ? 1 : 0);
   if (a.input == Input::vectors) {
     Matrix<double> input(length, a.input_width);
@@ -114,7 +109,7 @@ TEST(Invariance, EachFactorAloneMovesSomething) {
     const Symmetry symmetry = symmetry_of(a);
     const auto parameters = random_parameters(a, 7);
     if (!well_conditioned(symmetry, parameters)) continue;
-    for (const Category category : kCategories) {
+    for (const Category category : all_categories()) {
       auto moved = parameters;
       act(symmetry, random_element(symmetry, 5, {category}), moved);
       EXPECT_LE(change(a, parameters, moved), 1e-9)
@@ -122,7 +117,7 @@ TEST(Invariance, EachFactorAloneMovesSomething) {
       moving[category] += moved != parameters ? 1 : 0;
     }
   }
-  for (const Category category : kCategories) EXPECT_GT(moving[category], 5);
+  for (const Category category : all_categories()) EXPECT_GT(moving[category], 5);
 }
 
 TEST(Invariance, Fold) {

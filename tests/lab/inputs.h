@@ -8,7 +8,7 @@ namespace regauge::testing {
 // Generic inputs as long as the architecture's table of positions allows, 6 where there is none.
 inline lab::Batch random_batch(const Architecture& a, std::int64_t sequences, std::uint64_t seed) {
   Random random(seed, "batch");
-  const bool table = a.positions == Positions::learned || a.positions == Positions::sinusoidal;
+  const bool table = a.has_position_table();
   lab::Batch batch;
   batch.sequences = sequences;
   batch.length = table ? a.max_positions - (a.class_token ? 1 : 0) : 6;

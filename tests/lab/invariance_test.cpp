@@ -15,10 +15,6 @@ namespace {
 
 constexpr int kElements = 20;
 
-constexpr Category kCategories[] = {Category::residual, Category::scales, Category::norms,
-                                    Category::heads,    Category::qk,     Category::vo,
-                                    Category::ffn,      Category::shifts};
-
 // The outputs of one model, and how far another is from them, relative to their spread.
 class Judge {
  public:
@@ -80,7 +76,7 @@ TEST_P(Invariance, OfTheWholeGroupAndOfEachFactorAlone) {
     act(symmetry, random_element(symmetry, seed), moved);
     EXPECT_NE(moved, parameters);
     EXPECT_LE(judge.change(moved), 1e-9) << seed << " " << to_json(a).dump();
-    for (const Category category : kCategories) {
+    for (const Category category : all_categories()) {
       moved = parameters;
       act(symmetry, random_element(symmetry, seed, {category}), moved);
       EXPECT_LE(judge.change(moved), 1e-9)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -16,9 +17,9 @@ class Executor {
 
   using Vectors = std::map<std::string, Matrix<double>>;
 
-  // Begins a layer with its single rows (own and borrowed) as they were; afterwards they have their
-  // new basis.
-  void begin(const LayerPlan& layer, Vectors vectors);
+  // Begins a layer: reads its single rows (own and borrowed) as they were, each once; afterwards
+  // they have their new basis.
+  void begin(const LayerPlan& layer, const std::function<Matrix<double>(const TensorPlan&)>& read);
   // One matrix of the layer; constants that it gives up go to the layer's single rows.
   template <class Scalar>
   void transform(const TensorPlan& tensor, Matrix<Scalar>& value);

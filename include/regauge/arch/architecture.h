@@ -85,6 +85,10 @@ struct Architecture {
 
   bool operator==(const Architecture&) const = default;
 
+  // A row for every position is added to the input: T bounds the length of a sequence.
+  bool has_position_table() const {
+    return positions == Positions::learned || positions == Positions::sinusoidal;
+  }
   bool has_final_norm() const { return placement == Placement::pre || head_transform; }
   std::int64_t outputs() const;  // columns of the head: vocabulary or classes
 };
@@ -120,6 +124,8 @@ void validate(const Architecture& architecture);
 // unknown keys refused.
 nlohmann::json to_json(const Architecture& architecture);
 Architecture architecture_from_json(const nlohmann::json& json);
+// The same value of a field: files round frequencies, eps and scales, some of them to 32 bits.
+bool same_value(const nlohmann::json& a, const nlohmann::json& b);
 
 // theta^(-2b/dims) for b < dims/2.
 std::vector<double> rotary_frequencies(std::int64_t dims, double theta);

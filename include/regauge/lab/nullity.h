@@ -13,6 +13,7 @@ struct Nullity {
   std::vector<double> singular_values;  // one per parameter, descending, the first is 1
   std::int64_t nullity = 0;
   double smallest_kept = 0, largest_dropped = 0;  // the gap that decides
+  bool has_clear_gap() const { return smallest_kept > 100 * largest_dropped; }
   // ReLU units that are off, or on, for nearly every sampled input: each makes the function
   // degenerate there, and the nullity larger than the group.
   std::int64_t stuck_units = 0;

@@ -53,7 +53,7 @@ void add_nullity(CLI::App& lab, int& exit_code) {
     const auto progress = make_progress();
     const lab::Nullity found =
         lab::measure_nullity(architecture, parameters, options->seed, *progress);
-    const bool clear = found.smallest_kept > 100 * found.largest_dropped;
+    const bool clear = found.has_clear_gap();
     const bool complete = clear && dimension == found.nullity;
     if (options->json) {
       const nlohmann::json result = {{"parameters", parameter_count(architecture)},
