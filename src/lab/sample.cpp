@@ -43,8 +43,9 @@ std::int64_t draw(const Eigen::RowVectorXd& logits, Random& random) {
 }  // namespace
 
 std::unique_ptr<Data> sample_data(const Architecture& architecture,
-                                  const Parameters<float>& parameters, std::int64_t sequences,
-                                  std::int64_t length, std::uint64_t seed, Progress& progress) {
+                                  const std::vector<const Parameters<float>*>& writers,
+                                  std::int64_t sequences, std::int64_t length, std::uint64_t seed,
+                                  Progress& progress) {
   if (architecture.input != Input::tokens || architecture.output != Output::tokens ||
       !architecture.causal) {
     throw UsageError("self: only a causal model from tokens to tokens writes its own data");
@@ -56,16 +57,20 @@ std::unique_ptr<Data> sample_data(const Architecture& architecture,
   for (auto& tokens : written) tokens.push_back(random.below(architecture.vocabulary));
   progress.start("sampling", length);
   for (std::int64_t t = 1; t <= length; ++t) {
-    Batch batch;
-    batch.sequences = sequences;
-    batch.length = t;
-    for (const auto& tokens : written) {
-      batch.tokens.insert(batch.tokens.end(), tokens.begin(), tokens.end());
-    }
-    const Matrix<float> logits = forward(architecture, parameters, batch);
-    for (std::int64_t s = 0; s < sequences; ++s) {
-      const Eigen::RowVectorXd last = logits.row((s + 1) * t - 1).cast<double>();
-      written[static_cast<std::size_t>(s)].push_back(draw(last, random));
+    for (std::size_t writer = 0; writer < writers.size(); ++writer) {
+      Batch batch;
+      batch.length = t;
+      for (std::size_t s = writer; s < written.size(); s += writers.size()) {
+        batch.tokens.insert(batch.tokens.end(), written[s].begin(), written[s].end());
+        ++batch.sequences;
+      }
+      if (batch.sequences == 0) continue;
+      const Matrix<float> logits = forward(architecture, *writers[writer], batch);
+      for (std::int64_t i = 0; i < batch.sequences; ++i) {
+        const Eigen::RowVectorXd last = logits.row((i + 1) * t - 1).cast<double>();
+        written[writer + static_cast<std::size_t>(i) * writers.size()].push_back(
+            draw(last, random));
+      }
     }
     progress.advance(1);
   }

@@ -24,7 +24,7 @@ Parameters<float> sharp_parameters(const Architecture& a) {
 TEST(Sample, LossIsTheEntropy) {
   const Architecture a = known_architectures().front().architecture;
   const auto p = sharp_parameters(a);
-  const auto data = lab::sample_data(a, p, 400, 8, 1, Progress::silent());
+  const auto data = lab::sample_data(a, {&p}, 400, 8, 1, Progress::silent());
   const lab::Score score = lab::evaluate(a, p, *data, 0, Progress::silent());
   double entropy = 0;
   for (std::int64_t i = 0; i < data->size(); ++i) {
@@ -41,11 +41,28 @@ TEST(Sample, LossIsTheEntropy) {
   EXPECT_EQ(score.targets, 400 * 8);
 }
 
+// Two writers take turns: each one's loss is lower on what it wrote than the other's is.
+TEST(Sample, WritersTakeTurns) {
+  const Architecture a = known_architectures().front().architecture;
+  const auto one = sharp_parameters(a);
+  auto two = one;
+  two["head.weight"] *= -1;
+  const auto data = lab::sample_data(a, {&one, &two}, 400, 8, 1, Progress::silent());
+  const lab::Score by_one = lab::evaluate(a, one, *data, 0, Progress::silent());
+  const lab::Score by_two = lab::evaluate(a, two, *data, 0, Progress::silent());
+  double own = 0, other = 0;
+  for (std::size_t i = 0; i < by_one.by_example.size(); ++i) {
+    own += (i % 2 == 0 ? by_one : by_two).by_example[i].loss;
+    other += (i % 2 == 0 ? by_two : by_one).by_example[i].loss;
+  }
+  EXPECT_LT(own, 0.8 * other);
+}
+
 TEST(Sample, ComesBackWithTheSeed) {
   const Architecture a = known_architectures().front().architecture;
   const auto p = sharp_parameters(a);
   const auto tokens = [&](std::uint64_t seed) {
-    return lab::sample_data(a, p, 3, 5, seed, Progress::silent())
+    return lab::sample_data(a, {&p}, 3, 5, seed, Progress::silent())
         ->batch(std::array<std::int64_t, 1>{0})
         .tokens;
   };
@@ -56,7 +73,8 @@ TEST(Sample, ComesBackWithTheSeed) {
 TEST(Sample, RefusesAnEncoder) {
   Architecture a = known_architectures().front().architecture;
   a.causal = false;
-  EXPECT_THROW(lab::sample_data(a, sharp_parameters(a), 2, 4, 1, Progress::silent()), UsageError);
+  const auto p = sharp_parameters(a);
+  EXPECT_THROW(lab::sample_data(a, {&p}, 2, 4, 1, Progress::silent()), UsageError);
 }
 
 }  // namespace

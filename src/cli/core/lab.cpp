@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
+#include <utility>
 
 #include "../verb.h"
 #include "regauge/base/error.h"
@@ -11,18 +13,23 @@ namespace regauge::cli {
 // The lab's verbs live in the program regauge-lab beside this one, which links libtorch; it takes
 // the whole command line.
 void add_lab(CLI::App& app, char** arguments, int&) {
-  auto* lab = app.add_subcommand(
-      "lab", "Run, train and measure models on libtorch (the program regauge-lab)");
-  lab->prefix_command();
-  lab->set_help_flag();
-  lab->callback([arguments] {
-    const auto self = std::filesystem::canonical("/proc/self/exe");
-    const auto program = self.parent_path() / "regauge-lab";
-    execv(program.c_str(), arguments);
-    throw UsageError(
-        fmt::format("lab: {} is not there or cannot be run; build it with -DREGAUGE_WITH_LAB=ON",
-                    program.string()));
-  });
+  constexpr std::array<std::pair<const char*, const char*>, 2> kVerbs{{
+      {"barrier", "Loss and accuracy on the straight line between two models (regauge-lab)"},
+      {"lab", "Run, train and measure models on libtorch (the program regauge-lab)"},
+  }};
+  for (const auto& [name, what] : kVerbs) {
+    auto* verb = app.add_subcommand(name, what);
+    verb->prefix_command();
+    verb->set_help_flag();
+    verb->callback([arguments, name = std::string(name)] {
+      const auto self = std::filesystem::canonical("/proc/self/exe");
+      const auto program = self.parent_path() / "regauge-lab";
+      execv(program.c_str(), arguments);
+      throw UsageError(
+          fmt::format("{}: {} is not there or cannot be run; build it with -DREGAUGE_WITH_LAB=ON",
+                      name, program.string()));
+    });
+  }
 }
 
 }  // namespace regauge::cli

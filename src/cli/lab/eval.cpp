@@ -29,7 +29,7 @@ void add_eval(CLI::App& lab, int& exit_code) {
     lab::set_threads(options->threads);
     const Model model = Model::open(options->model);
     const auto progress = make_progress();
-    const auto data = options->data.open(model, *progress);
+    const auto data = options->data.open(model.architecture, {&model}, *progress);
     const auto run = [&]<class Scalar>(Scalar) {
       return lab::evaluate(model.architecture, read_parameters<Scalar>(model), *data,
                            options->examples, *progress);

@@ -1,10 +1,11 @@
 #include "lab_verb.h"
+#include "regauge/action/rewrite.h"
 #include "regauge/lab/sample.h"
 
 namespace regauge::cli {
 namespace {
 
-constexpr std::int64_t kSelfSequences = 64;
+constexpr std::int64_t kSelfSequences = 64;  // of each model
 
 }  // namespace
 
@@ -15,6 +16,7 @@ void add_lab(CLI::App& app, char**, int& exit_code) {
   add_forward(*lab, exit_code);
   add_train(*lab, exit_code);
   add_nullity(*lab, exit_code);
+  add_barrier(app, exit_code);
 }
 
 void declare_threads(CLI::App& verb, int& threads) {
@@ -38,11 +40,16 @@ void DataOptions::declare(CLI::App& verb) {
       ->check(CLI::NonNegativeNumber);
 }
 
-std::unique_ptr<lab::Data> DataOptions::open(const Model& model, Progress& progress) const {
-  const Architecture& architecture = model.architecture;
+std::unique_ptr<lab::Data> DataOptions::open(const Architecture& architecture,
+                                             const std::vector<const Model*>& models,
+                                             Progress& progress) const {
   if (spec == "self") {
-    return lab::sample_data(architecture, read_parameters<float>(model), kSelfSequences, length, 1,
-                            progress);
+    std::vector<Parameters<float>> parameters;
+    for (const Model* model : models) parameters.push_back(read_as<float>(*model, architecture));
+    std::vector<const Parameters<float>*> writers;
+    for (const auto& writer : parameters) writers.push_back(&writer);
+    const auto sequences = kSelfSequences * static_cast<std::int64_t>(models.size());
+    return lab::sample_data(architecture, writers, sequences, length, 1, progress);
   }
   const bool labelled = architecture.output == Output::classes;
   const lab::Split part = split == "train"                                 ? lab::Split::train
@@ -50,5 +57,18 @@ std::unique_ptr<lab::Data> DataOptions::open(const Model& model, Progress& progr
                                                                            : lab::Split::all;
   return lab::open_data(spec, architecture, part, length, tokenizer);
 }
+
+template <class Scalar>
+Parameters<Scalar> read_as(const Model& model, const Architecture& architecture) {
+  const ParameterSource source(model, architecture);
+  Parameters<Scalar> parameters;
+  for (const auto& spec : parameter_specs(architecture)) {
+    parameters[spec.name] = source.read<Scalar>(spec.name);
+  }
+  return parameters;
+}
+
+template Parameters<float> read_as(const Model&, const Architecture&);
+template Parameters<double> read_as(const Model&, const Architecture&);
 
 }  // namespace regauge::cli

@@ -13,6 +13,13 @@ void add_eval(CLI::App& lab, int& exit_code);
 void add_forward(CLI::App& lab, int& exit_code);
 void add_train(CLI::App& lab, int& exit_code);
 void add_nullity(CLI::App& lab, int& exit_code);
+// A verb of its own.
+void add_barrier(CLI::App& app, int& exit_code);
+
+// The parameters of a model as those of an architecture that it may only hold implicitly (untied,
+// with zero biases). Instantiated for float and double.
+template <class Scalar>
+Parameters<Scalar> read_as(const Model& model, const Architecture& architecture);
 
 void declare_threads(CLI::App& verb, int& threads);
 
@@ -22,7 +29,10 @@ struct DataOptions {
   std::int64_t length = 0;
 
   void declare(CLI::App& verb);
-  std::unique_ptr<lab::Data> open(const Model& model, Progress& progress) const;
+  // `models` have written `self` together, if that is asked for; all of one architecture.
+  std::unique_ptr<lab::Data> open(const Architecture& architecture,
+                                  const std::vector<const Model*>& models,
+                                  Progress& progress) const;
 };
 
 }  // namespace regauge::cli

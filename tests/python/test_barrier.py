@@ -1,0 +1,63 @@
+"""`regauge barrier`: what it prints, whom it refuses, and that formats and ties do not matter."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+from conftest import FIXTURES
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "tokens.txt"
+    path.write_text(" ".join(str((7 * i * i + i // 5) % 50) for i in range(400)))
+    return f"tokens:{path}"
+
+
+@pytest.fixture
+def barrier(lab, regauge, text):
+    def run(a, b, *options, expect=0):
+        options = ("--data", text, "--length", 8, "--threads", 1, *options)
+        return regauge("barrier", a, b, *options, expect=expect)
+
+    return run
+
+
+def test_the_line_to_a_moved_copy(barrier, regauge, tmp_path):
+    moved = tmp_path / "moved"
+    regauge("act", FIXTURES / "llama", "-o", moved, "--random", 1)
+    result = json.loads(barrier(FIXTURES / "llama", moved, "--json"))
+    points = result["points"]
+    assert [p["t"] for p in points] == pytest.approx([i / 24 for i in range(25)])
+    assert points[0]["loss"] == pytest.approx(points[-1]["loss"], abs=1e-4)
+    assert result["barrier"] == pytest.approx(max(p["excess"] for p in points))
+    assert result["barrier"] > 3 * result["barrier_error"] > 0
+    shown = barrier(FIXTURES / "llama", moved, "--points", 3)
+    assert len(shown.splitlines()) == 5 and "barrier" in shown.splitlines()[-1]
+
+
+def test_formats_do_not_matter(barrier, regauge, tmp_path):
+    regauge("convert", FIXTURES / "llama", "--to", "gguf", "-o", tmp_path / "llama.gguf")
+    result = json.loads(barrier(FIXTURES / "llama", tmp_path / "llama.gguf", "--json", "--points", 3))
+    assert abs(result["barrier"]) < 1e-6
+
+
+def test_both_models_write_self(regauge, lab, tmp_path):
+    moved = tmp_path / "moved"
+    regauge("act", FIXTURES / "llama", "-o", moved, "--random", 1)
+    options = ("--data", "self", "--length", 6, "--points", 3, "--json", "--threads", 1)
+    result = json.loads(regauge("barrier", FIXTURES / "llama", moved, *options))
+    assert result["examples"] == 128 and result["barrier"] > 0
+
+
+def test_another_architecture_is_refused(regauge, lab, tmp_path, text):
+    other = tmp_path / "other"
+    shutil.copytree(FIXTURES / "llama", other)
+    config = json.loads((other / "config.json").read_text())
+    config["rms_norm_eps"] = 1e-3
+    (other / "config.json").write_text(json.dumps(config))
+    command = [os.environ["REGAUGE"], "barrier", FIXTURES / "llama", other, "--data", text]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and "norm_eps" in result.stderr
