@@ -16,8 +16,9 @@ namespace {
 // One pass of an evaluation takes at most so many sequences, and so many outputs.
 constexpr std::int64_t kSequences = 64, kOutputs = std::int64_t{1} << 26;
 
+// Batches through the forward pass; how the outputs are judged is the heirs' business.
 template <class Scalar>
-class DataObjective final : public Objective<Scalar> {
+class DataObjective : public Objective<Scalar> {
  public:
   DataObjective(const Architecture& architecture, std::shared_ptr<const Data> data,
                 std::int64_t size, std::uint64_t seed)
@@ -32,7 +33,7 @@ class DataObjective final : public Objective<Scalar> {
     for (auto& [name, tensor] : tensors) {
       leaves.push_back(tensor.set_requires_grad(gradient != nullptr));
     }
-    const at::Tensor loss = cross_entropy(transformer_(tensors, batch_), batch_);
+    const at::Tensor loss = judge(transformer_(tensors, batch_));
     if (gradient != nullptr) {
       const auto slopes = torch::autograd::grad({loss}, leaves, {}, std::nullopt, false, true);
       gradient->clear();
@@ -48,10 +49,71 @@ class DataObjective final : public Objective<Scalar> {
 
   void advance() override { batch_ = sampler_.next(); }
 
+ protected:
+  virtual at::Tensor judge(const at::Tensor& outputs) = 0;
+  const Batch& batch() const { return batch_; }
+  at::Tensor outputs(const Parameters<Scalar>& parameters) const {
+    return transformer_(view(parameters), batch_);
+  }
+
  private:
   Sampler sampler_;
   Batch batch_;
   Transformer transformer_;
+};
+
+template <class Scalar>
+class TaskLoss final : public DataObjective<Scalar> {
+ public:
+  using DataObjective<Scalar>::DataObjective;
+
+ private:
+  at::Tensor judge(const at::Tensor& outputs) override {
+    return cross_entropy(outputs, this->batch());
+  }
+};
+
+template <class Scalar>
+class Distillation final : public DataObjective<Scalar> {
+ public:
+  Distillation(const Architecture& architecture, Parameters<Scalar> a, Parameters<Scalar> b,
+               std::shared_ptr<const Data> data, std::int64_t size, std::uint64_t seed)
+      : DataObjective<Scalar>(architecture, std::move(data), size, seed),
+        a_(std::move(a)),
+        b_(std::move(b)) {}
+
+  void place(double t) override { t_ = t; }
+  void advance() override {
+    DataObjective<Scalar>::advance();
+    at_a_ = at::Tensor();
+  }
+
+ private:
+  at::Tensor judge(const at::Tensor& outputs) override {
+    if (!at_a_.defined()) look_at_the_ends();
+    const at::Tensor expected = (1 - t_) * at_a_ + t_ * at_b_;
+    const at::Tensor found = at::log_softmax(counted(outputs), 1);
+    return (at::xlogy(expected, expected) - expected * found).sum() /
+           static_cast<double>(expected.size(0));
+  }
+
+  // The rows that have targets.
+  at::Tensor counted(const at::Tensor& outputs) const {
+    const at::Tensor rows = outputs.flatten(0, -2);
+    const at::Tensor counts = labels(this->batch(), rows.size(0)) != kIgnore;
+    return rows.index_select(0, counts.nonzero().squeeze(1));
+  }
+
+  void look_at_the_ends() {
+    const c10::NoGradGuard no_gradient;
+    at_a_ = at::softmax(counted(this->outputs(a_)), 1);
+    at_b_ = at::softmax(counted(this->outputs(b_)), 1);
+    if (at_a_.size(0) == 0) throw UsageError("no example of this batch has a target");
+  }
+
+  Parameters<Scalar> a_, b_;
+  double t_ = 0;
+  at::Tensor at_a_, at_b_;  // what the ends predict on this batch, once asked for
 };
 
 }  // namespace
@@ -60,7 +122,16 @@ template <class Scalar>
 std::unique_ptr<Objective<Scalar>> make_objective(const Architecture& architecture,
                                                   std::shared_ptr<const Data> data,
                                                   std::int64_t size, std::uint64_t seed) {
-  return std::make_unique<DataObjective<Scalar>>(architecture, std::move(data), size, seed);
+  return std::make_unique<TaskLoss<Scalar>>(architecture, std::move(data), size, seed);
+}
+
+template <class Scalar>
+std::unique_ptr<Objective<Scalar>> make_distillation(const Architecture& architecture,
+                                                     Parameters<Scalar> a, Parameters<Scalar> b,
+                                                     std::shared_ptr<const Data> data,
+                                                     std::int64_t size, std::uint64_t seed) {
+  return std::make_unique<Distillation<Scalar>>(architecture, std::move(a), std::move(b),
+                                                std::move(data), size, seed);
 }
 
 template <class Scalar>
@@ -124,6 +195,15 @@ template std::unique_ptr<Objective<float>> make_objective(const Architecture&,
 template std::unique_ptr<Objective<double>> make_objective(const Architecture&,
                                                            std::shared_ptr<const Data>,
                                                            std::int64_t, std::uint64_t);
+template std::unique_ptr<Objective<float>> make_distillation(const Architecture&, Parameters<float>,
+                                                             Parameters<float>,
+                                                             std::shared_ptr<const Data>,
+                                                             std::int64_t, std::uint64_t);
+template std::unique_ptr<Objective<double>> make_distillation(const Architecture&,
+                                                              Parameters<double>,
+                                                              Parameters<double>,
+                                                              std::shared_ptr<const Data>,
+                                                              std::int64_t, std::uint64_t);
 template Score evaluate(const Architecture&, const Parameters<float>&, const Data&, std::int64_t,
                         Progress&);
 template Score evaluate(const Architecture&, const Parameters<double>&, const Data&, std::int64_t,

@@ -215,6 +215,21 @@ class Transformer::Pass {
     return at::cat({turned, x.narrow(3, turning, a_.qk_width - turning)}, 3);
   }
 
+  // What the softmax gives: [sequences, positions, heads * positions].
+  at::Tensor patterns(const at::Tensor& q, const at::Tensor& k,
+                      const std::optional<at::Tensor>& mask) const {
+    const at::Tensor keys = k.repeat_interleave(a_.heads / a_.kv_heads, 1);
+    at::Tensor logits = at::matmul(q, keys.transpose(2, 3)) * a_.attention_scale;
+    if (mask) {
+      logits = logits + *mask;
+    } else if (a_.causal) {
+      const std::int64_t n = t_.positions_;
+      const at::Tensor later = at::ones({n, n}, at::kBool).triu(1);
+      logits = logits.masked_fill(later, -std::numeric_limits<double>::infinity());
+    }
+    return at::softmax(logits, 3).transpose(1, 2).flatten(2);
+  }
+
   at::Tensor attention(const std::string& at, const at::Tensor& x) const {
     const at::Tensor q = prepared(at + "q_norm.gain", heads(at + "q", x, a_.heads, a_.qk_width));
     const at::Tensor k = prepared(at + "k_norm.gain", heads(at + "k", x, a_.kv_heads, a_.qk_width));
@@ -227,6 +242,7 @@ class Transformer::Pass {
       mask = t_.mask_ + bias.view({n, n, a_.heads}).permute({2, 0, 1});
     }
     const bool causal = a_.causal && !mask;
+    if (taps_ != nullptr) tap(at + "patterns", patterns(q, k, mask));
     at::Tensor mixed = at::scaled_dot_product_attention(
         q, k, v, mask, 0, causal, a_.attention_scale, a_.heads != a_.kv_heads);
     mixed = mixed.transpose(1, 2).flatten(2);

@@ -70,7 +70,7 @@ TEST(Forward, InFloat) {
 TEST(Forward, TapsAreWhatTheNextMapReads) {
   const Architecture a = known_architectures().front().architecture;
   const auto p = random_parameters(a, 1);
-  lab::Taps<double> taps;
+  Taps<double> taps;
   const Matrix<double> outputs = lab::forward(a, p, testing::random_batch(a, 2, 1), &taps);
   EXPECT_LE((taps.at("head.input") * p.at("head.weight") - outputs).norm(), 1e-12);
   const Matrix<double> between = taps.at("layers.0.attn.norm.input") +
@@ -79,7 +79,35 @@ TEST(Forward, TapsAreWhatTheNextMapReads) {
   const Matrix<double> after =
       between + taps.at("layers.0.ffn.hidden") * p.at("layers.0.ffn.down.weight");
   EXPECT_LE((after - taps.at("layers.1.attn.norm.input")).norm(), 1e-12);
-  EXPECT_EQ(taps.size(), 4u * static_cast<std::size_t>(a.layers) + 2);
+  EXPECT_EQ(taps.size(), 5u * static_cast<std::size_t>(a.layers) + 2);
+}
+
+// Where each head attends, and what it makes of the values there.
+TEST(Forward, PatternsMixTheValues) {
+  const Architecture a = known_architectures().front().architecture;
+  ASSERT_EQ(a.norm, Norm::rms);
+  const auto p = random_parameters(a, 1);
+  Taps<double> taps;
+  const lab::Batch batch = testing::random_batch(a, 2, 1);
+  lab::forward(a, p, batch, &taps);
+  Matrix<double> x = taps.at("layers.0.attn.norm.input");
+  x.array().colwise() /= (x.rowwise().squaredNorm() / static_cast<double>(a.width)).array().sqrt();
+  x.array().rowwise() *= p.at("layers.0.attn.norm.gain").row(0).array();
+  const Matrix<double> values = x * p.at("layers.0.attn.v.weight");
+  const Matrix<double>& patterns = taps.at("layers.0.attn.patterns");
+  const std::int64_t n = batch.length;
+  ASSERT_EQ(patterns.cols(), a.heads * n);
+  for (std::int64_t s = 0; s < batch.sequences; ++s) {
+    for (std::int64_t head = 0; head < a.heads; ++head) {
+      const Matrix<double> pattern = patterns.block(s * n, head * n, n, n);
+      EXPECT_LE((pattern.rowwise().sum().array() - 1).abs().maxCoeff(), 1e-12);
+      const std::int64_t kv = head / (a.heads / a.kv_heads);
+      const Matrix<double> mixed = pattern * values.block(s * n, kv * a.v_width, n, a.v_width);
+      const Matrix<double> tapped =
+          taps.at("layers.0.attn.heads").block(s * n, head * a.v_width, n, a.v_width);
+      EXPECT_LE((mixed - tapped).norm(), 1e-10);
+    }
+  }
 }
 
 TEST(Forward, RefusesWhatTheModelCannotTake) {

@@ -85,6 +85,43 @@ TEST(Objective, BatchesGoOnAndComeBackWithTheSeed) {
   EXPECT_NE(first, one->evaluate(p, nullptr));
 }
 
+// Nothing to lower at either end; between them the divergence from the mixture of the ends'
+// predictions, with its slope.
+TEST(Distillation, ComparesWithTheEnds) {
+  int tested = 0;
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    const Architecture architecture = random_architecture(seed);
+    if (architecture.output == Output::hidden) continue;
+    if (architecture.activation == Activation::relu) continue;
+    const auto data = std::make_shared<RandomData>(architecture, 50);
+    const auto a = random_parameters(architecture, 1), b = random_parameters(architecture, 2);
+    const auto objective = lab::make_distillation<double>(architecture, a, b, data, 5, seed);
+    objective->place(0);
+    EXPECT_NEAR(objective->evaluate(a, nullptr), 0, 1e-10);
+    objective->place(1);
+    EXPECT_NEAR(objective->evaluate(b, nullptr), 0, 1e-10);
+    objective->advance();
+    EXPECT_NEAR(objective->evaluate(b, nullptr), 0, 1e-10);
+    objective->place(0.3);
+    Parameters<double> point, gradient;
+    for (const auto& [name, value] : a) point[name] = 0.7 * value + 0.3 * b.at(name);
+    EXPECT_GT(objective->evaluate(point, &gradient), 1e-4);
+    constexpr double kStep = 1e-5;
+    double slope = 0;
+    for (const auto& [name, value] : a) {
+      slope += gradient.at(name).cwiseProduct(b.at(name) - value).sum();
+    }
+    const auto moved = [&](double step) {
+      Parameters<double> p = point;
+      for (auto& [name, value] : p) value += step * (b.at(name) - a.at(name));
+      return objective->evaluate(p, nullptr);
+    };
+    EXPECT_NEAR((moved(kStep) - moved(-kStep)) / (2 * kStep), slope, 1e-5 * (1 + std::abs(slope)));
+    ++tested;
+  }
+  EXPECT_GT(tested, 10);
+}
+
 TEST(Evaluate, IsTheMeanOfTheLossesByHand) {
   const Architecture a = known_architectures().front().architecture;
   const RandomData data(a, 100);

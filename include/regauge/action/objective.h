@@ -13,6 +13,9 @@ class Objective {
   // The loss on the current batch; its gradient by parameter replaces *gradient unless that is
   // null.
   virtual double evaluate(const Parameters<Scalar>& parameters, Parameters<Scalar>* gradient) = 0;
+  // Says where on the line (1 - t) A + t B the parameters to come are, to a loss that compares with
+  // the ends.
+  virtual void place(double t) { (void)t; }
   // Goes on to the next batch.
   virtual void advance() {}
 };

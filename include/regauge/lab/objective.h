@@ -16,6 +16,15 @@ std::unique_ptr<Objective<Scalar>> make_objective(const Architecture& architectu
                                                   std::shared_ptr<const Data> data,
                                                   std::int64_t size, std::uint64_t seed);
 
+// On the line between two models, the divergence from what their ends predict: the mean over
+// positions of KL((1-t) p_A + t p_B || p), in nats; 0 at both ends. No targets are read, but where
+// there are none (kIgnore) nothing counts. Batches as above. Instantiated for float and double.
+template <class Scalar>
+std::unique_ptr<Objective<Scalar>> make_distillation(const Architecture& architecture,
+                                                     Parameters<Scalar> a, Parameters<Scalar> b,
+                                                     std::shared_ptr<const Data> data,
+                                                     std::int64_t size, std::uint64_t seed);
+
 // How a model does on data.
 struct Score {
   double loss = 0;        // mean cross entropy of the targets, nats

@@ -52,7 +52,7 @@ lab::Batch read_batch(const std::string& path) {
 
 template <class Scalar>
 void run(const Model& model, const lab::Batch& batch, const std::string& output, bool with_taps) {
-  lab::Taps<Scalar> results;
+  Taps<Scalar> results;
   const auto parameters = read_parameters<Scalar>(model);
   const Matrix<Scalar> outputs =
       lab::forward(model.architecture, parameters, batch, with_taps ? &results : nullptr);
