@@ -65,7 +65,7 @@ TEST(Line, NoBarrierToItselfAndOneToACopyInOtherCoordinates) {
 TEST(Line, ErrorIsTheScatterOverSamples) {
   Pair pair;
   for (const auto& [name, value] : pair.a) {
-    pair.b[name] = value + 0.3 * (pair.b[name] - value);
+    pair.b[name] = value + 0.05 * (pair.b[name] - value);
   }
   constexpr int kSamples = 60;
   double sum = 0, squares = 0, error = 0, unpaired = 0;

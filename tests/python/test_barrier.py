@@ -25,16 +25,18 @@ def barrier(lab, regauge, text):
     return run
 
 
-def test_the_line_to_a_moved_copy(barrier, regauge, tmp_path):
+def test_the_line_to_a_moved_copy_on_what_both_write(regauge, lab, tmp_path):
     moved = tmp_path / "moved"
     regauge("act", FIXTURES / "llama", "-o", moved, "--random", 1)
-    result = json.loads(barrier(FIXTURES / "llama", moved, "--json"))
+    options = ("--data", "self", "--length", 6, "--threads", 1)
+    result = json.loads(regauge("barrier", FIXTURES / "llama", moved, *options, "--json"))
     points = result["points"]
     assert [p["t"] for p in points] == pytest.approx([i / 24 for i in range(25)])
     assert points[0]["loss"] == pytest.approx(points[-1]["loss"], abs=1e-4)
     assert result["barrier"] == pytest.approx(max(p["excess"] for p in points))
     assert result["barrier"] > 3 * result["barrier_error"] > 0
-    shown = barrier(FIXTURES / "llama", moved, "--points", 3)
+    assert result["examples"] == 128
+    shown = regauge("barrier", FIXTURES / "llama", moved, *options, "--points", 3)
     assert len(shown.splitlines()) == 5 and "barrier" in shown.splitlines()[-1]
 
 
@@ -42,14 +44,6 @@ def test_formats_do_not_matter(barrier, regauge, tmp_path):
     regauge("convert", FIXTURES / "llama", "--to", "gguf", "-o", tmp_path / "llama.gguf")
     result = json.loads(barrier(FIXTURES / "llama", tmp_path / "llama.gguf", "--json", "--points", 3))
     assert abs(result["barrier"]) < 1e-6
-
-
-def test_both_models_write_self(regauge, lab, tmp_path):
-    moved = tmp_path / "moved"
-    regauge("act", FIXTURES / "llama", "-o", moved, "--random", 1)
-    options = ("--data", "self", "--length", 6, "--points", 3, "--json", "--threads", 1)
-    result = json.loads(regauge("barrier", FIXTURES / "llama", moved, *options))
-    assert result["examples"] == 128 and result["barrier"] > 0
 
 
 def test_another_architecture_is_refused(regauge, lab, tmp_path, text):
