@@ -1,8 +1,8 @@
 // The heart of it: an element changes the numbers and not the function.
 #include <gtest/gtest.h>
 
-#include "arch/forward.h"
 #include "controls.h"
+#include "function.h"
 #include "regauge/action/act.h"
 #include "regauge/action/fold.h"
 #include "symmetry/architectures.h"
@@ -10,66 +10,9 @@
 namespace regauge {
 namespace {
 
-using testing::forward;
-
-Matrix<double> random_input(const Architecture& a, std::uint64_t seed) {
-  Random random(seed, "input");
-  const std::int64_t table = a.has_position_table() ? a.max_positions : 6;
-  const std::int64_t length = table - (a.class_token ? 1 : 0);
-  if (a.input == Input::vectors) {
-    Matrix<double> input(length, a.input_width);
-    for (auto& entry : input.reshaped()) entry = random.normal();
-    return input;
-  }
-  Matrix<double> input(length, 2);
-  for (std::int64_t t = 0; t < length; ++t) {
-    input(t, 0) = static_cast<double>(random.below(a.vocabulary));
-    input(t, 1) = a.token_types > 0 ? static_cast<double>(random.below(a.token_types)) : 0;
-  }
-  return input;
-}
-
-Matrix<double> function(const Architecture& a, const Parameters<double>& parameters,
-                        std::uint64_t seed) {
-  Matrix<double> y = forward(a, parameters, random_input(a, seed));
-  if (a.log_probabilities) {
-    for (Eigen::Index t = 0; t < y.rows(); ++t) {
-      const double largest = y.row(t).maxCoeff();
-      y.row(t).array() -= largest + std::log((y.row(t).array() - largest).exp().sum());
-    }
-  }
-  return y;
-}
-
-// The largest change of an output, relative to the outputs' spread.
-double change(const Architecture& a, const Parameters<double>& before,
-              const Parameters<double>& after) {
-  double largest = 0;
-  for (std::uint64_t seed = 0; seed < 3; ++seed) {
-    const Matrix<double> x = function(a, before, seed), y = function(a, after, seed);
-    largest = std::max(largest, (x - y).cwiseAbs().maxCoeff() / x.cwiseAbs().maxCoeff());
-  }
-  return largest;
-}
-
-std::vector<Architecture> architectures() {
-  std::vector<Architecture> all;
-  for (const auto& known : known_architectures()) all.push_back(known.architecture);
-  for (std::uint64_t seed = 0; seed < 120; ++seed) all.push_back(random_architecture(seed));
-  for (auto& a : full_turn_architectures(20)) all.push_back(std::move(a));
-  return all;
-}
-
-// Elements that blow up a nearly singular constant (bias/gain summing to almost 0) are not what is
-// tested here.
-bool well_conditioned(const Symmetry& symmetry, const Parameters<double>& parameters) {
-  for (const auto& [name, site] : symmetry.norms) {
-    if (site.bias.empty()) continue;
-    const double sum = parameters.at(site.bias).cwiseQuotient(parameters.at(site.gain())).sum();
-    if (std::abs(sum) < 0.05) return false;
-  }
-  return true;
-}
+using testing::architectures;
+using testing::change;
+using testing::well_conditioned;
 
 TEST(Invariance, WholeGroup) {
   int tested = 0;
