@@ -7,8 +7,8 @@ namespace regauge {
 
 bool works_in_double(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
 
-ParameterSource::ParameterSource(const Model& model, Architecture target)
-    : model_(model), target_(std::move(target)) {
+ParameterSource::ParameterSource(const Model& model, Architecture target, Patches patches)
+    : model_(model), target_(std::move(target)), patches_(std::move(patches)) {
   for (const auto& spec : parameter_specs(model.architecture)) held_.insert(spec.name);
   for (const auto& spec : parameter_specs(target_)) {
     const bool untied_head = spec.name == "head.weight" && model.architecture.tied;
@@ -27,12 +27,24 @@ const StoredTensor* ParameterSource::stored(std::string_view parameter) const {
 
 template <class Scalar>
 Matrix<Scalar> ParameterSource::read(std::string_view parameter) const {
+  const auto patch = patches_.find(parameter);
+  if (patch != patches_.end()) {
+    return patch->second([this](std::string_view name) { return read_file<double>(name); })
+        .template cast<Scalar>();
+  }
+  const bool implied = parameter == "head.weight" && !held_.contains(parameter);
+  if (implied && is_patched("embed.tokens")) return read<Scalar>("embed.tokens").transpose();
+  return read_file<Scalar>(parameter);
+}
+
+template <class Scalar>
+Matrix<Scalar> ParameterSource::read_file(std::string_view parameter) const {
   if (held_.contains(parameter)) {
     Matrix<Scalar> value = model_.read<Scalar>(parameter);
     model_.checkpoint.release(*stored(parameter));
     return value;
   }
-  if (parameter == "head.weight") return read<Scalar>("embed.tokens").transpose();
+  if (parameter == "head.weight") return read_file<Scalar>("embed.tokens").transpose();
   for (const auto& spec : parameter_specs(target_)) {
     if (spec.name == parameter) return Matrix<Scalar>::Zero(spec.rows, spec.cols);
   }

@@ -51,7 +51,8 @@ Rewrite::Decision Rewrite::decide(const Layout::Stored& stored) const {
   const StoredTensor* origin = nullptr;
   for (const auto& parameter : stored.parameters) {
     const StoredTensor* held = source_.stored(parameter);
-    untouched = untouched && held != nullptr && !plan_.touches(parameter);
+    untouched =
+        untouched && held != nullptr && !plan_.touches(parameter) && !source_.is_patched(parameter);
     if (held == nullptr) continue;
     if (origin == nullptr) origin = held;
     decision.in_double = decision.in_double || works_in_double(held->dtype);

@@ -27,13 +27,42 @@ std::string sentence(const Diff& result) {
   return "";
 }
 
+nlohmann::json as_json(const Diagnosis& diagnosis) {
+  nlohmann::json causes = nlohmann::json::array();
+  for (const auto& cause : diagnosis.causes) {
+    causes.push_back({{"mistake", mistake_name(cause.mistake)},
+                      {"sentence", cause.sentence},
+                      {"repair", cause.repair},
+                      {"tensors", cause.tensors}});
+  }
+  return {{"causes", causes},
+          {"certain", diagnosis.certain},
+          {"moved", diagnosis.moved},
+          {"repairable", diagnosis.repairable}};
+}
+
+void print(const Diagnosis& diagnosis) {
+  if (diagnosis.causes.empty()) {
+    fmt::print("no known mistake explains it\n");
+    return;
+  }
+  fmt::print("{}{}\n",
+             diagnosis.certain ? "cause, with which undone B is A" : "probably, and not all of it",
+             diagnosis.moved ? " in other coordinates:" : ":");
+  for (const auto& cause : diagnosis.causes) {
+    fmt::print("  {}: {}\n", mistake_name(cause.mistake), cause.sentence);
+    if (!cause.repair.empty()) fmt::print("    repair: {}\n", cause.repair);
+  }
+}
+
 }  // namespace
 
 void add_diff(CLI::App& app, int& exit_code) {
   struct Options {
-    std::string a, b, certificate;
+    std::string a, b, certificate, output;
     bool json = false;
     bool all = false;
+    bool repair = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb =
@@ -42,15 +71,24 @@ void add_diff(CLI::App& app, int& exit_code) {
   verb->add_option("B", options->b, "folder or file")->required();
   verb->add_option("--certificate", options->certificate,
                    "if they are the same, write what `regauge verify` needs to this file");
+  CLI::Option* output = verb->add_option("-o,--output", options->output,
+                                         "where the repaired B goes; must not exist yet");
+  verb->add_flag("--repair", options->repair,
+                 "if B differs from A by a known mistake, write B with the mistake undone")
+      ->needs(output);
   verb->add_flag("--all", options->all, "the residual of every tensor, not only of the worst");
   verb->add_flag("--json", options->json, "everything as JSON");
-  verb->footer("Exit: 0 the same function, 1 not the same or not decided.");
+  verb->footer(
+      "A is taken as right: where B differs, known mistakes of converters are tried as causes.\n"
+      "Exit: 0 the same function, 1 not the same or not decided (also if B was repaired).");
   verb->callback([options, &exit_code] {
     const Model a = Model::open(options->a);
     const Model b = Model::open(options->b);
     const auto progress = make_progress();
-    const Diff result = diff(a, b, *progress);
+    Diff result = diff(a, b, *progress);
     const bool same = result.verdict == Verdict::same;
+    if (!same) result.diagnosis = diagnose(a, b, result, *progress);
+    if (options->repair && !same) repair(b, result.diagnosis, options->output, *progress);
     exit_code = same ? 0 : 1;
     if (same && !options->certificate.empty()) {
       save_certificate(
@@ -62,12 +100,15 @@ void add_diff(CLI::App& app, int& exit_code) {
       const nlohmann::json summary = {{"verdict", verdict_name(result.verdict)},
                                       {"identity", result.a_from_b.is_identity()},
                                       {"reasons", result.reasons},
-                                      {"tensors", residuals_as_json(result.residuals)}};
+                                      {"tensors", residuals_as_json(result.residuals)},
+                                      {"diagnosis", as_json(result.diagnosis)}};
       fmt::print("{}\n", summary.dump(2));
       return;
     }
     fmt::print("{}\n", sentence(result));
     for (const auto& reason : result.reasons) fmt::print("  {}\n", reason);
+    if (!same) print(result.diagnosis);
+    if (options->repair && !same) fmt::print("{}: B with this undone\n", options->output);
     if (!result.residuals.empty()) print_residuals(result.residuals, options->all ? 0 : 8);
   });
 }

@@ -40,6 +40,12 @@ Parameters<double> MovedModel::layer(std::int64_t layer) const {
              [this](const std::string& name) { return source_.read<double>(name); });
 }
 
+Parameters<double> moved_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
+                               const ReadTensor& read) {
+  const Plan plan = make_plan(symmetry, element);
+  return run(symmetry, element, layer_of(plan, layer), read);
+}
+
 void act_on_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
                   Parameters<double>& parameters) {
   const Plan plan = make_plan(symmetry, element);

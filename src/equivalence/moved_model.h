@@ -20,6 +20,10 @@ class MovedModel {
   Plan plan_;
 };
 
+// The same of numbers that a function gives.
+Parameters<double> moved_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
+                               const ReadTensor& read);
+
 // The element on one layer's tensors in memory, in place. Throws UsageError if it needs a norm of
 // another layer.
 void act_on_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,

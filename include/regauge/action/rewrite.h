@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,11 +18,18 @@ namespace regauge {
 // 16-bit and quantised numbers are worked on in float, wider ones in double.
 bool works_in_double(DType dtype);
 
+// Canonical tensors by name, and what stands in the place of some of them, made from all as they
+// were.
+using ReadTensor = std::function<Matrix<double>(std::string_view)>;
+using Patch = std::function<Matrix<double>(const ReadTensor&)>;
+using Patches = std::map<std::string, Patch, std::less<>>;
+
 // A checkpoint read as the parameters of an architecture that it may only hold implicitly: an
-// untied head is the token table's transpose, a bias that the file does not have is zero.
+// untied head is the token table's transpose, a bias that the file does not have is zero. Patches
+// say what is to be read otherwise than the file has it.
 class ParameterSource {
  public:
-  ParameterSource(const Model& model, Architecture target);
+  ParameterSource(const Model& model, Architecture target, Patches patches = {});
 
   const Architecture& architecture() const { return target_; }
   const Model& model() const { return model_; }
@@ -30,10 +39,16 @@ class ParameterSource {
   AnyMatrix read_any(std::string_view parameter) const;
   // The stored tensor that a parameter comes from; null for one that the file does not hold.
   const StoredTensor* stored(std::string_view parameter) const;
+  // What is read is not what the file holds.
+  bool is_patched(std::string_view parameter) const { return patches_.contains(parameter); }
 
  private:
+  template <class Scalar>
+  Matrix<Scalar> read_file(std::string_view parameter) const;
+
   const Model& model_;
   Architecture target_;
+  Patches patches_;
   std::set<std::string, std::less<>> held_;
 };
 

@@ -54,6 +54,10 @@ class Layout {
   void insert(std::string_view parameter, const Matrix<Scalar>& value,
               std::span<Scalar> stored) const;
 
+  // The rotary pairs of this parameter's heads are stored as halves; otherwise adjacent, as in the
+  // canonical form.
+  bool has_halves(std::string_view parameter) const { return part(parameter).head_width > 0; }
+
   const std::string& family() const { return family_; }
   Format format() const { return format_; }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "regauge/equivalence/compare.h"
+#include "regauge/equivalence/diagnosis.h"
 
 namespace regauge {
 
@@ -22,9 +23,13 @@ struct Diff {
   Architecture architecture;              // as which both were compared
   Element a_from_b;                       // the best that was found
   std::vector<TensorResidual> residuals;  // empty if the architectures differ
+  Diagnosis diagnosis = {};               // empty unless diagnose() was asked
 };
 
 // Are A and B the same function? `same` rests on compare() alone, whatever found the element.
 Diff diff(const Model& a, const Model& b, Progress& progress);
+
+// Why B is not A, where diff() said so: known mistakes are tried until one explains it.
+Diagnosis diagnose(const Model& a, const Model& b, const Diff& found, Progress& progress);
 
 }  // namespace regauge

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "regauge/action/rewrite.h"
+
+namespace regauge {
+
+// What a converter or a rewrite is known to do wrong. All are stated on canonical tensors.
+enum class Mistake {
+  rotary_missing,       // rotary pairs left in the other layout
+  rotary_doubled,       // brought into the right layout twice
+  rotary_inverted,      // by the inverse of the right permutation
+  rotary_heads,         // with another number of heads, or of coordinates that rotate
+  not_rotary,           // a basis change inside rotary heads that no rotation commutes with
+  gain_offset,          // w where 1 + w was meant, or the reverse
+  centred,              // a mean taken out that an rms norm sees
+  gate_up_swapped,      // the two maps into a gated feed-forward
+  qkv_order,            // q, k, v exchanged or cut out of one tensor in the wrong places
+  transposed,           // or its numbers read in the other order
+  layers_exchanged,     // a layer's tensors stand in another layer
+  tensors_exchanged,    // a tensor stands in another's place
+  rows_elsewhere,       // some rows or columns stand elsewhere, or are another tensor's
+  across_heads,         // coordinates of one head in another
+  rotation_unfolded,    // the stream turned without the norms' gains being folded
+  rotation_incomplete,  // the stream turned, but not in embedding or head: a tie, or an oversight
+  rope,                 // the config's rotary frequencies
+  constant,             // another number or switch of the config
+  damaged               // none of these, but confined to a known place
+};
+std::string_view mistake_name(Mistake mistake);  // "rotary-missing"
+
+struct Cause {
+  Mistake mistake = Mistake::damaged;
+  std::string sentence;              // what was done, where
+  std::string repair;                // what undoes it; empty where nothing in the files does
+  std::vector<std::string> tensors;  // canonical; empty for a config
+};
+
+// Why B is not A, which is taken as right.
+struct Diagnosis {
+  std::vector<Cause> causes;  // none: no known mistake explains the difference
+  bool certain = false;       // with all causes undone, compare() finds B the same as A
+  bool moved = false;         // besides, B stands in other coordinates
+  // B with the causes undone: read as this architecture, through these patches. They refer to both
+  // models, which must outlive them.
+  bool repairable = false;
+  Architecture architecture;
+  Patches patches;
+};
+
+// Writes B with the causes undone, in its own family, format and types. Throws UsageError if the
+// diagnosis has no repair.
+void repair(const Model& b, const Diagnosis& diagnosis, const std::filesystem::path& path,
+            Progress& progress);
+
+}  // namespace regauge

@@ -1,0 +1,73 @@
+#include "change.h"
+
+#include <numeric>
+
+namespace regauge {
+
+std::vector<std::string> tensors_of(const Architecture& architecture, std::int64_t layer) {
+  std::vector<std::string> names;
+  for (const auto& spec : parameter_specs(architecture)) {
+    if (spec.layer == layer) names.push_back(spec.name);
+  }
+  return names;
+}
+
+Matrix<double> reordered(const Matrix<double>& value, const Order& order) {
+  Matrix<double> result(value.rows(), value.cols());
+  for (Eigen::Index c = 0; c < value.cols(); ++c) {
+    result.col(c) = value.col(order[static_cast<std::size_t>(c)]);
+  }
+  return result;
+}
+
+Order inverse(const Order& order) {
+  Order result(order.size());
+  for (std::size_t c = 0; c < order.size(); ++c) {
+    result[static_cast<std::size_t>(order[c])] = static_cast<std::int64_t>(c);
+  }
+  return result;
+}
+
+Order compose(const Order& first, const Order& then) {
+  Order result(then.size());
+  for (std::size_t c = 0; c < then.size(); ++c) {
+    result[c] = first[static_cast<std::size_t>(then[c])];
+  }
+  return result;
+}
+
+bool is_identity(const Order& order) {
+  Order same(order.size());
+  std::iota(same.begin(), same.end(), 0);
+  return order == same;
+}
+
+Order halves_order(std::int64_t cols, std::int64_t heads, std::int64_t dims) {
+  Order order(static_cast<std::size_t>(cols));
+  const std::int64_t width = cols / heads;
+  for (std::int64_t c = 0; c < cols; ++c) {
+    const std::int64_t at = c % width;
+    const bool turns = at < dims;
+    order[static_cast<std::size_t>(c)] = turns ? c - at + at / 2 + at % 2 * (dims / 2) : c;
+  }
+  return order;
+}
+
+Patch changed(const std::string& name, std::function<Matrix<double>(const Matrix<double>&)> how) {
+  return [name, how = std::move(how)](const ReadTensor& read) { return how(read(name)); };
+}
+
+Patches stacked(const Patches& first, const Patches& then) {
+  Patches result = first;
+  for (const auto& [name, patch] : then) {
+    result[name] = [first, patch = patch](const ReadTensor& read) {
+      return patch([&](std::string_view tensor) {
+        const auto before = first.find(tensor);
+        return before == first.end() ? read(tensor) : before->second(read);
+      });
+    };
+  }
+  return result;
+}
+
+}  // namespace regauge

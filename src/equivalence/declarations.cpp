@@ -1,0 +1,94 @@
+#include "declarations.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "regauge/base/error.h"
+#include "regauge/equivalence/compare.h"
+
+namespace regauge {
+namespace {
+
+bool same_tensors(const Architecture& a, const Architecture& b) {
+  const auto left = parameter_specs(a), right = parameter_specs(b);
+  return std::equal(left.begin(), left.end(), right.begin(), right.end(),
+                    [](const ParameterSpec& x, const ParameterSpec& y) {
+                      return x.name == y.name && x.rows == y.rows && x.cols == y.cols;
+                    });
+}
+
+// The base of frequencies theta^(-2b/dims); 0 if they are of another form.
+double base_of(const std::vector<double>& frequencies) {
+  if (frequencies.size() < 2 || std::abs(frequencies[0] - 1) > 1e-6) return 0;
+  const auto dims = static_cast<std::int64_t>(2 * frequencies.size());
+  const double theta = std::pow(frequencies[1], -static_cast<double>(dims) / 2);
+  return same_value(nlohmann::json(rotary_frequencies(dims, theta)), nlohmann::json(frequencies))
+             ? theta
+             : 0;
+}
+
+std::string rope_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  const double base_a = base_of(a), base_b = base_of(b);
+  if (base_a > 0 && base_b > 0) {
+    return fmt::format("the rope base is {:.6g} in B's config, {:.6g} in A's", base_b, base_a);
+  }
+  bool one_factor = a.size() == b.size() && !a.empty();
+  for (std::size_t i = 0; one_factor && i < a.size(); ++i) {
+    one_factor = std::abs(a[i] / b[i] - a[0] / b[0]) < 1e-6 * std::abs(a[0] / b[0]);
+  }
+  if (one_factor) {
+    return fmt::format("B's config turns all rotary pairs {:.6g} times as fast as A's",
+                       b[0] / a[0]);
+  }
+  return "the rope scaling of B's config is not that of A's";
+}
+
+}  // namespace
+
+std::optional<Architecture> declared_as(const Architecture& a, const Architecture& b) {
+  Architecture result = a;
+  result.tied = b.tied;
+  result.biases = b.biases;
+  result.norm_bias = b.norm_bias;
+  result.input_bias = b.input_bias;
+  if (!a.has_position_table()) result.max_positions = b.max_positions;
+  if (!same_tensors(result, b)) return std::nullopt;
+  try {
+    validate(result);
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+  return result;
+}
+
+Model read_as(const Model& model, const Architecture& architecture) {
+  Model result = model;
+  if (architecture == model.architecture) return result;
+  try {
+    result.layout = layout_for(model.layout.family(), model.layout.format(), architecture,
+                               model.checkpoint.config(), &model.checkpoint);
+  } catch (const UsageError&) {
+    // A family that cannot say so stores its tensors all the same.
+  }
+  return result;
+}
+
+std::vector<Cause> declaration_causes(const Architecture& a, const Architecture& b) {
+  std::vector<Cause> causes;
+  const nlohmann::json left = to_json(a), right = to_json(b);
+  for (const auto& [key, value] : left.items()) {
+    if (same_value(value, right.at(key))) continue;
+    Cause cause;
+    const bool frequencies = key == "rotary_frequencies";
+    cause.mistake = frequencies ? Mistake::rope : Mistake::constant;
+    cause.sentence = frequencies ? rope_difference(a.rotary_frequencies, b.rotary_frequencies)
+                                 : fmt::format("{} is {} in B's config, {} in A's", key,
+                                               right.at(key).dump(), value.dump());
+    cause.repair = "let B's config say what A's does";
+    causes.push_back(std::move(cause));
+  }
+  return causes;
+}
+
+}  // namespace regauge

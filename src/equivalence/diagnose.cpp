@@ -1,0 +1,322 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "declarations.h"
+#include "explain.h"
+#include "mistakes_stream.h"
+#include "moved_model.h"
+#include "regauge/base/error.h"
+#include "regauge/equivalence/diff.h"
+#include "regauge/equivalence/recover.h"
+
+namespace regauge {
+namespace {
+
+constexpr double kNear = 0.5;  // of a tensor's size
+constexpr std::size_t kMostPairs = 45;
+
+bool mostly_near(const std::vector<TensorResidual>& residuals) {
+  std::int64_t near = 0, all = 0;
+  for (const auto& r : residuals) {
+    if (r.single_row) continue;
+    ++all;
+    if (r.agrees() || r.residual <= kNear * r.size) ++near;
+  }
+  return 2 * near > all;
+}
+
+// Every tensor as the element moves it.
+Patches moved_by(const Symmetry& symmetry, const Element& element) {
+  struct Moved {
+    Symmetry symmetry;
+    Element element;
+    std::int64_t layer = -2;
+    Parameters<double> tensors;
+  };
+  const auto moved = std::make_shared<Moved>(Moved{symmetry, element, -2, {}});
+  Patches patches;
+  for (const auto& spec : parameter_specs(symmetry.architecture)) {
+    patches[spec.name] = [moved, name = spec.name, layer = spec.layer](const ReadTensor& read) {
+      if (moved->layer != layer) {
+        moved->tensors = moved_layer(moved->symmetry, moved->element, layer, read);
+        moved->layer = layer;
+      }
+      return moved->tensors.at(name);
+    };
+  }
+  return patches;
+}
+
+class Diagnostician {
+ public:
+  // `b` declares A's numbers and switches.
+  Diagnostician(const Model& a, const Model& b, const Diff& found, Progress& progress)
+      : a_(a), b_(b), found_(found), progress_(progress), shape_(found.architecture) {}
+
+  Diagnosis run() {
+    if (in_place()) return result_;
+    if ((!found_.a_from_b.is_identity() || !near_in_place_) && moved()) return result_;
+    result_ = {};
+    if (near_in_place_) {
+      damage({}, in_place_);
+    } else if (found_.verdict == Verdict::perturbed) {
+      damage(found_.a_from_b, found_.residuals);
+    }
+    return result_;
+  }
+
+ private:
+  ParameterSource source_a(const Architecture& shape, Patches patches = {}) const {
+    return {a_, shape, std::move(patches)};
+  }
+  ParameterSource source_b(const Architecture& shape, Patches patches = {}) const {
+    return {b_, shape, std::move(patches)};
+  }
+
+  // Both models read as `shape`, B as the element moves it.
+  Pair pair(const Architecture& shape, const Symmetry& symmetry, const Element& element) const {
+    const auto reader = [](const Model& model, const Architecture& as, const Patches& patches) {
+      const auto source = std::make_shared<ParameterSource>(model, as, patches);
+      return ReadTensor([source](std::string_view name) { return source->read<double>(name); });
+    };
+    Pair result;
+    result.architecture = shape;
+    result.a = reader(a_, shape, {});
+    result.b = reader(b_, shape, element.is_identity() ? Patches{} : moved_by(symmetry, element));
+    result.halves = b_.layout.has_halves("layers.0.attn.q.weight");
+    return result;
+  }
+
+  // The element that carries B, read so, to A, read so.
+  std::optional<Element> equal(const Symmetry& symmetry, const Patches& on_a,
+                               const Patches& on_b) const {
+    const ParameterSource a = source_a(symmetry.architecture, on_a);
+    const ParameterSource b = source_b(symmetry.architecture, on_b);
+    try {
+      Recovery recovery = recover(symmetry, a, b, progress_);
+      if (all_agree(compare(symmetry, recovery.a_from_b, a, b, progress_))) {
+        return std::move(recovery.a_from_b);
+      }
+    } catch (const UsageError&) {
+      // No standard form: nothing that this way could show.
+    }
+    return std::nullopt;
+  }
+
+  void conclude(const Architecture& shape, const std::vector<Change>& changes, bool certain) {
+    result_.causes = causes_of(shape, changes);
+    result_.certain = certain;
+    result_.architecture = shape;
+    result_.repairable = true;
+    for (const auto& change : changes) {
+      for (const auto& [name, patch] : change.undo) {
+        if (patch) {
+          result_.patches[name] = patch;
+        } else {
+          result_.repairable = false;
+        }
+      }
+    }
+  }
+
+  bool in_place() {
+    const Symmetry symmetry = symmetry_of(shape_);
+    in_place_ = found_.a_from_b.is_identity()
+                    ? found_.residuals
+                    : compare(symmetry, {}, source_a(shape_), source_b(shape_), progress_);
+    near_in_place_ = mostly_near(in_place_);
+    Explainer explainer(pair(shape_, symmetry, {}), in_place_, progress_);
+    explainer.explain();
+    if (!explainer.all_explained()) return false;
+    conclude(shape_, explainer.changes(), true);
+    result_.certain = all_agree(
+        compare(symmetry, {}, source_a(shape_), source_b(shape_, result_.patches), progress_));
+    return result_.certain;
+  }
+
+  // The mistake was made in other coordinates than A's, or B was moved after it.
+  bool moved() {
+    const Symmetry symmetry = symmetry_of(shape_);
+    result_.moved = true;
+    if (!found_.a_from_b.is_identity()) {
+      Explainer explainer(pair(shape_, symmetry, found_.a_from_b), found_.residuals, progress_);
+      explainer.explain(false, false);  // a basis change may stand for any mistake of q and k
+      if (explainer.all_explained()) {
+        conclude(shape_, explainer.changes(), true);
+        result_.patches = stacked(moved_by(symmetry, found_.a_from_b), result_.patches);
+        return true;
+      }
+    }
+    if (turned_stream()) return true;
+    for (const auto& hypothesis : hypotheses(pair(shape_, symmetry, {}))) {
+      if (holds(symmetry, hypothesis)) return true;
+    }
+    return without_rotation();
+  }
+
+  bool turned_stream() {
+    Architecture untied = shape_;
+    untied.tied = false;
+    const Symmetry symmetry = symmetry_of(untied);
+    for (const auto& change : stream_changes(pair(untied, symmetry, {}), symmetry)) {
+      if (!equal(symmetry, {}, change.undo)) continue;
+      conclude(untied, {change}, true);
+      return true;
+    }
+    return false;
+  }
+
+  // Undone in B, or made in A, it leaves nothing but an element between them.
+  bool holds(const Symmetry& symmetry, const std::vector<Change>& hypothesis) {
+    Patches undo, make;
+    for (const auto& change : hypothesis) {
+      undo.insert(change.undo.begin(), change.undo.end());
+      make.insert(change.make.begin(), change.make.end());
+    }
+    if (hypothesis.front().mistake != Mistake::centred && equal(symmetry, {}, undo)) {
+      conclude(shape_, hypothesis, true);
+      return true;
+    }
+    if (make.empty()) return false;
+    const auto made_from_b = equal(symmetry, make, {});
+    if (!made_from_b) return false;
+    conclude(shape_, hypothesis, true);
+    result_.patches = stacked(moved_by(symmetry, *made_from_b), undo);
+    return true;
+  }
+
+  // The same change on all layers that differ; where it concerns several tensors, also on each
+  // alone.
+  std::vector<std::vector<Change>> hypotheses(const Pair& both) const {
+    std::set<std::string> wrong;
+    std::vector<std::int64_t> layers;
+    for (const auto& residual : found_.residuals) {
+      if (!residual.agrees()) wrong.insert(residual.tensor);
+    }
+    std::vector<Change> changes;
+    for (std::int64_t layer = -1; layer < shape_.layers; ++layer) {
+      const auto names = tensors_of(shape_, layer);
+      if (std::none_of(names.begin(), names.end(),
+                       [&](const auto& name) { return wrong.contains(name); })) {
+        continue;
+      }
+      if (layer >= 0) layers.push_back(layer);
+      for (const auto add : {add_rotary_changes, add_gain_changes, add_centring_changes,
+                             add_gate_changes, add_qkv_changes, add_transpose_changes}) {
+        add(both, layer, changes);
+      }
+    }
+    std::vector<std::vector<Change>> result;
+    std::map<std::pair<std::string, std::string>, std::size_t> groups;
+    const auto group = [&](const Change& change, const std::string& part) {
+      const auto [at, is_new] = groups.try_emplace({change.what, part}, result.size());
+      if (is_new) result.emplace_back();
+      result[at->second].push_back(change);
+    };
+    for (const auto& change : changes) {
+      if (change.mistake != Mistake::transposed) group(change, "");
+      for (const auto& part : change.parts) group(change, part);
+    }
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      for (std::size_t j = i + 1; j < layers.size() && j <= kMostPairs; ++j) {
+        result.push_back({layer_exchange(both, layers[i], layers[j])});
+      }
+    }
+    std::erase_if(result, [&](const std::vector<Change>& hypothesis) {
+      return std::none_of(hypothesis.begin(), hypothesis.end(), [&](const Change& change) {
+        return std::any_of(change.undo.begin(), change.undo.end(),
+                           [&](const auto& entry) { return wrong.contains(entry.first); });
+      });
+    });
+    return result;
+  }
+
+  // Were the heads not rotary, B would be A.
+  bool without_rotation() {
+    if (shape_.positions != Positions::rotary) return false;
+    Architecture still = shape_;
+    still.positions = Positions::none;
+    still.rotary_dims = 0;
+    still.rotary_frequencies.clear();
+    if (!equal(symmetry_of(still), {}, {})) return false;
+    Change change;
+    change.mistake = Mistake::not_rotary;
+    change.what = "a basis change inside the heads that does not commute with their rotations";
+    for (const auto& residual : found_.residuals) {
+      const bool qk = residual.tensor.find(".attn.q.") != std::string::npos ||
+                      residual.tensor.find(".attn.k.") != std::string::npos;
+      if (qk && !residual.agrees()) change.undo[residual.tensor] = nullptr;
+    }
+    conclude(shape_, {change}, true);
+    return true;
+  }
+
+  void damage(const Element& element, const std::vector<TensorResidual>& residuals) {
+    const Symmetry symmetry = symmetry_of(shape_);
+    result_.moved = !element.is_identity();
+    Explainer explainer(pair(shape_, symmetry, element), residuals, progress_);
+    explainer.explain();
+    explainer.explain(true);
+    explainer.locate_damage();
+    conclude(shape_, explainer.changes(), false);
+    if (result_.moved) result_.repairable = false;
+  }
+
+  const Model& a_;
+  const Model& b_;
+  const Diff& found_;
+  Progress& progress_;
+  Architecture shape_;
+  Diagnosis result_;
+  std::vector<TensorResidual> in_place_;
+  bool near_in_place_ = false;
+};
+
+// B's family has words for it. (A rope scaling that only fits its own base cannot be written.)
+bool can_declare(const Model& b, const Architecture& architecture) {
+  if (architecture == b.architecture) return true;
+  try {
+    config_for(b.layout.family(), b.layout.format(), architecture, b.checkpoint.config());
+  } catch (const UsageError&) {
+    return false;
+  }
+  return true;
+}
+
+// What B has to declare: its own tensors if all patches are of those.
+void settle_architecture(const Architecture& own, Diagnosis& result) {
+  const auto specs = parameter_specs(own);
+  const bool enough =
+      std::all_of(result.patches.begin(), result.patches.end(), [&](const auto& entry) {
+        return std::any_of(specs.begin(), specs.end(),
+                           [&](const ParameterSpec& spec) { return spec.name == entry.first; });
+      });
+  if (enough) result.architecture = own;
+}
+
+}  // namespace
+
+Diagnosis diagnose(const Model& a, const Model& b, const Diff& found, Progress& progress) {
+  if (found.verdict == Verdict::same) return {};
+  const auto declared = declared_as(a.architecture, b.architecture);
+  if (!declared) return {};
+  const std::vector<Cause> declarations = declaration_causes(*declared, b.architecture);
+  Model reread = read_as(b, *declared);
+  reread.architecture = *declared;
+  const Diff again = declarations.empty() ? found : diff(a, reread, progress);
+  Diagnosis result;
+  if (again.verdict == Verdict::same) {
+    result.certain = result.repairable = true;
+    result.moved = !again.a_from_b.is_identity();
+  } else {
+    result = Diagnostician(a, reread, again, progress).run();
+  }
+  settle_architecture(*declared, result);
+  if (result.repairable && !can_declare(b, result.architecture)) result.repairable = false;
+  result.causes.insert(result.causes.begin(), declarations.begin(), declarations.end());
+  return result;
+}
+
+}  // namespace regauge

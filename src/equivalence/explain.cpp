@@ -1,0 +1,98 @@
+#include "explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace regauge {
+namespace {
+
+constexpr double kMuchNearer = 0.3;  // of the residual before
+
+double rms(const Matrix<double>& value) {
+  return value.size() == 0 ? 0 : value.norm() / std::sqrt(static_cast<double>(value.size()));
+}
+
+}  // namespace
+
+Explainer::Explainer(Pair pair, const std::vector<TensorResidual>& residuals, Progress& progress)
+    : pair_(std::move(pair)), progress_(progress) {
+  for (const auto& residual : residuals) residuals_[residual.tensor] = residual;
+}
+
+std::vector<std::string> Explainer::unexplained() const {
+  std::vector<std::string> names;
+  for (const auto& spec : parameter_specs(pair_.architecture)) {
+    if (is_open(spec.name)) names.push_back(spec.name);
+  }
+  return names;
+}
+
+bool Explainer::is_open(const std::string& tensor) const {
+  const auto residual = residuals_.find(tensor);
+  return residual != residuals_.end() && !residual->second.agrees() && !explained_.contains(tensor);
+}
+
+bool Explainer::matches(const std::string& tensor, const Matrix<double>& value) const {
+  TensorResidual now = residuals_.at(tensor);
+  const double before = now.residual;
+  const Matrix<double> expected = pair_.a(tensor);
+  if (expected.rows() != value.rows() || expected.cols() != value.cols()) return false;
+  now.residual = rms(expected - value);
+  if (now.agrees()) return true;
+  return loosely_ && now.residual < kMuchNearer * std::min(before, now.size);
+}
+
+bool Explainer::matches_all(const Patches& undo) const {
+  return std::all_of(undo.begin(), undo.end(), [&](const auto& entry) {
+    return matches(entry.first, entry.second(pair_.b));
+  });
+}
+
+void Explainer::accept(Change change) {
+  for (const auto& [name, patch] : change.undo) explained_.insert(name);
+  changes_.push_back(std::move(change));
+}
+
+void Explainer::try_changes(std::int64_t layer) {
+  std::vector<Change> candidates;
+  for (const auto add : {add_rotary_changes, add_gain_changes, add_centring_changes,
+                         add_gate_changes, add_qkv_changes, add_transpose_changes}) {
+    add(pair_, layer, candidates);
+  }
+  // What was right elsewhere is tried first.
+  const auto known = [&](const Change& candidate) {
+    return std::any_of(changes_.begin(), changes_.end(),
+                       [&](const Change& change) { return change.what == candidate.what; });
+  };
+  std::stable_partition(candidates.begin(), candidates.end(), known);
+  for (auto& candidate : candidates) {
+    const auto& undo = candidate.undo;
+    const bool open = std::any_of(undo.begin(), undo.end(),
+                                  [&](const auto& entry) { return is_open(entry.first); });
+    const bool free = std::none_of(undo.begin(), undo.end(), [&](const auto& entry) {
+      return explained_.contains(entry.first);
+    });
+    if (open && free && matches_all(undo)) accept(std::move(candidate));
+  }
+}
+
+void Explainer::explain(bool loosely, bool basis_changes) {
+  loosely_ = loosely;
+  const Architecture& a = pair_.architecture;
+  progress_.start("trying known mistakes", a.layers + 1);
+  for (std::int64_t layer = -1; layer < a.layers; ++layer) {
+    const auto names = tensors_of(a, layer);
+    if (std::any_of(names.begin(), names.end(), [&](const auto& name) { return is_open(name); })) {
+      try_changes(layer);
+    }
+    progress_.advance(1);
+  }
+  progress_.finish();
+  find_misplaced_tensors();
+  if (basis_changes) fit_heads();
+  find_misplaced_rows();
+}
+
+}  // namespace regauge

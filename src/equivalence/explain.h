@@ -1,0 +1,55 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "change.h"
+#include "regauge/equivalence/compare.h"
+
+namespace regauge {
+
+// Finds changes that turn tensors of B into those of A, both in the same coordinates.
+class Explainer {
+ public:
+  // `residuals` of A against B, tensor by tensor.
+  Explainer(Pair pair, const std::vector<TensorResidual>& residuals, Progress& progress);
+
+  // Known mistakes, then tensors and rows that stand elsewhere. `loosely`: where the tensors were
+  // trained on besides, so that undoing the mistake only brings them much nearer.
+  // `basis_changes`: also those inside the heads that are no symmetry.
+  void explain(bool loosely = false, bool basis_changes = true);
+  // Where the rest differs, unless that is nearly everywhere.
+  void locate_damage();
+
+  const std::vector<Change>& changes() const { return changes_; }
+  // Tensors that differ and have no explanation.
+  std::vector<std::string> unexplained() const;
+  bool all_explained() const { return unexplained().empty(); }
+
+ private:
+  struct Sample;
+
+  void try_changes(std::int64_t layer);
+  void find_misplaced_tensors();
+  void find_misplaced_rows();
+  void fit_heads();
+
+  bool is_open(const std::string& tensor) const;
+  bool matches(const std::string& tensor, const Matrix<double>& value) const;
+  bool matches_all(const Patches& undo) const;
+  void accept(Change change);
+
+  Pair pair_;
+  Progress& progress_;
+  std::map<std::string, TensorResidual> residuals_;
+  std::set<std::string> explained_;
+  std::vector<Change> changes_;
+  bool loosely_ = false;
+};
+
+// Changes that are alike as one cause.
+std::vector<Cause> causes_of(const Architecture& architecture, const std::vector<Change>& changes);
+
+}  // namespace regauge

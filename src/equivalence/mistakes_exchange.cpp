@@ -1,0 +1,86 @@
+// Tensors in each other's place, and matrices lying on their side.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "change.h"
+
+namespace regauge {
+namespace {
+
+// Both ways at once: the exchange undoes itself.
+void exchange(Change& change, const std::string& first, const std::string& second) {
+  for (const auto& [to, from] : {std::pair{first, second}, {second, first}}) {
+    const Patch other = [from = from](const ReadTensor& read) { return read(from); };
+    change.undo[to] = change.make[to] = other;
+  }
+}
+
+}  // namespace
+
+void add_gate_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
+  if (layer < 0 || !pair.architecture.gated) return;
+  Change change{
+      Mistake::gate_up_swapped, "gate and up were exchanged", "exchange them", {}, {}, {}};
+  const std::string at = fmt::format("layers.{}.ffn.", layer);
+  exchange(change, at + "gate.weight", at + "up.weight");
+  const Biases& biases = pair.architecture.biases;
+  if (biases.gate && biases.up) exchange(change, at + "gate.bias", at + "up.bias");
+  changes.push_back(std::move(change));
+}
+
+Change layer_exchange(const Pair& pair, std::int64_t first, std::int64_t second) {
+  Change change{Mistake::layers_exchanged,
+                fmt::format("layers {} and {} were exchanged", first, second),
+                "exchange them",
+                {},
+                {},
+                {}};
+  const auto a = tensors_of(pair.architecture, first), b = tensors_of(pair.architecture, second);
+  for (std::size_t i = 0; i < a.size(); ++i) exchange(change, a[i], b[i]);
+  return change;
+}
+
+void add_transpose_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
+  const Architecture& a = pair.architecture;
+  for (const auto& spec : parameter_specs(a)) {
+    if (spec.layer != layer || spec.rows == 1 || spec.cols == 1) continue;
+    // A file's rows of q and k may be in the order of halves.
+    const bool q = spec.name.ends_with("attn.q.weight"), k = spec.name.ends_with("attn.k.weight");
+    const std::int64_t heads = q ? a.heads : k ? a.kv_heads : 1;
+    const Order layout =
+        halves_order(spec.cols, heads, pair.halves && (q || k) ? a.rotary_dims : 0);
+    // The numbers of `to` in row-major order are those of `from` in column-major order.
+    const auto turn = [layout, rows = spec.rows, cols = spec.cols](bool back) {
+      return [=](const Matrix<double>& m) -> Matrix<double> {
+        const Matrix<double> stored = reordered(m, inverse(layout));
+        using Sideways = Eigen::Map<const Matrix<double>>;
+        Matrix<double> turned(rows, cols);
+        if (back) {
+          turned = Sideways(stored.data(), cols, rows).transpose();
+        } else {
+          const Matrix<double> flat = stored.transpose();
+          turned = Sideways(flat.data(), rows, cols);
+        }
+        return reordered(turned, layout);
+      };
+    };
+    const bool square = spec.rows == spec.cols;
+    const std::string what =
+        square ? "transposed" : "its numbers were read in the order of the transposed matrix";
+    for (const bool back : {true, false}) {
+      if (square && !back) continue;
+      Change change{Mistake::transposed,
+                    what,
+                    "transpose it",
+                    {spec.name.substr(spec.name.find('.', 7) + 1)},
+                    {},
+                    {}};
+      change.undo[spec.name] = changed(spec.name, turn(back));
+      change.make[spec.name] = changed(spec.name, turn(!back));
+      changes.push_back(std::move(change));
+    }
+  }
+}
+
+}  // namespace regauge

@@ -1,0 +1,296 @@
+// Mistakes made on purpose are seen, and called by their names.
+//
+// REGAUGE_DIAGNOSIS=all runs every combination and prints the table of docs/diff.md.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+
+#include "arch/fixture.h"
+#include "arch/forward.h"
+#include "mistakes.h"
+#include "regauge/action/act.h"
+#include "regauge/base/error.h"
+#include "regauge/equivalence/diff.h"
+#include "symmetry/architectures.h"
+#include "temporary.h"
+
+namespace regauge {
+namespace {
+
+using testing::Injection;
+using testing::Temporary;
+using testing::Victim;
+
+// Where the mistake is made: in A's coordinates, and what happens to B besides.
+enum class Moved { never, after, before };
+const char* moved_name(Moved moved) {
+  return moved == Moved::never ? "in place" : moved == Moved::after ? "then moved" : "moved first";
+}
+
+struct Subject {
+  std::string name, family;
+  Format format = Format::safetensors;
+  Architecture architecture;
+  Parameters<double> parameters;
+  bool halves = false;
+};
+
+Subject of_architecture(const std::string& name, const Architecture& architecture) {
+  return {name, "regauge", Format::safetensors, architecture, random_parameters(architecture, 7),
+          false};
+}
+
+// A wide head, grouped queries: what the tables of theory.md are too small for.
+Architecture wide() {
+  Architecture a = known_architectures().front().architecture;
+  a.width = 16;
+  a.layers = 3;
+  a.heads = 4;
+  a.kv_heads = 2;
+  a.qk_width = a.v_width = 8;
+  a.rotary_dims = 8;
+  a.rotary_frequencies = rotary_frequencies(8, 100);
+  a.ffn_width = 24;
+  a.vocabulary = 40;
+  a.norm_eps = 1e-6;
+  a.attention_scale = 0.35;
+  return a;
+}
+
+std::vector<Subject> subjects() {
+  std::vector<Subject> all;
+  for (const auto& name : testing::fixture_names()) {
+    if (name == "llama-bf16" || name == "llama-sharded") continue;  // the numbers of others
+    const Model model = Model::open(testing::fixture(name));
+    all.push_back({name, model.layout.family(), model.layout.format(), model.architecture,
+                   read_parameters(model), model.layout.has_halves("layers.0.attn.q.weight")});
+  }
+  all.push_back(of_architecture("wide", wide()));
+  for (const auto& known : known_architectures()) {
+    all.push_back(of_architecture(known.name, known.architecture));
+  }
+  return all;
+}
+
+Matrix<double> function(const Architecture& a, const Parameters<double>& parameters) {
+  Random random(5, "input");
+  const std::int64_t table = a.has_position_table() ? a.max_positions : 7;
+  Matrix<double> input(table - (a.class_token ? 1 : 0),
+                       a.input == Input::vectors ? a.input_width : 2);
+  for (auto& entry : input.reshaped<Eigen::RowMajor>()) entry = random.normal();
+  if (a.input == Input::tokens) {
+    for (Eigen::Index t = 0; t < input.rows(); ++t) {
+      input(t, 0) = static_cast<double>(random.below(a.vocabulary));
+      input(t, 1) = a.token_types > 0 ? static_cast<double>(random.below(a.token_types)) : 0;
+    }
+  }
+  return testing::forward(a, parameters, input);
+}
+
+class Bench {
+ public:
+  struct Outcome {
+    bool changed = true;  // the mistake does change the function
+    Diff diff;
+  };
+
+  Outcome run(const Subject& subject, const Injection& injection, Moved moved, DType dtype,
+              std::uint64_t seed) {
+    Random random(seed, injection.name);
+    Victim victim{subject.architecture, subject.parameters, subject.halves};
+    const auto move = [&] {
+      const Symmetry symmetry = symmetry_of(victim.architecture);
+      act(symmetry, random_element(symmetry, seed), victim.parameters);
+    };
+    if (moved == Moved::before) move();
+    injection.make(victim, random);
+    try {
+      if (moved == Moved::after) move();
+    } catch (const UsageError&) {
+      return {false, {}};  // a gain that is 0 now
+    }
+    if (injection.expected != Mistake::damaged) {
+      const Matrix<double> a = function(subject.architecture, subject.parameters);
+      const Matrix<double> b = function(victim.architecture, victim.parameters);
+      if ((a - b).norm() < 1e-6 * a.norm()) return {false, {}};
+    }
+    const Model model_a = write(subject, subject.architecture, subject.parameters, dtype);
+    const Model model_b = write(subject, victim.architecture, victim.parameters, dtype);
+    Diff result = diff(model_a, model_b, Progress::silent());
+    result.diagnosis = diagnose(model_a, model_b, result, Progress::silent());
+    if (result.diagnosis.repairable && result.diagnosis.certain) {
+      const auto path = folder_ / std::to_string(written_++);
+      repair(model_b, result.diagnosis, path, Progress::silent());
+      const Diff again = diff(model_a, Model::open(path), Progress::silent());
+      repaired_ += again.verdict == Verdict::same ? 1 : 0;
+      if (again.verdict != Verdict::same && moved == Moved::never) {
+        unrepaired_.push_back(
+            fmt::format("{} {} {}", subject.name, injection.name, moved_name(moved)));
+      }
+      std::filesystem::remove_all(path);
+    }
+    std::filesystem::remove_all(model_a.checkpoint.path());
+    std::filesystem::remove_all(model_b.checkpoint.path());
+    return {true, result};
+  }
+
+  int repaired() const { return repaired_; }
+  const std::vector<std::string>& unrepaired() const { return unrepaired_; }
+
+ private:
+  Model write(const Subject& subject, const Architecture& architecture,
+              const Parameters<double>& parameters, DType dtype) {
+    const auto path = folder_ / std::to_string(written_++);
+    try {
+      write_parameters<double>(path, subject.family, subject.format, architecture, parameters,
+                               dtype);
+    } catch (const UsageError&) {  // a constant that the family cannot say
+      write_parameters<double>(path, "regauge", Format::safetensors, architecture, parameters,
+                               dtype);
+    }
+    return Model::open(path);
+  }
+
+  Temporary folder_{"diagnosis"};
+  int written_ = 0;
+  int repaired_ = 0;
+  std::vector<std::string> unrepaired_;
+};
+
+std::string named(const Diagnosis& diagnosis) {
+  if (diagnosis.causes.empty()) return "nothing";
+  std::string name(mistake_name(diagnosis.causes.front().mistake));
+  for (const auto& cause : diagnosis.causes) {
+    if (cause.mistake != diagnosis.causes.front().mistake) return name + " and others";
+  }
+  return name;
+}
+
+// Rows: what was made; columns: what it was called.
+struct Table {
+  std::map<std::string, std::map<std::string, int>> counts;
+  int right = 0, all = 0, excluded = 0, passed_as_same = 0;
+
+  void add(const Injection& injection, const Diff& result) {
+    const std::string name = named(result.diagnosis);
+    ++counts[injection.name][name];
+    ++all;
+    right += name == mistake_name(injection.expected) ? 1 : 0;
+    passed_as_same += result.verdict == Verdict::same ? 1 : 0;
+  }
+  std::string text() const {
+    std::string lines = fmt::format("{} of {} right, {} excluded\n", right, all, excluded);
+    for (const auto& [made, names] : counts) {
+      lines += fmt::format("| {} |", made);
+      for (const auto& [name, count] : names) lines += fmt::format(" {} {},", name, count);
+      lines += "\n";
+    }
+    return lines;
+  }
+};
+
+TEST(Diagnosis, NamesWhatWasDone) {
+  const char* size = std::getenv("REGAUGE_DIAGNOSIS");
+  const bool all = size != nullptr && std::string(size) == "all";
+  const auto models = subjects();
+  Bench bench;
+  std::uint64_t seed = 0;
+  for (const Moved moved : {Moved::never, Moved::after, Moved::before}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      Table table;
+      for (const auto& subject : models) {
+        for (const auto& injection : testing::injections()) {
+          ++seed;
+          if (!injection.concerns(subject.architecture)) continue;
+          const bool tiny = injection.expected == Mistake::damaged;
+          if (tiny && (dtype != DType::f32 || moved != Moved::never)) continue;
+          Random pick(seed, "pick");
+          if (!all && pick.uniform() > (moved == Moved::never ? 0.1 : 0.02)) continue;
+          const auto outcome = bench.run(subject, injection, moved, dtype, seed);
+          if (!outcome.changed) {
+            ++table.excluded;
+            continue;
+          }
+          table.add(injection, outcome.diff);
+          EXPECT_NE(outcome.diff.verdict, Verdict::same) << subject.name << ": " << injection.name;
+          if (named(outcome.diff.diagnosis) != mistake_name(injection.expected)) {
+            fmt::print("{}, {} {}: {} is called {}\n", subject.name, moved_name(moved),
+                       dtype_name(dtype), injection.name, named(outcome.diff.diagnosis));
+          }
+        }
+      }
+      fmt::print("{}, {}: {}\n", moved_name(moved), dtype_name(dtype), table.text());
+      if (moved == Moved::never) {
+        EXPECT_GE(table.right, 0.95 * table.all) << table.text();
+      }
+    }
+  }
+  fmt::print("repaired {}, not {}\n", bench.repaired(), bench.unrepaired().size());
+  for (const auto& name : bench.unrepaired()) ADD_FAILURE() << "not repaired: " << name;
+}
+
+// Diagnosed on a model of one architecture, changed by `change`.
+Diff diagnosed(const Architecture& shape, const std::function<void(Parameters<double>&)>& change) {
+  const Temporary folder("diagnosed");
+  const auto original = random_parameters(shape, 1);
+  auto changed = original;
+  change(changed);
+  for (const auto& [name, parameters] : {std::pair{"a", &original}, {"b", &changed}}) {
+    write_parameters<double>(folder / name, "regauge", Format::safetensors, shape, *parameters,
+                             DType::f32);
+  }
+  const Model a = Model::open(folder / "a"), b = Model::open(folder / "b");
+  Diff result = diff(a, b, Progress::silent());
+  result.diagnosis = diagnose(a, b, result, Progress::silent());
+  return result;
+}
+
+TEST(Diagnosis, OneWeightIsFoundAndItsPlaceNamed) {
+  for (const auto& spec : parameter_specs(wide())) {
+    if (spec.rows == 1) continue;
+    const Diff result = diagnosed(wide(), [&](Parameters<double>& parameters) {
+      Matrix<double>& tensor = parameters.at(spec.name);
+      tensor(2, 3) += 0.01 * tensor.norm() / std::sqrt(static_cast<double>(tensor.size()));
+    });
+    EXPECT_EQ(result.verdict, Verdict::perturbed);
+    ASSERT_EQ(result.diagnosis.causes.size(), 1U) << spec.name;
+    const Cause& cause = result.diagnosis.causes.front();
+    EXPECT_EQ(cause.mistake, Mistake::damaged);
+    EXPECT_EQ(cause.tensors, std::vector{spec.name});
+    EXPECT_NE(cause.sentence.find("(2, 3)"), std::string::npos) << cause.sentence;
+    EXPECT_FALSE(result.diagnosis.repairable);
+  }
+}
+
+TEST(Diagnosis, AMistakeInATrainedCopyIsProbable) {
+  const Diff result = diagnosed(wide(), [](Parameters<double>& parameters) {
+    Random random(2, "training");
+    for (auto& [name, value] : parameters) {
+      for (auto& entry : value.reshaped()) entry *= 1 + 0.02 * random.normal();
+    }
+    for (const char* layer : {"layers.0.", "layers.1.", "layers.2."}) {
+      parameters.at(std::string(layer) + "ffn.gate.weight")
+          .swap(parameters.at(std::string(layer) + "ffn.up.weight"));
+    }
+  });
+  EXPECT_EQ(named(result.diagnosis), "gate-up-swapped");
+  EXPECT_FALSE(result.diagnosis.certain);
+}
+
+TEST(Diagnosis, NobodyIsBlamedForTrainingOrForAnotherModel) {
+  const Diff trained = diagnosed(wide(), [](Parameters<double>& parameters) {
+    Random random(3, "training");
+    for (auto& [name, value] : parameters) {
+      for (auto& entry : value.reshaped()) entry *= 1 + 0.05 * random.normal();
+    }
+  });
+  EXPECT_EQ(named(trained.diagnosis), "nothing");
+  const Diff other = diagnosed(
+      wide(), [](Parameters<double>& parameters) { parameters = random_parameters(wide(), 99); });
+  EXPECT_EQ(named(other.diagnosis), "nothing");
+}
+
+}  // namespace
+}  // namespace regauge
