@@ -42,6 +42,7 @@ Matrix<Scalar> ParameterSource::read_file(std::string_view parameter) const {
   if (held_.contains(parameter)) {
     Matrix<Scalar> value = model_.read<Scalar>(parameter);
     model_.checkpoint.release(*stored(parameter));
+    if (target_.vocabulary < model_.architecture.vocabulary) crop(parameter, value);
     return value;
   }
   if (parameter == "head.weight") return read_file<Scalar>("embed.tokens").transpose();
@@ -49,6 +50,15 @@ Matrix<Scalar> ParameterSource::read_file(std::string_view parameter) const {
     if (spec.name == parameter) return Matrix<Scalar>::Zero(spec.rows, spec.cols);
   }
   throw UsageError(fmt::format("[rewrite] the architecture has no {}", parameter));
+}
+
+// The first tokens' share.
+template <class Scalar>
+void ParameterSource::crop(std::string_view parameter, Matrix<Scalar>& value) const {
+  const auto tokens = target_.vocabulary;
+  if (parameter == "embed.tokens") value.conservativeResize(tokens, Eigen::NoChange);
+  const bool head = parameter == "head.weight" || parameter == "head.bias";
+  if (head && target_.output == Output::tokens) value.conservativeResize(Eigen::NoChange, tokens);
 }
 
 AnyMatrix ParameterSource::read_any(std::string_view parameter) const {

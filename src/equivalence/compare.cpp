@@ -107,12 +107,16 @@ class Comparison {
   TensorResidual matrix(const TensorPlan& tensor) {
     Matrix<Scalar> value = b_.read<Scalar>(tensor.spec.name);
     const double rounding = rounding_b_.of(tensor);
-    if (!tensor.touched()) return residual(tensor, value, rounding * rms(value));
+    const double stored = rms(value);
+    if (!tensor.touched()) return residual(tensor, value, rounding * stored);
     Matrix<Scalar> noisy = shaken(tensor.spec.name, value, rounding);
     exact_.transform(tensor, value);
     shaken_.transform(tensor, noisy);
     noisy -= value;
-    return residual(tensor, value, rms(noisy));
+    TensorResidual result = residual(tensor, value, rms(noisy));
+    // Where A has nothing, B may hold what nothing reads.
+    result.blind = result.rounding > kMostRounding * (result.size > 0 ? result.size : stored);
+    return result;
   }
 
   template <class Scalar>
@@ -168,7 +172,6 @@ double rounding_of(DType dtype) {
 
 double TensorResidual::excess() const {
   if (residual == 0) return 0;
-  const bool blind = !single_row && rounding > kMostRounding * size;
   if (!std::isfinite(residual) || !std::isfinite(rounding) || blind) {
     return std::numeric_limits<double>::infinity();
   }

@@ -35,7 +35,7 @@ void judge(Diff& result, const std::vector<std::string>& limits) {
   }
   if (!limits.empty()) {
     result.verdict = Verdict::undecided;
-    result.reasons = limits;
+    result.reasons.insert(result.reasons.end(), limits.begin(), limits.end());
     return;
   }
   result.verdict = mostly_near(result.residuals) ? Verdict::perturbed : Verdict::different;
@@ -43,9 +43,9 @@ void judge(Diff& result, const std::vector<std::string>& limits) {
       result.residuals.begin(), result.residuals.end(),
       [](const TensorResidual& a, const TensorResidual& b) { return a.excess() < b.excess(); });
   if (result.verdict == Verdict::perturbed) {
-    result.reasons = {fmt::format("{} of {} tensors differ, most of all {}",
-                                  disagreeing(result.residuals), result.residuals.size(),
-                                  worst->tensor)};
+    result.reasons.push_back(fmt::format("{} of {} tensors differ, most of all {}",
+                                         disagreeing(result.residuals), result.residuals.size(),
+                                         worst->tensor));
   }
 }
 
@@ -73,6 +73,7 @@ Diff diff(const Model& a, const Model& b, Progress& progress) {
     return result;
   }
   result.architecture = joint_architecture(a.architecture, b.architecture);
+  result.reasons = declaration_differences(a.architecture, b.architecture);
   const Symmetry symmetry = symmetry_of(result.architecture);
   const ParameterSource from_a(a, result.architecture), from_b(b, result.architecture);
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "gauge.h"
@@ -7,40 +8,123 @@
 namespace regauge {
 namespace {
 
-// The signed permutation that a noisy one rounds to: the largest entry of each row, in free
-// columns.
-Matrix<double> signed_pattern(const Matrix<double>& matrix) {
-  Matrix<double> pattern = Matrix<double>::Zero(matrix.rows(), matrix.cols());
-  std::vector<bool> used(static_cast<std::size_t>(matrix.cols()));
-  for (Eigen::Index i = 0; i < matrix.rows(); ++i) {
-    Eigen::Index best = -1;
-    for (Eigen::Index j = 0; j < matrix.cols(); ++j) {
-      if (used[static_cast<std::size_t>(j)]) continue;
-      if (best < 0 || std::abs(matrix(i, j)) > std::abs(matrix(i, best))) best = j;
+constexpr double kLittle = 1e-5;
+
+// Places for `count` parts, the best pairs first: score(i, j) is larger the better i fits j.
+template <class Score>
+std::vector<std::size_t> assign(std::size_t count, const Score& score) {
+  std::vector<std::size_t> to(count, count);
+  std::vector<bool> used(count);
+  for (std::size_t round = 0; round < count; ++round) {
+    std::size_t best_i = count, best_j = count;
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t j = 0; j < count; ++j) {
+        if (to[i] != count || used[j]) continue;
+        if (best_i == count || score(i, j) > score(best_i, best_j)) best_i = i, best_j = j;
+      }
     }
-    used[static_cast<std::size_t>(best)] = true;
-    pattern(i, best) = matrix(i, best) < 0 ? -1 : 1;
+    to[best_i] = best_j;
+    used[best_j] = true;
+  }
+  return to;
+}
+
+// The signed permutation, of those that a QK-norm admits, to which a noisy one rounds: pairs that
+// turn alike change places and make quarter turns, coordinates at rest change places and signs.
+// Where the matrix does not tell, `likeness` of coordinates in their gains does.
+Matrix<double> signed_pattern(const Architecture& shape, const Matrix<double>& matrix,
+                              const Matrix<double>& likeness) {
+  Matrix<double> pattern = Matrix<double>::Zero(matrix.rows(), matrix.cols());
+  const double little = kLittle * matrix.cwiseAbs().maxCoeff() + 1e-300;
+  const RotaryClasses classes(shape.qk_width, shape.rotary_frequencies);
+  for (const auto& pairs : classes.turning) {
+    // The part that commutes with rotations, a complex number.
+    const auto number = [&](std::size_t i, std::size_t j) {
+      const auto &p = pairs[i], &q = pairs[j];
+      const auto at = [&](int k, int l) { return matrix(p.first + k, q.first + l); };
+      return std::pair(at(0, 0) + p.sign * q.sign * at(1, 1),
+                       q.sign * at(0, 1) - p.sign * at(1, 0));
+    };
+    // How well an upright and a turned pair fit.
+    const auto scores = [&](std::size_t i, std::size_t j) {
+      const auto like = [&](int k, int l) {
+        return little * likeness(pairs[i].first + k, pairs[j].first + l);
+      };
+      const auto [re, im] = number(i, j);
+      return std::pair(std::abs(re) + like(0, 0) + like(1, 1),
+                       std::abs(im) + like(0, 1) + like(1, 0));
+    };
+    const auto to = assign(pairs.size(), [&](std::size_t i, std::size_t j) {
+      const auto [upright, turned] = scores(i, j);
+      return std::max(upright, turned);
+    });
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      const auto &p = pairs[i], &q = pairs[to[i]];
+      const auto [re, im] = number(i, to[i]);
+      const auto [upright, other] = scores(i, to[i]);
+      const bool turned = other > upright;
+      const double sign = (turned ? im : re) < 0 ? -1 : 1;
+      if (turned) {
+        pattern(p.first, q.first + 1) = sign * q.sign;
+        pattern(p.first + 1, q.first) = -sign * p.sign;
+      } else {
+        pattern(p.first, q.first) = sign;
+        pattern(p.first + 1, q.first + 1) = sign * p.sign * q.sign;
+      }
+    }
+  }
+  for (const auto& places : classes.real()) {
+    const auto entry = [&](std::size_t i, std::size_t j) { return matrix(places[i], places[j]); };
+    const auto to =
+        assign(places.size(), [&](std::size_t i, std::size_t j) { return std::abs(entry(i, j)); });
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      pattern(places[i], places[to[i]]) = entry(i, to[i]) < 0 ? -1 : 1;
+    }
   }
   return pattern;
+}
+
+// How much the gains of q and k that belong together are alike: 1 if equal, towards 0.
+Matrix<double> likeness_of_gains(const Parameters<double>& a, const Parameters<double>& b,
+                                 const std::string& at) {
+  const auto products = [&](const Parameters<double>& p) -> Matrix<double> {
+    return p.at(at + ".q_norm.gain").cwiseProduct(p.at(at + ".k_norm.gain")).cwiseAbs();
+  };
+  const Matrix<double> in_a = products(a), in_b = products(b);
+  Matrix<double> likeness(in_b.cols(), in_a.cols());
+  for (Eigen::Index i = 0; i < likeness.rows(); ++i) {
+    for (Eigen::Index j = 0; j < likeness.cols(); ++j) {
+      likeness(i, j) =
+          (std::min(in_b(0, i), in_a(0, j)) + 1e-300) / (std::max(in_b(0, i), in_a(0, j)) + 1e-300);
+    }
+  }
+  return likeness;
 }
 
 double ratio(double a, double b) { return a != 0 && b != 0 ? std::abs(a / b) : 1; }
 
 // The pattern with what each coordinate's gains changed by; the two of a pair change alike.
-Matrix<double> with_moduli(const Architecture& shape, Matrix<double> pattern,
-                           const Matrix<double>& gain_a, const Matrix<double>& gain_b) {
-  const auto column = [&](Eigen::Index i) {
+Matrix<double> with_moduli(const Architecture& shape, const Matrix<double>& pattern,
+                           const Parameters<double>& a, const Parameters<double>& b,
+                           const std::string& at) {
+  const auto change = [&](Eigen::Index i, const char* name, Eigen::Index column) {
+    return ratio(a.at(at + name)(0, column), b.at(at + name)(0, i));
+  };
+  // A gain of q that is 0 tells nothing; then k's does, which changes the other way.
+  const auto modulus = [&](Eigen::Index i) {
     Eigen::Index j = 0;
     pattern.row(i).cwiseAbs().maxCoeff(&j);
-    return j;
+    const bool told = a.at(at + ".q_norm.gain")(0, j) != 0;
+    return told ? change(i, ".q_norm.gain", j) : 1 / change(i, ".k_norm.gain", j);
   };
   Eigen::VectorXd moduli(pattern.rows());
-  for (Eigen::Index i = 0; i < pattern.rows(); ++i) {
-    moduli(i) = ratio(gain_a(0, column(i)), gain_b(0, i));
-  }
+  for (Eigen::Index i = 0; i < pattern.rows(); ++i) moduli(i) = modulus(i);
   for (const auto& pairs : RotaryClasses(shape.qk_width, shape.rotary_frequencies).turning) {
-    for (const auto& pair : pairs)
-      moduli.segment(pair.first, 2).setConstant(moduli.segment(pair.first, 2).mean());
+    for (const auto& pair : pairs) {
+      auto both = moduli.segment(pair.first, 2);
+      // Where neither gain of a coordinate tells, the pair's other one does.
+      both.setConstant(both(0) == 1 ? both(1) : both(1) == 1 ? both(0) : both.mean());
+    }
   }
   return moduli.asDiagonal() * pattern;
 }
@@ -77,10 +161,9 @@ Element recover_qk_norm(const Symmetry& symmetry, std::int64_t layer, const Para
   if (lengths) element.maps[at + ".heads"] = BlockMap<double>(shape.heads, 1, {}, head_lengths);
   element.maps[at + ".k"] = BlockMap<double>(shape.kv_heads, 1, {}, key_lengths);
 
-  element.maps[at + ".qk_gain"] =
-      BlockMap<double>(1, width, {},
-                       with_moduli(shape, signed_pattern(sum), a.at(at + ".q_norm.gain"),
-                                   b.at(at + ".q_norm.gain")));
+  element.maps[at + ".qk_gain"] = BlockMap<double>(
+      1, width, {},
+      with_moduli(shape, signed_pattern(shape, sum, likeness_of_gains(a, b, at)), a, b, at));
   return element;
 }
 

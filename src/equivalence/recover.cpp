@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "gauge.h"
 #include "moved_model.h"
+#include "probe.h"
+#include "regauge/equivalence/compare.h"
 #include "signature.h"
 #include "standard_form.h"
 #include "stream.h"
@@ -12,6 +17,16 @@ namespace regauge {
 namespace {
 
 constexpr double kVague = 1e-3;
+constexpr double kRounding = 8;
+
+double coarsest_rounding(const ParameterSource& source) {
+  double coarsest = 0;
+  for (const auto& spec : parameter_specs(source.architecture())) {
+    const StoredTensor* tensor = spec.rows > 1 ? source.stored(spec.name) : nullptr;
+    if (tensor != nullptr) coarsest = std::max(coarsest, rounding_of(tensor->dtype));
+  }
+  return coarsest;
+}
 
 // Query heads to query heads: kv heads outside, by what their group computes together; the members
 // of a group inside.
@@ -21,9 +36,10 @@ std::vector<std::int64_t> match_heads(const Space& heads, const Matrix<double>& 
   const auto size = heads.group_size;
   const auto groups = heads.count / size;
   const auto summed = [&](const Matrix<double>& rows) {
-    Matrix<double> sums(groups, rows.cols());
+    Matrix<double> sums(groups, 2 * rows.cols());
     for (std::int64_t i = 0; i < groups; ++i) {
-      sums.row(i) = rows.middleRows(i * size, size).colwise().sum();
+      const auto members = rows.middleRows(i * size, size);
+      sums.row(i) << members.colwise().sum(), members.colwise().squaredNorm();
     }
     return sums;
   };
@@ -46,17 +62,27 @@ class Finder {
       : symmetry_(symmetry),
         a_(a),
         b_(b),
+        rounding_(std::max(coarsest_rounding(a), coarsest_rounding(b))),
+        known_(symmetry.architecture.width),
         everything_(symmetry),
-        a_form_(a, symmetry, standard_form(a, symmetry, limits_, progress)),
-        b_form_(standard_form(b, symmetry, limits_, progress)) {}
+        a_form_(a, symmetry, standard_form(a, symmetry, 1, limits_, progress)),
+        b_form_(standard_form(b, symmetry, b_sign_, limits_, progress)) {}
 
   void embedding_and_head() {
     const auto a = a_form_.layer(-1);
-    const auto b = b_moved(-1);
-    recover_scales(symmetry_, a, b, found_);
-    StreamCorrelation anchors(symmetry_);
-    anchors.add(symmetry_, a, b);
-    determined_ = recover_stream(symmetry_, anchors, found_, limits_);
+    recover_scales(symmetry_, a, b_moved(-1), found_);
+    if (symmetry_.find_space("residual") != nullptr) {
+      const auto anchors = [&] {
+        StreamCorrelation sum(symmetry_);
+        sum.add(symmetry_, a, b_moved(-1));
+        return sum;
+      };
+      // A sign of all the stream changes the form of B, and with it the anchors.
+      const double sign_before = b_sign_;
+      settle(anchors());
+      if (b_sign_ != sign_before) settle(anchors());
+      extend();
+    }
     if (const Space* neurons = symmetry_.find_space("head.transform")) {
       const auto columns = [](const Parameters<double>& p) {
         return Matrix<double>(p.at("head.transform.weight").transpose());
@@ -68,19 +94,8 @@ class Finder {
 
   void layer(std::int64_t layer) {
     const Architecture& shape = symmetry_.architecture;
-    const auto a = a_form_.layer(layer);
-    auto b = b_moved(layer);
-    if (recover_scales(symmetry_, a, b, found_)) b = b_moved(layer);
-
-    const Space& heads = *symmetry_.find_space(fmt::format("layers.{}.attn.heads", layer));
-    const Space& neurons = *symmetry_.find_space(fmt::format("layers.{}.ffn.neurons", layer));
-    Element places;
-    places.maps[heads.name] = BlockMap<double>(
-        heads.count, 1,
-        match_heads(heads, head_signatures(shape, layer, b), head_signatures(shape, layer, a)), {});
-    places.maps[neurons.name] = BlockMap<double>(
-        neurons.count, 1,
-        match_rows(neuron_signatures(shape, layer, b), neuron_signatures(shape, layer, a)), {});
+    auto [a, b] = both(layer);
+    const Element places = match(layer, a, b);
     act_on_layer(symmetry_, places, layer, b);
     take(places.maps);
 
@@ -102,7 +117,7 @@ class Finder {
     for (const auto& space : symmetry_.spaces) {
       if (!unknown.contains(space.name)) continue;
       Element step;
-      step.maps[space.name] = least_squares_blocks(symmetry_, space, unknown, a, b);
+      step.maps[space.name] = least_squares_blocks(symmetry_, space, unknown, a, b, rounding_);
       unknown.erase(space.name);
       act_on_layer(symmetry_, step, layer, b);
       take(step.maps);
@@ -113,12 +128,17 @@ class Finder {
   // The stream's map once more, now from all tensors that live in it.
   void sharpen() {
     everything_.add(symmetry_, a_form_.layer(-1), b_moved(-1));
-    recover_stream(symmetry_, everything_, found_, limits_);
+    settle(everything_);
+    if (!known_.is_all()) {
+      limits_.push_back(
+          fmt::format("all tensors together determine {} of the stream's {} dimensions",
+                      known_.dimension(), symmetry_.architecture.width));
+    }
     determined_ = 1;
   }
 
   // Embedding and head alone leave some direction of the stream to their last digits.
-  bool is_vague() const { return determined_ > 0 && determined_ < kVague; }
+  bool is_vague() const { return determined_ < kVague; }
 
   Recovery finish() const {
     const Element to_a = inverse(symmetry_, a_form_.element());
@@ -128,6 +148,75 @@ class Finder {
   }
 
  private:
+  // The stream's map by these vectors, which are as found_ moves them.
+  StreamFit settle(const StreamCorrelation& vectors) {
+    const StreamFit fit = fit_stream(symmetry_, vectors, rounding_);
+    take({{"residual", fit.map}});
+    if (fit.reversed) {
+      take({{"residual.sign", BlockMap<double>(1, 1, {}, Matrix<double>::Constant(1, 1, -1))}});
+      b_sign_ = -b_sign_;
+      b_form_ = standard_form(b_, symmetry_, b_sign_, limits_, Progress::silent());
+    }
+    known_ = fit.known;
+    determined_ = fit.determined;
+    return fit;
+  }
+
+  // Where embedding and head do not span the stream: what the layers, recognised on the known part,
+  // make of it, until nothing is added.
+  void extend() {
+    std::int64_t before = 0;
+    while (!known_.is_all() && known_.dimension() > before) {
+      before = known_.dimension();
+      StreamCorrelation vectors(symmetry_);
+      vectors.add(symmetry_, a_form_.layer(-1), b_moved(-1));
+      for (std::int64_t layer = 0; layer < symmetry_.architecture.layers; ++layer) {
+        auto [a, b] = both(layer);
+        act_on_layer(symmetry_, match(layer, a, b), layer, b);
+        const auto in_a = layer_vectors(symmetry_.architecture, layer, a, known_);
+        const auto in_b = layer_vectors(symmetry_.architecture, layer, b, known_);
+        for (std::size_t i = 0; i < in_a.size(); ++i) vectors.add(in_a[i], in_b[i]);
+        vectors.move(settle(vectors));
+        if (known_.is_all()) break;
+      }
+    }
+  }
+
+  // Where b's heads and neurons belong.
+  Element match(std::int64_t layer, const Parameters<double>& a,
+                const Parameters<double>& b) const {
+    const Architecture& shape = symmetry_.architecture;
+    const Space& heads = *symmetry_.find_space(fmt::format("layers.{}.attn.heads", layer));
+    const Space& neurons = *symmetry_.find_space(fmt::format("layers.{}.ffn.neurons", layer));
+    Element places;
+    places.maps[heads.name] =
+        BlockMap<double>(heads.count, 1,
+                         match_heads(heads, head_signatures(shape, layer, b, known_),
+                                     head_signatures(shape, layer, a, known_)),
+                         {});
+    places.maps[neurons.name] =
+        BlockMap<double>(neurons.count, 1,
+                         match_rows(neuron_signatures(shape, layer, b, known_),
+                                    neuron_signatures(shape, layer, a, known_)),
+                         {});
+    return places;
+  }
+
+  // A layer of A and of B as far as it is found, with nothing where there is only rounding.
+  std::pair<Parameters<double>, Parameters<double>> both(std::int64_t layer) {
+    auto a = a_form_.layer(layer);
+    auto b = b_moved(layer);
+    if (recover_scales(symmetry_, a, b, found_)) b = b_moved(layer);
+    double size = 0;
+    for (const auto& [name, tensor] : a_form_.layer(-1)) {
+      const double mean = tensor.squaredNorm() / static_cast<double>(tensor.size());
+      if (tensor.rows() > 1) size = std::max(size, std::sqrt(mean));
+    }
+    clear_rounding(symmetry_, kRounding * rounding_ * size, a);
+    clear_rounding(symmetry_, kRounding * rounding_ * size, b);
+    return {std::move(a), std::move(b)};
+  }
+
   Parameters<double> b_moved(std::int64_t layer) const {
     return MovedModel(b_, symmetry_, compose(symmetry_, found_, b_form_)).layer(layer);
   }
@@ -153,8 +242,14 @@ class Finder {
 
   // Found so far, then these.
   void take(const std::map<std::string, BlockMap<double>>& maps) {
-    for (const auto& [name, map] : maps) {
-      found_.maps[name] = map * map_of(symmetry_, found_, *symmetry_.find_space(name));
+    for (const auto& space : symmetry_.spaces) {
+      const auto map = maps.find(space.name);
+      if (map != maps.end()) {
+        found_.maps[space.name] = map->second * map_of(symmetry_, found_, space);
+      } else if (found_.maps.contains(space.name) && maps.contains(space.follows)) {
+        BlockMap<double>& follower = found_.maps.at(space.name);
+        follower = space.following(maps.at(space.follows)) * follower;
+      }
     }
   }
 
@@ -162,9 +257,12 @@ class Finder {
   const ParameterSource& a_;
   const ParameterSource& b_;
   std::vector<std::string> limits_;
-  double determined_ = 1;  // the stream's map by embedding and head
+  double rounding_;        // relative, of the coarser model's matrices
+  double determined_ = 1;  // the stream's map
+  Known known_;            // what of A's stream it is known for
   StreamCorrelation everything_;
   MovedModel a_form_;
+  double b_sign_ = 1;  // of the stream, before found_
   Element b_form_;
   Element found_;  // from b's standard form towards a's
 };

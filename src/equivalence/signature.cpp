@@ -8,18 +8,13 @@
 #include <limits>
 #include <numeric>
 
+#include "probe.h"
+
 namespace regauge {
 namespace {
 
-constexpr std::int64_t kProbes = 12;
 constexpr std::array<double, 2> kDistances = {0, 1};
-
-Matrix<double> probes(const char* name, std::int64_t width) {
-  Random random(0, fmt::format("signature/{}", name));
-  Matrix<double> rows(kProbes, width);
-  for (auto& entry : rows.reshaped<Eigen::RowMajor>()) entry = random.normal();
-  return rows;
-}
+constexpr double kNoLength = 1e-6;
 
 // x W + b, by the name of the linear map.
 Matrix<double> linear(const Parameters<double>& parameters, const std::string& name,
@@ -50,7 +45,8 @@ void normalise(const Architecture& a, const Matrix<double>& gain, Matrix<double>
     for (Eigen::Index at = 0; at < x.cols(); at += a.qk_width) {
       auto head = x.row(row).segment(at, a.qk_width);
       const double mean = head.squaredNorm() / static_cast<double>(a.qk_width);
-      head = head.cwiseProduct(gain.row(0)) / std::sqrt(mean + a.norm_eps);
+      if (mean + a.norm_eps > 0) head /= std::sqrt(mean + a.norm_eps);
+      head = head.cwiseProduct(gain.row(0)).eval();
     }
   }
 }
@@ -70,16 +66,71 @@ double logit(const Architecture& a, const Row& q, const Row& k, double distance)
   return sum + q.tail(rest).dot(k.tail(rest));
 }
 
+// Blocks of columns as the spaces that they span: x P y for pairs of probes. One row per block.
+Matrix<double> spans(const Matrix<double>& columns, std::int64_t width, const Known& known) {
+  const Matrix<double> x = probes("span", known);
+  const Matrix<double> products = x * columns;
+  Matrix<double> rows(columns.cols() / width, kProbes);
+  for (Eigen::Index i = 0; i < rows.rows(); ++i) {
+    const Matrix<double> inside =
+        products.middleCols(i * width, width) * span_root(columns.middleCols(i * width, width));
+    for (Eigen::Index n = 0; n < kProbes; ++n) {
+      rows(i, n) = inside.row(n).dot(inside.row((n + 1) % kProbes));
+    }
+  }
+  return rows;
+}
+
+// How a neuron's vector is known from what the neuron computes.
+enum class UpTo { nothing, length, factor };
+
+// One row per neuron: its vector's products with probes. Lengths that are mere rounding of others
+// count as nothing.
+Matrix<double> directions(Matrix<double> products, const Eigen::VectorXd& squares, UpTo up_to) {
+  products.transposeInPlace();
+  if (up_to == UpTo::nothing) return products;
+  const double floor = kNoLength * squares.mean() + 1e-300;
+  for (Eigen::Index i = 0; i < products.rows(); ++i) {
+    products.row(i) /= std::sqrt(squares(i) + floor);
+    if (up_to == UpTo::length) continue;
+    const double first = products(i, 0);
+    for (Eigen::Index n = 0; n + 1 < kProbes; ++n) products(i, n) *= products(i, n + 1);
+    products(i, kProbes - 1) *= first;
+  }
+  return products;
+}
+
+Matrix<double> side_by_side(const std::vector<Matrix<double>>& parts) {
+  Eigen::Index cols = 0;
+  for (const auto& part : parts) cols += part.cols();
+  Matrix<double> all(parts.front().rows(), cols);
+  Eigen::Index at = 0;
+  for (const auto& part : parts) {
+    all.middleCols(at, part.cols()) = part;
+    at += part.cols();
+  }
+  return all;
+}
+
+// Every row `times` times.
+Matrix<double> repeated(const Matrix<double>& rows, std::int64_t times) {
+  Matrix<double> all(rows.rows() * times, rows.cols());
+  for (Eigen::Index i = 0; i < all.rows(); ++i) all.row(i) = rows.row(i / times);
+  return all;
+}
+
 }  // namespace
 
 Matrix<double> head_signatures(const Architecture& a, std::int64_t layer,
-                               const Parameters<double>& parameters) {
+                               const Parameters<double>& parameters, const Known& known) {
   const std::string at = fmt::format("layers.{}.attn", layer);
-  const Matrix<double> y = probes("key", a.width);
-  Matrix<double> q = linear(parameters, at + ".q", probes("query", a.width));
+  const auto group = a.heads / a.kv_heads;
+  const Matrix<double> y = probes("key", known);
+  const Matrix<double>& o_weight = parameters.at(at + ".o.weight");
+  Matrix<double> q = linear(parameters, at + ".q", probes("query", known));
   Matrix<double> k = linear(parameters, at + ".k", y);
   const Matrix<double> v = linear(parameters, at + ".v", y);
-  const Matrix<double> o = probes("write", a.width) * parameters.at(at + ".o.weight").transpose();
+  const Matrix<double> o = probes("write", known) * o_weight.transpose();
   if (a.qk_norm) {
     normalise(a, parameters.at(at + ".q_norm.gain"), q);
     normalise(a, parameters.at(at + ".k_norm.gain"), k);
@@ -87,7 +138,7 @@ Matrix<double> head_signatures(const Architecture& a, std::int64_t layer,
   constexpr auto kKinds = static_cast<std::int64_t>(kDistances.size());
   Matrix<double> rows(a.heads, kProbes * (kKinds + 1));
   for (std::int64_t head = 0; head < a.heads; ++head) {
-    const std::int64_t kv = head / (a.heads / a.kv_heads);
+    const std::int64_t kv = head / group;
     for (std::int64_t n = 0; n < kProbes; ++n) {
       const Eigen::RowVectorXd query = q.row(n).segment(head * a.qk_width, a.qk_width);
       const Eigen::RowVectorXd key = k.row(n).segment(kv * a.qk_width, a.qk_width);
@@ -99,25 +150,50 @@ Matrix<double> head_signatures(const Architecture& a, std::int64_t layer,
                                              .dot(o.row(n).segment(head * a.v_width, a.v_width));
     }
   }
-  return rows;
+  // A head that does nothing still has its numbers.
+  std::vector<Matrix<double>> parts = {
+      rows, spans(parameters.at(at + ".q.weight"), a.qk_width, known),
+      repeated(spans(parameters.at(at + ".k.weight"), a.qk_width, known), group),
+      repeated(spans(parameters.at(at + ".v.weight"), a.v_width, known), group),
+      spans(o_weight.transpose(), a.v_width, known)};
+  const auto table = parameters.find(at + ".relative_bias");
+  if (table != parameters.end()) parts.push_back(table->second.transpose());
+  return side_by_side(parts);
 }
 
 Matrix<double> neuron_signatures(const Architecture& a, std::int64_t layer,
-                                 const Parameters<double>& parameters) {
+                                 const Parameters<double>& parameters, const Known& known) {
   const std::string at = fmt::format("layers.{}.ffn", layer);
-  const Matrix<double> x = probes("input", a.width);
+  const Matrix<double> x = probes("input", known);
+  const bool relu = a.activation == Activation::relu;
+  const UpTo activated = relu ? UpTo::length : UpTo::nothing;
+  const UpTo free = a.gated ? UpTo::factor : activated;
+  const auto reads = [&](const char* name, UpTo up_to) {
+    const Matrix<double>& weight = parameters.at(at + name + ".weight");
+    return directions(linear(parameters, at + name, x), weight.colwise().squaredNorm().transpose(),
+                      up_to);
+  };
   Matrix<double> hidden = linear(parameters, at + (a.gated ? ".gate" : ".up"), x);
   for (auto& entry : hidden.reshaped()) entry = activate(a.activation, entry);
   if (a.gated) hidden = hidden.cwiseProduct(linear(parameters, at + ".up", x));
-  const Matrix<double> written =
-      probes("write", a.width) * parameters.at(at + ".down.weight").transpose();
-  return hidden.cwiseProduct(written).transpose();
+  const Matrix<double>& down = parameters.at(at + ".down.weight");
+  const Matrix<double> written = probes("write", known) * down.transpose();
+  // A neuron that does nothing still has its numbers.
+  std::vector<Matrix<double>> parts = {hidden.cwiseProduct(written).transpose(), reads(".up", free),
+                                       directions(written, down.rowwise().squaredNorm(), free)};
+  if (a.gated) parts.push_back(reads(".gate", activated));
+  return side_by_side(parts);
 }
 
 std::vector<std::int64_t> match_rows(const Matrix<double>& b, const Matrix<double>& a) {
-  const Eigen::RowVectorXd sizes = a.colwise().norm().array() + 1e-300;
-  const Matrix<double> to = a.array().rowwise() / sizes.array();
-  const Matrix<double> from = b.array().rowwise() / sizes.array();
+  // A column of mere rounding says nothing.
+  const double floor = kNoLength * (a.norm() + b.norm()) + 1e-300;
+  const Eigen::RowVectorXd sizes = a.colwise().norm().cwiseMax(b.colwise().norm()).array() + floor;
+  const auto scaled = [&](const Matrix<double>& rows) -> Matrix<double> {
+    const Matrix<double> in_units = rows.array().rowwise() / sizes.array();
+    return in_units.array().isFinite().select(in_units, 0);
+  };
+  const Matrix<double> to = scaled(a), from = scaled(b);
   const auto count = to.rows();
   // Rows of `to` in the order of their first column: the search goes outwards from where a row
   // would stand and ends when that column alone is further off than the best so far.

@@ -3,19 +3,21 @@
 #include <cstdint>
 #include <vector>
 
-#include "regauge/arch/parameters.h"
+#include "stream.h"
 
 namespace regauge {
 
 // A part of a layer is recognised by what it computes: its answers to a few fixed random inputs do
-// not depend on its own coordinates, whatever its group. Nothing of size D x D is formed.
+// not depend on its own coordinates, whatever its group. Inputs and outputs are taken from what is
+// known of the stream. Nothing of size D x D is formed.
 
-// One row per query head: logits at two distances, and what the values write in some direction.
+// One row per query head: logits at two distances, what the values write in some direction, and the
+// spaces that q, k, v and o span.
 Matrix<double> head_signatures(const Architecture& architecture, std::int64_t layer,
-                               const Parameters<double>& parameters);
-// One row per neuron: what it writes in some direction.
+                               const Parameters<double>& parameters, const Known& known);
+// One row per neuron: what it writes in some direction, and where its vectors point.
 Matrix<double> neuron_signatures(const Architecture& architecture, std::int64_t layer,
-                                 const Parameters<double>& parameters);
+                                 const Parameters<double>& parameters, const Known& known);
 
 // A permutation p such that row i of b is row p(i) of a, nearest first: exact where each row has a
 // counterpart. Columns count in units of their size in a.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "moved_model.h"
@@ -105,11 +106,12 @@ std::vector<const Shift*> remaining(const Symmetry& symmetry, const Element& fol
 
 }  // namespace
 
-Element standard_form(const ParameterSource& source, const Symmetry& symmetry,
+Element standard_form(const ParameterSource& source, const Symmetry& symmetry, double sign,
                       std::vector<std::string>& limits, Progress& progress) {
   Element form = fold_element(
       symmetry, [&](const std::string& name) { return source.read_any(name); }, {}, progress);
-  // A norm's bias that must stay, because some reader cannot take its constant, becomes gain/D.
+  // A norm's bias that must stay, because some reader cannot take its constant, becomes
+  // sign gain/D.
   for (const auto& [name, site] : symmetry.norms) {
     const std::string shift = name + ".shift";
     if (symmetry.find_shift(shift) == nullptr || form.shifts.contains(shift)) continue;
@@ -121,7 +123,7 @@ Element standard_form(const ParameterSource& source, const Symmetry& symmetry,
                       "as a constant loses digits",
                       name));
     }
-    form.shifts[shift] = 1.0 / static_cast<double>(over.cols()) - over.array();
+    form.shifts[shift] = sign / static_cast<double>(over.cols()) - over.array();
   }
   const Element folded = form;
   const MovedModel moved(source, symmetry, folded);
@@ -137,6 +139,22 @@ Element standard_form(const ParameterSource& source, const Symmetry& symmetry,
     }
   }
   return form;
+}
+
+void clear_rounding(const Symmetry& symmetry, double size, Parameters<double>& layer) {
+  if (symmetry.architecture.norm != Norm::layer) return;  // nothing was taken away
+  const auto is_rounding = [&](const auto& vector) {
+    return vector.squaredNorm() < size * size * static_cast<double>(vector.size());
+  };
+  for (auto& [name, tensor] : layer) {
+    const bool writes = name.ends_with("o.weight") || name.ends_with("down.weight");
+    if (!name.ends_with(".weight") && !name.ends_with(".bias")) continue;
+    if (name.ends_with("norm.bias")) continue;
+    for (Eigen::Index i = 0; i < (writes ? tensor.rows() : tensor.cols()); ++i) {
+      if (writes && is_rounding(tensor.row(i))) tensor.row(i).setZero();
+      if (!writes && is_rounding(tensor.col(i))) tensor.col(i).setZero();
+    }
+  }
 }
 
 }  // namespace regauge

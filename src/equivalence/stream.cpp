@@ -1,14 +1,20 @@
 #include "stream.h"
 
 #include <Eigen/LU>
+#include <Eigen/SVD>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace regauge {
 namespace {
 
 constexpr double kSingular = 1e-13;
+constexpr double kBlurred = 1000;  // times rounding squared: a direction of mere rounding
 
+// The vectors of a tensor that live in the stream, as rows. What a layer norm does not see, or only
+// as a constant, is left out.
 Matrix<double> rows_in_stream(const Symmetry& symmetry, const std::string& name, int axis,
                               const Matrix<double>& tensor) {
   Matrix<double> rows = axis == 1 ? tensor : Matrix<double>(tensor.transpose());
@@ -17,6 +23,7 @@ Matrix<double> rows_in_stream(const Symmetry& symmetry, const std::string& name,
       rows.col(i).array() += fixed_origin(symmetry.architecture, name, i);
     }
   }
+  if (symmetry.architecture.norm == Norm::layer) rows.colwise() -= rows.rowwise().mean().eval();
   return rows;
 }
 
@@ -42,31 +49,90 @@ double make_orthogonal(Matrix<double>& m) {
   return m.allFinite() ? condition : 0;
 }
 
-// Rows of squares_b to columns of squares_a by the largest |cosine|.
-BlockMap<double> signed_permutation(const Space& space, const StreamCorrelation& sum,
-                                    double& sign_sum) {
-  const auto size = space.size();
-  std::vector<std::int64_t> permutation(static_cast<std::size_t>(size));
+// Coordinates of b to the nearest of a, up to a sign of each or one common sign.
+struct Assignment {
+  std::vector<std::int64_t> to;
+  Matrix<double> signs;
+  double cost = 0;
+  std::vector<bool> clear;  // by coordinate of a: no other one was nearly as near
+};
+enum class Sign { each, same, opposite };
+
+Assignment assign(const StreamCorrelation& sum, Sign sign, double rounding) {
+  const auto size = sum.cross.rows();
+  Assignment result{std::vector<std::int64_t>(static_cast<std::size_t>(size)),
+                    Matrix<double>::Ones(size, 1), 0,
+                    std::vector<bool>(static_cast<std::size_t>(size))};
   std::vector<bool> used(static_cast<std::size_t>(size));
-  Matrix<double> signs(size, 1);
-  sign_sum = 0;
   for (Eigen::Index i = 0; i < size; ++i) {
     Eigen::Index best = -1;
-    double best_cosine = -1;
+    double nearest = 0, second = std::numeric_limits<double>::infinity();
     for (Eigen::Index j = 0; j < size; ++j) {
-      const double cosine =
-          std::abs(sum.cross(i, j)) / std::sqrt(sum.squares_b(i) * sum.squares_a(j) + 1e-300);
-      if (used[static_cast<std::size_t>(j)] || cosine <= best_cosine) continue;
-      best = j;
-      best_cosine = cosine;
+      const double c = sum.cross(i, j);
+      const double match = sign == Sign::each ? std::abs(c) : sign == Sign::same ? c : -c;
+      const double distance = sum.squares_b(i) + sum.squares_a(j) - 2 * match;
+      if (best >= 0 && distance >= nearest) {
+        second = std::min(second, distance);
+      } else if (used[static_cast<std::size_t>(j)]) {
+        second = std::min(second, distance);
+      } else {
+        if (best >= 0) second = std::min(second, nearest);
+        best = j;
+        nearest = distance;
+      }
     }
+    const double size_i = sum.squares_b(i) + sum.squares_a(best);
+    const double least = std::max(kSingular, kBlurred * rounding * rounding) * size_i;
     used[static_cast<std::size_t>(best)] = true;
-    permutation[static_cast<std::size_t>(i)] = best;
-    signs(i, 0) = sum.cross(i, best) < 0 ? -1 : 1;
-    sign_sum += sum.cross(i, best);
+    result.to[static_cast<std::size_t>(i)] = best;
+    result.clear[static_cast<std::size_t>(best)] = second > least && second > 4 * nearest;
+    if (sign == Sign::each && sum.cross(i, best) < 0) result.signs(i, 0) = -1;
+    result.cost += nearest;
   }
+  return result;
+}
+
+StreamFit fit_signed_permutation(const Symmetry& symmetry, const Space& space,
+                                 const StreamCorrelation& sum, double rounding) {
+  const auto size = space.size();
   const bool has_signs = space.log2_components() > log2_factorial(size);
-  return {size, 1, std::move(permutation), has_signs ? signs : Matrix<double>()};
+  Assignment best = assign(sum, has_signs ? Sign::each : Sign::same, rounding);
+  bool reversed = false;
+  if (symmetry.find_space("residual.sign") != nullptr) {
+    Assignment other = assign(sum, Sign::opposite, rounding);
+    if (other.cost < best.cost) {
+      best = std::move(other);
+      reversed = true;
+    }
+  }
+  const auto clear = std::count(best.clear.begin(), best.clear.end(), true);
+  Matrix<double> rows = Matrix<double>::Zero(clear, size);
+  Eigen::Index row = 0;
+  for (Eigen::Index j = 0; j < size; ++j) {
+    if (best.clear[static_cast<std::size_t>(j)]) rows(row++, j) = 1;
+  }
+  return {BlockMap<double>(size, 1, std::move(best.to), has_signs ? best.signs : Matrix<double>()),
+          reversed, clear == size ? Known(size) : Known(std::move(rows)),
+          clear == size ? 1.0 : 0.0};
+}
+
+StreamFit fit_rotation(const Space& space, const Orthogonal& group, const StreamCorrelation& sum,
+                       double rounding) {
+  const auto size = space.size();
+  // What must stay is made to.
+  const Matrix<double> cross =
+      sum.cross + sum.cross.norm() * group.fixed().transpose() * group.fixed();
+  const double least = std::max(kSingular, kBlurred * rounding * rounding);
+  Matrix<double> map = cross;
+  const double determined = make_orthogonal(map);
+  if (determined > least)
+    return {BlockMap<double>(1, size, {}, map), false, Known(size), determined};
+  const Eigen::BDCSVD<Eigen::MatrixXd> svd(cross, Eigen::ComputeFullU | Eigen::ComputeFullV);
+  const auto known = (svd.singularValues().array() > least * svd.singularValues()(0)).count();
+  return {BlockMap<double>(1, size, {}, svd.matrixU() * svd.matrixV().transpose()), false,
+          known == size ? Known(size)
+                        : Known(Matrix<double>(svd.matrixV().leftCols(known).transpose())),
+          determined};
 }
 
 }  // namespace
@@ -87,41 +153,36 @@ void StreamCorrelation::add(const Symmetry& symmetry, const Parameters<double>& 
     for (const int axis : {0, 1}) {
       for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
         if (part.space != "residual" || part.take != AxisPart::Take::whole) continue;
-        const Matrix<double> in_a = rows_in_stream(symmetry, name, axis, tensor);
-        const Matrix<double> in_b = rows_in_stream(symmetry, name, axis, b.at(name));
-        const double size_a = in_a.norm(), size_b = in_b.norm();
-        if (size_a == 0 || size_b == 0) continue;
-        const double entries = static_cast<double>(in_a.size());
-        cross += product_transposed(in_b, in_a) * (entries / (size_a * size_b));
-        squares_a += in_a.colwise().squaredNorm().transpose() * (entries / (size_a * size_a));
-        squares_b += in_b.colwise().squaredNorm().transpose() * (entries / (size_b * size_b));
+        add(rows_in_stream(symmetry, name, axis, tensor),
+            rows_in_stream(symmetry, name, axis, b.at(name)));
       }
     }
   }
 }
 
-double recover_stream(const Symmetry& symmetry, const StreamCorrelation& sum, Element& found,
-                      std::vector<std::string>& limits) {
-  const Space* space = symmetry.find_space("residual");
-  if (space == nullptr) return 1;
-  const BlockMap<double> before = map_of(symmetry, found, *space);
-  if (const auto* group = std::get_if<Orthogonal>(&space->group)) {
-    // What must stay is made to.
-    Matrix<double> map = sum.cross + sum.cross.norm() * group->fixed().transpose() * group->fixed();
-    const double determined = make_orthogonal(map);
-    if (determined == 0) {
-      limits.push_back("the tensors at hand span less than the stream");
-    } else {
-      found.maps[space->name] = BlockMap<double>(1, space->size(), {}, map) * before;
-    }
-    return determined;
-  }
-  double sign = 1;
-  found.maps[space->name] = signed_permutation(*space, sum, sign) * before;
-  if (symmetry.find_space("residual.sign") != nullptr && sign < 0) {
-    found.maps["residual.sign"] = BlockMap<double>(1, 1, {}, Matrix<double>::Constant(1, 1, -1));
-  }
-  return 1;
+void StreamCorrelation::add(const Matrix<double>& rows_a, const Matrix<double>& rows_b) {
+  const double size_a = rows_a.norm(), size_b = rows_b.norm();
+  if (cross.size() == 0 || size_a == 0 || size_b == 0) return;
+  const double entries = static_cast<double>(rows_a.size());
+  cross += product_transposed(rows_b, rows_a) * (entries / (size_a * size_b));
+  squares_a += rows_a.colwise().squaredNorm().transpose() * (entries / (size_a * size_a));
+  squares_b += rows_b.colwise().squaredNorm().transpose() * (entries / (size_b * size_b));
+}
+
+void StreamCorrelation::move(const StreamFit& fit) {
+  const BlockMap<double>& map = fit.map;
+  map.apply(cross, 0);
+  if (fit.reversed) cross = -cross;
+  if (map.width() > 1) return;  // squares count for permutations only
+  const Eigen::VectorXd before = squares_b;
+  for (Eigen::Index i = 0; i < before.size(); ++i) squares_b(map.target(i)) = before(i);
+}
+
+StreamFit fit_stream(const Symmetry& symmetry, const StreamCorrelation& sum, double rounding) {
+  const Space& space = *symmetry.find_space("residual");
+  const auto* group = std::get_if<Orthogonal>(&space.group);
+  return group != nullptr ? fit_rotation(space, *group, sum, rounding)
+                          : fit_signed_permutation(symmetry, space, sum, rounding);
 }
 
 bool recover_scales(const Symmetry& symmetry, const Parameters<double>& a,

@@ -7,22 +7,50 @@
 
 namespace regauge {
 
-// Maps that carry b's tensors to a's, both in standard form, added to `found`. `limits` receives
-// what the tensors do not determine.
+// The directions of A's stream in which B, as it is moved so far, agrees with A: all of them, or
+// the orthonormal rows' span.
+class Known {
+ public:
+  explicit Known(std::int64_t width) : width_(width) {}
+  explicit Known(Matrix<double> rows)
+      : width_(rows.cols()), all_(rows.rows() == rows.cols()), rows_(std::move(rows)) {}
 
-// Tensors that live in the stream, compared coordinate by coordinate: the sum of b^T a over all
-// that were added, each in units of its own size, and the squared lengths of the coordinates.
+  bool is_all() const { return all_; }
+  std::int64_t dimension() const { return all_ ? width_ : rows_.rows(); }
+  // [any, dimension] to [any, D].
+  Matrix<double> embed(const Matrix<double>& rows) const { return all_ ? rows : rows * rows_; }
+
+ private:
+  std::int64_t width_;
+  bool all_ = true;
+  Matrix<double> rows_;
+};
+
+// The map of the stream that carries b's vectors to a's.
+struct StreamFit {
+  BlockMap<double> map;
+  bool reversed = false;  // all coordinates change their sign, where only that is free
+  Known known;            // where the vectors, rounded as they are, determine it
+  double determined = 1;  // how well, from 1 down to 0
+};
+
+// Vectors of the stream, compared coordinate by coordinate: the sum of b^T a over all that were
+// added, each set in units of its own size, and the squared lengths of the coordinates.
 struct StreamCorrelation {
   explicit StreamCorrelation(const Symmetry& symmetry);
+  // All tensors that live in the stream.
   void add(const Symmetry& symmetry, const Parameters<double>& a, const Parameters<double>& b);
+  // Vectors as rows, [any, D].
+  void add(const Matrix<double>& rows_a, const Matrix<double>& rows_b);
+  // As if b had been moved before.
+  void move(const StreamFit& fit);
 
   Matrix<double> cross;  // [D, D], or empty where the stream has no group
   Eigen::VectorXd squares_a, squares_b;
 };
 
-// The stream's map on top of `found`. Returns how well it is determined, from 1 down to 0.
-double recover_stream(const Symmetry& symmetry, const StreamCorrelation& sum, Element& found,
-                      std::vector<std::string>& limits);
+// For symmetries whose stream has a group.
+StreamFit fit_stream(const Symmetry& symmetry, const StreamCorrelation& sum, double rounding);
 
 // The lengths that norms forget, as far as these tensors show them: every factor that is not found
 // yet and acts on one of them. True if there was any.

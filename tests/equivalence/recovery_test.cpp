@@ -97,24 +97,6 @@ TEST(Recovery, OfEveryKnownArchitecture) {
   }
 }
 
-TEST(Recovery, WithFewTokens) {
-  const Temporary folder("few");
-  Architecture a = known_architectures().front().architecture;
-  a.width = 16;
-  // Table and head together have 2 V rows: enough for the stream, hardly enough, too few.
-  for (const auto& [vocabulary, expected] :
-       {std::pair{12, Verdict::same}, {8, Verdict::same}, {6, Verdict::undecided}}) {
-    a.vocabulary = vocabulary;
-    const std::string name = std::to_string(vocabulary);
-    write_parameters<double>(folder / name, "regauge", Format::safetensors, a,
-                             random_parameters(a, 1), DType::f32);
-    const Model original = Model::open(folder / name);
-    rewrite(original, 2, folder / (name + "-moved"));
-    const Diff result = diff(original, Model::open(folder / (name + "-moved")), Progress::silent());
-    EXPECT_EQ(result.verdict, expected) << vocabulary << ": " << worst(result);
-  }
-}
-
 TEST(Recovery, OfTheSameModelInTwoFormats) {
   for (const char* name : {"llama", "qwen2", "qwen3", "gemma", "gpt2"}) {
     const Model hf = Model::open(fixture(name));

@@ -25,8 +25,9 @@ using Patch = std::function<Matrix<double>(const ReadTensor&)>;
 using Patches = std::map<std::string, Patch, std::less<>>;
 
 // A checkpoint read as the parameters of an architecture that it may only hold implicitly: an
-// untied head is the token table's transpose, a bias that the file does not have is zero. Patches
-// say what is to be read otherwise than the file has it.
+// untied head is the token table's transpose, a bias that the file does not have is zero, and of a
+// larger vocabulary the first tokens count. Patches say what is to be read otherwise than the file
+// has it.
 class ParameterSource {
  public:
   ParameterSource(const Model& model, Architecture target, Patches patches = {});
@@ -45,6 +46,8 @@ class ParameterSource {
  private:
   template <class Scalar>
   Matrix<Scalar> read_file(std::string_view parameter) const;
+  template <class Scalar>
+  void crop(std::string_view parameter, Matrix<Scalar>& value) const;
 
   const Model& model_;
   Architecture target_;

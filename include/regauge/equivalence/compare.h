@@ -8,11 +8,14 @@
 namespace regauge {
 
 // Why two models cannot be compared as one architecture, a line each; empty if they can. Files
-// round eps, scales and frequencies; a tie, and a bias that is nowhere but zero, are no difference.
+// round eps, scales and frequencies; a tie, a bias that is nowhere but zero, and tokens at the end
+// of the vocabulary are no difference.
 std::vector<std::string> architecture_differences(const Architecture& a, const Architecture& b);
 // The architecture as which both can be read: untied unless both are tied, with every bias that one
-// of them has.
+// of them has, and the tokens that both have.
 Architecture joint_architecture(const Architecture& a, const Architecture& b);
+// What the two declare differently although they can be compared, a line each.
+std::vector<std::string> declaration_differences(const Architecture& a, const Architecture& b);
 
 // One tensor of A against the same tensor of a_from_b . B; root mean squares over its entries.
 struct TensorResidual {
@@ -22,8 +25,9 @@ struct TensorResidual {
   double residual = 0;  // of the difference
   double rounding = 0;  // of what rounding explains: A's own, and B's as the element moves it
 
-  // The residual in units of what is accepted: the same up to 1. Infinite where a matrix is mostly
-  // rounding, as a comparison then says nothing.
+  bool blind = false;  // a matrix that is mostly rounding: a comparison says nothing
+
+  // The residual in units of what is accepted: the same up to 1; infinite where it is blind.
   double excess() const;
   bool agrees() const { return excess() <= 1; }
 };

@@ -1,0 +1,174 @@
+// Where embedding and head tell little of the stream, or not all tokens count.
+#include <gtest/gtest.h>
+
+#include "regauge/action/act.h"
+#include "regauge/equivalence/certificate.h"
+#include "regauge/equivalence/diff.h"
+#include "symmetry/architectures.h"
+#include "temporary.h"
+
+namespace regauge {
+namespace {
+
+using testing::Temporary;
+
+class Anchors : public ::testing::Test {
+ protected:
+  Model write(const Architecture& shape, const Parameters<double>& parameters,
+              DType dtype = DType::f32) {
+    const auto path = folder_ / std::to_string(written_++);
+    write_parameters<double>(path, "regauge", Format::safetensors, shape, parameters, dtype);
+    return Model::open(path);
+  }
+
+  static Parameters<double> moved(const Architecture& shape, Parameters<double> parameters,
+                                  std::uint64_t seed = 9) {
+    const Symmetry symmetry = symmetry_of(shape);
+    act(symmetry, random_element(symmetry, seed), parameters);
+    return parameters;
+  }
+
+  Temporary folder_{"anchors"};
+  int written_ = 0;
+};
+
+std::string report(const Diff& result) {
+  std::string text(verdict_name(result.verdict));
+  for (const auto& reason : result.reasons) text += "\n" + reason;
+  for (const auto& r : result.residuals) {
+    if (!r.agrees()) text += "\n" + r.tensor + " " + std::to_string(r.excess());
+  }
+  return text;
+}
+
+Architecture wide(Architecture a) {
+  a.width = 24;
+  a.heads = 6;
+  a.kv_heads = 3;
+  a.ffn_width = 32;
+  a.norm_eps = 1e-6;
+  return a;
+}
+
+TEST_F(Anchors, FewerThanTheStreamIsWide) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const auto& known : known_architectures()) {
+      Architecture shape = wide(known.architecture);
+      shape.vocabulary = 5;
+      const auto original = random_parameters(shape, 1);
+      const Model a = write(shape, original, dtype);
+      const Diff result =
+          diff(a, write(shape, moved(shape, read_parameters(a)), dtype), Progress::silent());
+      EXPECT_EQ(result.verdict, Verdict::same)
+          << known.name << " " << dtype_name(dtype) << ": " << report(result);
+
+      auto changed = original;
+      Matrix<double>& tensor = changed.at("layers.1.attn.v.weight");
+      tensor.col(0) *= 1.2;
+      const Diff other = diff(a, write(shape, moved(shape, changed), dtype), Progress::silent());
+      EXPECT_NE(other.verdict, Verdict::same) << known.name;
+    }
+  }
+}
+
+TEST_F(Anchors, ASmallViewOfImages) {
+  Architecture shape = wide(known_architectures().front().architecture);
+  shape.positions = Positions::learned;
+  shape.rotary_dims = 0;
+  shape.rotary_frequencies.clear();
+  shape.input = Input::vectors;
+  shape.vocabulary = 0;
+  shape.input_width = 4;
+  shape.max_positions = 5;
+  shape.class_token = true;
+  shape.causal = false;
+  shape.output = Output::classes;
+  shape.classes = 3;
+  for (const Norm norm : {Norm::rms, Norm::layer}) {
+    shape.norm = norm;
+    const auto original = random_parameters(shape, 1);
+    const Diff result =
+        diff(write(shape, original), write(shape, moved(shape, original)), Progress::silent());
+    EXPECT_EQ(result.verdict, Verdict::same) << report(result);
+  }
+}
+
+// Nothing reads or writes some directions of the stream.
+TEST_F(Anchors, AStreamThatIsNotFilled) {
+  Architecture shape = wide(known_architectures().front().architecture);
+  auto original = random_parameters(shape, 1);
+  for (auto& [name, tensor] : original) {
+    if (tensor.rows() == 1) continue;
+    const bool writes =
+        name == "embed.tokens" || name.ends_with("o.weight") || name.ends_with("down.weight");
+    if (writes) {
+      tensor.rightCols(10).setZero();
+    } else {
+      tensor.bottomRows(10).setZero();
+    }
+  }
+  const Model a = write(shape, original);
+  const Diff result = diff(a, write(shape, moved(shape, original)), Progress::silent());
+  EXPECT_EQ(result.verdict, Verdict::same) << report(result);
+  original.at("layers.0.ffn.up.weight")(20, 3) = 0.01;
+  EXPECT_NE(diff(a, write(shape, moved(shape, original)), Progress::silent()).verdict,
+            Verdict::same);
+}
+
+TEST_F(Anchors, APaddedVocabulary) {
+  for (const auto& known : known_architectures()) {
+    Architecture shape = wide(known.architecture);
+    shape.vocabulary = 30;
+    const auto original = random_parameters(shape, 1);
+    const Model a = write(shape, original);
+    Architecture padded = shape;
+    padded.vocabulary = 32;
+    auto larger = random_parameters(padded, 2);
+    for (const auto& [name, tensor] : original) {
+      larger.at(name).topLeftCorner(tensor.rows(), tensor.cols()) = tensor;
+    }
+    const Model b = write(padded, moved(padded, larger));
+    const Diff result = diff(a, b, Progress::silent());
+    EXPECT_EQ(result.verdict, Verdict::same) << known.name << ": " << report(result);
+    ASSERT_FALSE(result.reasons.empty());
+    EXPECT_NE(result.reasons.front().find("2 tokens more"), std::string::npos);
+    const auto path = folder_ / (std::to_string(written_++) + ".safetensors");
+    save_certificate(symmetry_of(result.architecture),
+                     {result.a_from_b, fingerprint(a, Progress::silent()),
+                      fingerprint(b, Progress::silent()), result.residuals},
+                     path);
+    EXPECT_TRUE(verify(a, b, path, Progress::silent()).holds());
+    // A row that both have is no padding.
+    larger.at("embed.tokens").row(29) *= 1.01;
+    EXPECT_NE(diff(a, write(padded, moved(padded, larger)), Progress::silent()).verdict,
+              Verdict::same);
+  }
+}
+
+// Declared with a tie and no biases on one side, written out on the other.
+TEST_F(Anchors, WhatOneSideLeavesOut) {
+  Architecture shape = wide(known_architectures().front().architecture);
+  shape.vocabulary = 30;
+  shape.tied = true;
+  const auto original = random_parameters(shape, 1);
+  Architecture full = shape;
+  full.tied = false;
+  full.biases = {true, true, true, true, false, true, true, true};
+  auto written_out = random_parameters(full, 2);
+  for (auto& [name, tensor] : written_out) {
+    if (original.contains(name)) {
+      tensor = original.at(name);
+    } else if (name == "head.weight") {
+      tensor = original.at("embed.tokens").transpose();
+    } else {
+      tensor.setZero();
+    }
+  }
+  const Model a = write(shape, original, DType::bf16);
+  const Diff result = diff(a, write(full, moved(full, written_out)), Progress::silent());
+  EXPECT_EQ(result.verdict, Verdict::same) << report(result);
+  EXPECT_FALSE(result.reasons.empty());
+}
+
+}  // namespace
+}  // namespace regauge
