@@ -75,8 +75,9 @@ Matrix<double> signed_pattern(const Architecture& shape, const Matrix<double>& m
   }
   for (const auto& places : classes.real()) {
     const auto entry = [&](std::size_t i, std::size_t j) { return matrix(places[i], places[j]); };
-    const auto to =
-        assign(places.size(), [&](std::size_t i, std::size_t j) { return std::abs(entry(i, j)); });
+    const auto to = assign(places.size(), [&](std::size_t i, std::size_t j) {
+      return std::abs(entry(i, j)) + little * likeness(places[i], places[j]);
+    });
     for (std::size_t i = 0; i < places.size(); ++i) {
       pattern(places[i], places[to[i]]) = entry(i, to[i]) < 0 ? -1 : 1;
     }
