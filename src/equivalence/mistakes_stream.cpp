@@ -45,10 +45,8 @@ Matrix<double> turn(const Symmetry& symmetry, const std::string& tensor, const M
                     const Matrix<double>& b) {
   StreamCorrelation sum(symmetry);
   sum.add(symmetry, {{tensor, a}}, {{tensor, b}});
-  Element found;
-  std::vector<std::string> limits;
-  if (recover_stream(symmetry, sum, found, limits) == 0) return {};
-  return found.maps.at("residual").blocks();
+  const StreamFit fit = fit_stream(symmetry, sum, 0);
+  return fit.known.is_all() ? fit.map.blocks() : Matrix<double>();
 }
 
 }  // namespace
