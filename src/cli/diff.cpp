@@ -4,28 +4,14 @@
 
 #include <cstdio>
 
-#include "regauge/base/error.h"
+#include "diff_page.h"
+#include "diff_text.h"
 #include "regauge/equivalence/certificate.h"
 #include "residual_table.h"
 #include "verb.h"
 
 namespace regauge::cli {
 namespace {
-
-std::string sentence(const Diff& result) {
-  switch (result.verdict) {
-    case Verdict::same:
-      return result.a_from_b.is_identity() ? "the same function: the same numbers"
-                                           : "the same function, in other coordinates";
-    case Verdict::perturbed:
-      return "not the same function: one model, changed";
-    case Verdict::different:
-      return "not the same function";
-    case Verdict::undecided:
-      return "could not decide: no element was found, but there may be one";
-  }
-  return "";
-}
 
 nlohmann::json as_json(const Diagnosis& diagnosis) {
   nlohmann::json causes = nlohmann::json::array();
@@ -59,7 +45,7 @@ void print(const Diagnosis& diagnosis) {
 
 void add_diff(CLI::App& app, int& exit_code) {
   struct Options {
-    std::string a, b, certificate, output;
+    std::string a, b, certificate, output, html;
     bool json = false;
     bool all = false;
     bool repair = false;
@@ -76,6 +62,7 @@ void add_diff(CLI::App& app, int& exit_code) {
   verb->add_flag("--repair", options->repair,
                  "if B differs from A by a known mistake, write B with the mistake undone")
       ->needs(output);
+  verb->add_option("--html", options->html, "write a page for people to this file");
   verb->add_flag("--all", options->all, "the residual of every tensor, not only of the worst");
   verb->add_flag("--json", options->json, "everything as JSON");
   verb->footer(
@@ -90,22 +77,25 @@ void add_diff(CLI::App& app, int& exit_code) {
     if (!same) result.diagnosis = diagnose(a, b, result, *progress);
     if (options->repair && !same) repair(b, result.diagnosis, options->output, *progress);
     exit_code = same ? 0 : 1;
+    PageNotes notes;
     if (same && !options->certificate.empty()) {
-      save_certificate(
-          symmetry_of(result.architecture),
-          {result.a_from_b, fingerprint(a, *progress), fingerprint(b, *progress), result.residuals},
-          options->certificate);
+      notes = {options->certificate, fingerprint(a, *progress), fingerprint(b, *progress)};
+      save_certificate(symmetry_of(result.architecture),
+                       {result.a_from_b, notes.a, notes.b, result.residuals}, options->certificate);
     }
+    if (!options->html.empty()) write_diff_page(options->html, a, b, result, notes);
     if (options->json) {
       const nlohmann::json summary = {{"verdict", verdict_name(result.verdict)},
                                       {"identity", result.a_from_b.is_identity()},
                                       {"reasons", result.reasons},
+                                      {"movements", movements_as_json(result)},
                                       {"tensors", residuals_as_json(result.residuals)},
                                       {"diagnosis", as_json(result.diagnosis)}};
       fmt::print("{}\n", summary.dump(2));
       return;
     }
-    fmt::print("{}\n", sentence(result));
+    fmt::print("{}\n", verdict_sentence(result));
+    if (!result.movements.empty()) fmt::print("  {}\n", movements_line(result));
     for (const auto& reason : result.reasons) fmt::print("  {}\n", reason);
     if (!same) print(result.diagnosis);
     if (options->repair && !same) fmt::print("{}: B with this undone\n", options->output);

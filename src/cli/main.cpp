@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
   regauge::cli::add_act(app, exit_code);
   regauge::cli::add_fold(app, exit_code);
   regauge::cli::add_convert(app, exit_code);
+  regauge::cli::add_canon(app, exit_code);
   regauge::cli::add_diff(app, exit_code);
   regauge::cli::add_verify(app, exit_code);
   regauge::cli::add_lab(app, argv, exit_code);

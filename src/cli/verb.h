@@ -14,6 +14,7 @@ void add_inspect(CLI::App& app, int& exit_code);
 void add_act(CLI::App& app, int& exit_code);
 void add_fold(CLI::App& app, int& exit_code);
 void add_convert(CLI::App& app, int& exit_code);
+void add_canon(CLI::App& app, int& exit_code);
 void add_diff(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 // In regauge-lab the lab's verbs, in regauge the way there; `arguments` is main's argv.

@@ -93,6 +93,10 @@ Diff diff(const Model& a, const Model& b, Progress& progress) {
     }
   }
   judge(result, limits);
+  const bool near = result.verdict == Verdict::same || result.verdict == Verdict::perturbed;
+  if (near && !result.a_from_b.is_identity()) {
+    result.movements = describe(symmetry, result.a_from_b, result.residuals, from_a, from_b);
+  }
   return result;
 }
 

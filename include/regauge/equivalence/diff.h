@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "regauge/equivalence/compare.h"
+#include "regauge/equivalence/describe.h"
 #include "regauge/equivalence/diagnosis.h"
 
 namespace regauge {
@@ -22,6 +23,7 @@ struct Diff {
   std::vector<std::string> reasons;
   Architecture architecture;              // as which both were compared
   Element a_from_b;                       // the best that was found
+  std::vector<Movement> movements;        // what it does, if it brings B near to A
   std::vector<TensorResidual> residuals;  // empty if the architectures differ
   Diagnosis diagnosis = {};               // empty unless diagnose() was asked
 };

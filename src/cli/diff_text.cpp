@@ -1,0 +1,80 @@
+#include "diff_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace regauge::cli {
+namespace {
+
+const TensorResidual& worst(const Diff& result) {
+  return *std::max_element(
+      result.residuals.begin(), result.residuals.end(),
+      [](const TensorResidual& a, const TensorResidual& b) { return a.excess() < b.excess(); });
+}
+
+double in_rounding(const TensorResidual& r) { return r.residual > 0 ? r.residual / r.rounding : 0; }
+
+}  // namespace
+
+std::string verdict_sentence(const Diff& result) {
+  switch (result.verdict) {
+    case Verdict::same:
+      return result.a_from_b.is_identity() ? "the same function: the same numbers"
+                                           : "the same function, in other coordinates";
+    case Verdict::perturbed:
+      return "not the same function: one model, changed";
+    case Verdict::different:
+      return "not the same function";
+    case Verdict::undecided:
+      return "could not decide: no element was found, but there may be one";
+  }
+  return "";
+}
+
+std::string grounds(const Diff& result) {
+  if (result.residuals.empty()) {
+    return "The two files declare different architectures; no tensors were compared.";
+  }
+  const auto all = result.residuals.size();
+  const auto off =
+      static_cast<std::size_t>(std::count_if(result.residuals.begin(), result.residuals.end(),
+                                             [](const TensorResidual& r) { return !r.agrees(); }));
+  const TensorResidual& most = worst(result);
+  const bool near = result.verdict == Verdict::same || result.verdict == Verdict::perturbed;
+  const char* moved = result.a_from_b.is_identity() ? ""
+                      : near                        ? ", moved by the change of coordinates below,"
+                             : ", in the nearest coordinates that were found,";
+  if (result.verdict == Verdict::same && most.residual == 0) {
+    return fmt::format("All {} tensors of B{} are those of A, number for number.", all, moved);
+  }
+  if (result.verdict == Verdict::same) {
+    return fmt::format(
+        "Each of the {} tensors of B{} is A's within what rounding explains. The farthest, {}, is "
+        "off by {:.2g} times its rounding.",
+        all, moved, most.tensor, in_rounding(most));
+  }
+  return fmt::format(
+      "{} of {} tensors of B{} differ from A's by more than rounding. The farthest is {}: off by "
+      "{:.2g} of its size, where rounding explains {:.2g}.",
+      off, all, moved, most.tensor, most.residual / (most.size > 0 ? most.size : 1),
+      most.rounding / (most.size > 0 ? most.size : 1));
+}
+
+std::string movements_line(const Diff& result) {
+  std::string line;
+  for (const auto& movement : result.movements) {
+    line += fmt::format("{}{} ({})", line.empty() ? "" : ", ", movement.what, movement.where);
+  }
+  return line;
+}
+
+nlohmann::json movements_as_json(const Diff& result) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& [what, where] : result.movements) {
+    list.push_back({{"what", what}, {"where", where}});
+  }
+  return list;
+}
+
+}  // namespace regauge::cli

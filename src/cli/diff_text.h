@@ -1,0 +1,19 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+#include "regauge/equivalence/diff.h"
+
+namespace regauge::cli {
+
+// The verdict in a sentence, and what it rests on in another.
+std::string verdict_sentence(const Diff& result);
+std::string grounds(const Diff& result);
+
+// "residual rotation (64 coordinates), gains folded (in B, 5 of 5 norms)"; empty if nothing moved.
+std::string movements_line(const Diff& result);
+nlohmann::json movements_as_json(const Diff& result);
+
+}  // namespace regauge::cli

@@ -1,0 +1,252 @@
+#include "canon_steps.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "sketch.h"
+
+namespace regauge {
+namespace {
+
+using Visit =
+    std::function<void(const AxisPart&, const std::string& tensor, const Matrix<double>&)>;
+
+// Every part of every axis, with the tensor turned so that the axis is in its columns.
+void for_parts(const Symmetry& symmetry, const Parameters<double>& tensors, const Visit& visit) {
+  for (const auto& spec : parameter_specs(symmetry.architecture)) {
+    const auto found = tensors.find(spec.name);
+    if (found == tensors.end()) continue;
+    const TensorAxes& axes = symmetry.tensors.at(spec.name);
+    for (const auto& part : axes.rows) visit(part, spec.name, found->second.transpose());
+    for (const auto& part : axes.cols) visit(part, spec.name, found->second);
+  }
+}
+
+// Squared lengths of `count` equal runs of columns.
+Eigen::VectorXd squares_of_runs(const Matrix<double>& rows, std::int64_t count) {
+  const Eigen::VectorXd squares = rows.colwise().squaredNorm();
+  const auto run = rows.cols() / count;
+  return squares.reshaped(run, count).colwise().sum().transpose();
+}
+
+std::vector<std::int64_t> largest_first(const Eigen::VectorXd& sizes) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(sizes.size()));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int64_t i, std::int64_t j) { return sizes(i) > sizes(j); });
+  return order;
+}
+
+// Neighbours in the order that rounding could exchange; equal ones (zero, or copies) may stand
+// either way.
+std::int64_t close_neighbours(const Eigen::VectorXd& sizes, const std::vector<std::int64_t>& order,
+                              double rounding) {
+  std::int64_t close = 0;
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const double before = sizes(order[i - 1]), after = sizes(order[i]);
+    if (before > after && before - after < rounding * before) ++close;
+  }
+  return close;
+}
+
+// What each block of a shuffled space and each of its groups measures: all that moves with it.
+struct Sizes {
+  Eigen::VectorXd blocks, groups;
+};
+
+Sizes sizes_of(const Symmetry& symmetry, const Space& space, const Parameters<double>& tensors) {
+  Sizes sizes{Eigen::VectorXd::Zero(space.count),
+              Eigen::VectorXd::Zero(space.count / space.group_size)};
+  for_parts(symmetry, tensors,
+            [&](const AxisPart& part, const std::string& name, const auto& rows) {
+              const Space& lives_in = *symmetry.find_space(part.space);
+              const bool itself = part.space == space.name || part.lift == space.name;
+              if (!itself && lives_in.follows != space.name) return;
+              // Weights of their own, so that a large query and a small key are not a small query
+              // and a large key.
+              const double weight = 0.5 + Random(0, "canon/" + name).uniform();
+              Eigen::VectorXd& sum = itself || space.group_size == 1 ? sizes.blocks : sizes.groups;
+              sum += weight * squares_of_runs(rows, sum.size());
+            });
+  for (Eigen::Index i = 0; i < space.count; ++i)
+    sizes.groups(i / space.group_size) += sizes.blocks(i);
+  return sizes;
+}
+
+}  // namespace
+
+Element unit_lengths(const Symmetry& symmetry, const Parameters<double>& tensors,
+                     const Element& found) {
+  Element step;
+  for_parts(symmetry, tensors, [&](const AxisPart& part, const std::string&, const auto& rows) {
+    const Space& space = *symmetry.find_space(part.space);
+    const bool length = std::holds_alternative<Scaling>(space.group) && space.dimension() > 0 &&
+                        (space.category == Category::scales || space.category == Category::heads ||
+                         space.category == Category::qk);
+    const bool done = found.maps.contains(space.name) || step.maps.contains(space.name);
+    if (!length || done || part.dual || part.take != AxisPart::Take::whole) return;
+    const double entries = static_cast<double>(rows.size()) / static_cast<double>(space.count);
+    Matrix<double> factors = squares_of_runs(rows, space.count);
+    for (auto& factor : factors.reshaped()) factor = factor > 0 ? std::sqrt(entries / factor) : 1;
+    step.maps[space.name] = BlockMap<double>(space.count, 1, {}, factors);
+  });
+  return step;
+}
+
+Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, double rounding,
+                 std::vector<std::string>& limits) {
+  Element step;
+  for (const auto& space : symmetry.spaces) {
+    const bool shuffled = space.shuffle == Shuffle::symmetric || space.shuffle == Shuffle::grouped;
+    if (!shuffled || space.category == Category::residual) continue;
+    const Sizes sizes = sizes_of(symmetry, space, tensors);
+    if (sizes.groups.isZero(0)) continue;  // of another layer
+    std::vector<std::int64_t> places(static_cast<std::size_t>(space.count));
+    const auto groups = largest_first(sizes.groups);
+    std::int64_t close = close_neighbours(sizes.groups, groups, rounding);
+    std::int64_t next = 0;
+    for (const auto group : groups) {
+      const Eigen::VectorXd members =
+          sizes.blocks.segment(group * space.group_size, space.group_size);
+      const auto order = largest_first(members);
+      if (space.group_size > 1) close += close_neighbours(members, order, rounding);
+      for (const auto i : order)
+        places[static_cast<std::size_t>(group * space.group_size + i)] = next++;
+    }
+    step.maps[space.name] = BlockMap<double>(space.count, 1, std::move(places), {});
+    if (close > 0) {
+      limits.push_back(fmt::format(
+          "{}: {} of {} neighbours in the order are as large as one another but for rounding",
+          space.name, close, space.count - 1));
+    }
+  }
+  return step;
+}
+
+Element turned(const Symmetry& symmetry, const Parameters<double>& tensors) {
+  std::map<std::string, Matrix<double>> sums;
+  for_parts(symmetry, tensors, [&](const AxisPart& part, const std::string&, const auto& rows) {
+    const Space& space = *symmetry.find_space(part.space);
+    const bool gauge = (space.category == Category::qk || space.category == Category::vo ||
+                        space.category == Category::ffn) &&
+                       space.dimension() > 0 && !std::holds_alternative<GainExchange>(space.group);
+    // Single rows are, in standard form, perhaps zero but for rounding. A QK-norm has its own step.
+    if (!gauge || rows.rows() == 1) return;
+    if (part.take == AxisPart::Take::permutation || part.repeat > 1) return;
+    const auto width = space.width();
+    const auto [sum, is_new] =
+        sums.try_emplace(space.name, Matrix<double>::Zero(space.size(), width));
+    const Matrix<double> all = sketch(rows, width);  // [blocks * width, width]
+    const auto share = all.rows() / space.size();
+    for (Eigen::Index at = 0; at < all.rows(); at += width) {
+      sum->second.middleRows(at / width / share * width, width) += all.middleRows(at, width);
+    }
+  });
+  Element step;
+  for (auto& [name, sum] : sums) {
+    const Space& space = *symmetry.find_space(name);
+    const auto width = space.width();
+    for (Eigen::Index at = 0; at < sum.rows(); at += width) {
+      auto block = sum.middleRows(at, width);
+      if (const auto* scaling = std::get_if<Scaling>(&space.group)) {
+        const bool negative = scaling->kind() == Scaling::Kind::nonzero && block(0, 0) < 0;
+        block(0, 0) = negative ? -1 : 1;
+        continue;
+      }
+      const auto project = [&](const Matrix<double>& m) {
+        return std::visit([&](const auto& group) { return group.project(m); }, space.group);
+      };
+      block = project(nearest_turn(project(block)));
+    }
+    step.maps[name] = BlockMap<double>(space.count, width, {}, sum);
+  }
+  return step;
+}
+
+Element turned_qk_norm(const Symmetry& symmetry, std::int64_t layer,
+                       const Parameters<double>& tensors) {
+  const Architecture& shape = symmetry.architecture;
+  const std::string at = fmt::format("layers.{}.attn", layer);
+  const auto width = shape.qk_width;
+  const Matrix<double>& q = tensors.at(at + ".q.weight");
+  const Matrix<double>& k = tensors.at(at + ".k.weight");
+  // [kv heads, d_k]: what each coordinate of a kv head's keys and queries has of a fixed column.
+  Matrix<double> parts = Matrix<double>::Zero(shape.kv_heads, width);
+  const Matrix<double> of_q = sketch(q, 1), of_k = sketch(k, 1);
+  const auto share = shape.heads / shape.kv_heads;
+  for (Eigen::Index i = 0; i < k.cols(); ++i) parts(i / width, i % width) += of_k(i, 0);
+  for (Eigen::Index i = 0; i < q.cols(); ++i) parts(i / width / share, i % width) += of_q(i, 0);
+
+  Matrix<double> pattern = Matrix<double>::Zero(width, width);
+  Eigen::VectorXd signs =
+      Eigen::VectorXd::Zero(shape.kv_heads);  // known after the first coordinate
+  // The quarter turn of a pair that brings most of it to the right, given signs or choosing them.
+  using Complex = std::complex<double>;
+  const auto turn = [&](const Eigen::VectorXcd& values) -> int {
+    if (signs(0) == 0) {
+      Complex squares = 0;
+      for (const auto& value : values) squares += value * value;
+      const int quarter = squares.real() >= 0 ? 0 : 1;
+      for (Eigen::Index j = 0; j < signs.size(); ++j) {
+        signs(j) = (values(j) * (quarter == 0 ? Complex(1) : Complex(0, 1))).real() < 0 ? -1 : 1;
+      }
+      return quarter;
+    }
+    const Complex sum = (values.array() * signs.array().cast<Complex>()).sum();
+    if (std::abs(sum.real()) >= std::abs(sum.imag())) return sum.real() >= 0 ? 0 : 2;
+    return sum.imag() >= 0 ? 3 : 1;
+  };
+  const Matrix<double>& gain = tensors.at(at + ".q_norm.gain");
+  const Matrix<double>& other_gain = tensors.at(at + ".k_norm.gain");
+  const auto by_size = [&](const auto& first_of, std::size_t count) {
+    Eigen::VectorXd sizes(static_cast<Eigen::Index>(count));
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto [first, coordinates] = first_of(i);
+      sizes(static_cast<Eigen::Index>(i)) = gain.middleCols(first, coordinates).squaredNorm() +
+                                            other_gain.middleCols(first, coordinates).squaredNorm();
+    }
+    return largest_first(sizes);
+  };
+  const RotaryClasses classes(width, shape.rotary_frequencies);
+  for (const auto& pairs : classes.turning) {
+    const auto order = by_size(
+        [&](std::size_t i) { return std::pair<Eigen::Index, Eigen::Index>(pairs[i].first, 2); },
+        pairs.size());
+    for (std::size_t place = 0; place < order.size(); ++place) {
+      const auto& from = pairs[static_cast<std::size_t>(order[place])];
+      const auto& to = pairs[place];
+      Eigen::VectorXcd values(shape.kv_heads);
+      for (Eigen::Index j = 0; j < values.size(); ++j) {
+        values(j) = {parts(j, from.first), from.sign * parts(j, from.first + 1)};
+      }
+      // i^quarter as a block: {{re, im}, {-im, re}}, second coordinates counted with their signs.
+      static constexpr double kReal[] = {1, 0, -1, 0}, kImaginary[] = {0, 1, 0, -1};
+      const auto quarter = turn(values);
+      pattern(from.first, to.first) = kReal[quarter];
+      pattern(from.first + 1, to.first + 1) = from.sign * to.sign * kReal[quarter];
+      pattern(from.first, to.first + 1) = to.sign * kImaginary[quarter];
+      pattern(from.first + 1, to.first) = -from.sign * kImaginary[quarter];
+    }
+  }
+  for (const auto& coordinates : classes.real()) {
+    const auto order = by_size(
+        [&](std::size_t i) { return std::pair<Eigen::Index, Eigen::Index>(coordinates[i], 1); },
+        coordinates.size());
+    for (std::size_t place = 0; place < order.size(); ++place) {
+      const auto from = coordinates[static_cast<std::size_t>(order[place])];
+      Eigen::VectorXcd values(shape.kv_heads);
+      for (Eigen::Index j = 0; j < values.size(); ++j) values(j) = parts(j, from);
+      pattern(from, coordinates[place]) = turn(values) == 2 ? -1 : 1;
+    }
+  }
+  Element step;
+  step.maps[at + ".k"] = BlockMap<double>(shape.kv_heads, 1, {}, signs);
+  step.maps[at + ".qk_gain"] = BlockMap<double>(1, width, {}, pattern);
+  return step;
+}
+
+}  // namespace regauge

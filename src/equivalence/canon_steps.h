@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "regauge/symmetry/element.h"
+
+namespace regauge {
+
+// The steps of canon(), each on the tensors of one layer (or of embedding and head). `limits`
+// receives what rounding, as a relative error, decides.
+
+// Lengths that nothing reads (eps = 0) become a root mean square of 1 in the first tensor that has
+// them; spaces that `found` names are done.
+Element unit_lengths(const Symmetry& symmetry, const Parameters<double>& tensors,
+                     const Element& found);
+
+// Heads and neurons in the order of their size, largest first; groups of query heads as a whole.
+Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, double rounding,
+                 std::vector<std::string>& limits);
+
+// The coordinates of balanced heads and signs of neurons, turned to the fixed table.
+Element turned(const Symmetry& symmetry, const Parameters<double>& tensors);
+
+// Behind a QK-norm: signs of kv heads, and quarter turns and places of the gains' coordinates.
+Element turned_qk_norm(const Symmetry& symmetry, std::int64_t layer,
+                       const Parameters<double>& tensors);
+
+}  // namespace regauge
