@@ -160,7 +160,10 @@ class Page {
   void reasons() {
     if (result_.verdict == Verdict::same) return;
     out_ += "<section><h2>Why</h2><div class=\"callout\">\n";
-    for (const auto& reason : result_.reasons) line("<p>{}</p>", escaped(reason));
+    // Those of a changed model are said above.
+    if (result_.verdict != Verdict::perturbed) {
+      for (const auto& reason : result_.reasons) line("<p>{}</p>", escaped(reason));
+    }
     const Diagnosis& diagnosis = result_.diagnosis;
     if (diagnosis.causes.empty()) {
       line("<p>No mistake that converters are known for explains it.</p>");
@@ -172,9 +175,9 @@ class Page {
     }
     for (const auto& cause : diagnosis.causes) {
       line("<p><b>{}</b> {}{}</p>", mistake_name(cause.mistake), escaped(cause.sentence),
-           cause.repair.empty()
-               ? ""
-               : fmt::format(" <span class=\"soft\">Repair: {}</span>", escaped(cause.repair)));
+           cause.repair.empty() ? ""
+                                : fmt::format("<br /><span class=\"soft\">Repair: {}</span>",
+                                              escaped(cause.repair)));
     }
     out_ += "</div></section>\n";
   }
