@@ -39,13 +39,48 @@ double passable(const Eigen::RowVectorXd& over, const std::string& tensor,
 }
 
 template <class Scalar>
-void scale_axis(Matrix<Scalar>& value, int axis, const Eigen::RowVectorXd& factors) {
-  const Eigen::RowVector<Scalar, Eigen::Dynamic> cast = factors.cast<Scalar>();
+using Row = Eigen::RowVector<Scalar, Eigen::Dynamic>;
+
+// What steps are made of, for matrices in memory and for those known by their products.
+template <class Scalar>
+void apply_map(Matrix<Scalar>& value, int axis, const BlockMap<Scalar>& map) {
+  map.apply(value, axis);
+}
+template <class Scalar>
+void apply_map(MovedMatrix<Scalar>& value, int axis, const BlockMap<Scalar>& map) {
+  value.apply(map, axis);
+}
+
+template <class Scalar>
+void scale_axis(Matrix<Scalar>& value, int axis, const Row<Scalar>& factors) {
   if (axis == 0) {
-    value.array().colwise() *= cast.transpose().array();
+    value.array().colwise() *= factors.transpose().array();
   } else {
-    value.array().rowwise() *= cast.array();
+    value.array().rowwise() *= factors.array();
   }
+}
+template <class Scalar>
+void scale_axis(MovedMatrix<Scalar>& value, int axis, const Row<Scalar>& factors) {
+  value.scale(factors, axis);
+}
+
+template <class Scalar>
+void add_outer(Matrix<Scalar>& value, const Row<Scalar>& column, const Row<Scalar>& row) {
+  value.noalias() += column.transpose() * row;
+}
+template <class Scalar>
+void add_outer(MovedMatrix<Scalar>& value, const Row<Scalar>& column, const Row<Scalar>& row) {
+  value.add_outer(column, row);
+}
+
+template <class Scalar>
+Row<Scalar> times(const Row<Scalar>& row, const Matrix<Scalar>& value, bool transposed) {
+  return transposed ? Row<Scalar>(row * value.transpose()) : Row<Scalar>(row * value);
+}
+template <class Scalar>
+Row<Scalar> times(const Row<Scalar>& row, const MovedMatrix<Scalar>& value, bool transposed) {
+  return transposed ? Row<Scalar>(value.right(row.transpose()).transpose())
+                    : Row<Scalar>(value.left(row));
 }
 
 }  // namespace
@@ -109,8 +144,8 @@ void Executor::begin(const LayerPlan& layer,
   }
 }
 
-template <class Scalar>
-void Executor::transform(const TensorPlan& tensor, Matrix<Scalar>& value) {
+template <class Tensor>
+void Executor::transform(const TensorPlan& tensor, Tensor& value) {
   for (const auto& step : tensor.linear) apply_linear(step, value);
   for (const auto& step : tensor.shifts) apply_shift(step, value);
 }
@@ -127,33 +162,39 @@ Executor::Vectors Executor::finish(const LayerPlan& layer) {
   return own;
 }
 
-template <class Scalar>
-void Executor::apply_linear(const Step& step, Matrix<Scalar>& value) {
+template <class Tensor>
+void Executor::apply_linear(const Step& step, Tensor& value) {
+  using Scalar = typename Tensor::Scalar;
+  const auto ones = [&] { return Row<Scalar>(Row<Scalar>::Ones(value.rows())); };
   switch (step.kind) {
     case Step::Kind::map:
-      map<Scalar>(step.part).apply(value, step.axis);
+      apply_map<Scalar>(value, step.axis, map<Scalar>(step.part));
       return;
     case Step::Kind::times_gain:
     case Step::Kind::over_gain: {
       const Matrix<double>& old = before_.at(step.norm + ".gain");
       require_nonzero(old, step.norm);
-      scale_axis<Scalar>(value, step.axis,
-                         step.kind == Step::Kind::times_gain
-                             ? Eigen::RowVectorXd(old.row(0))
-                             : Eigen::RowVectorXd(old.row(0).cwiseInverse()));
+      scale_axis<Scalar>(
+          value, step.axis,
+          (step.kind == Step::Kind::times_gain ? Eigen::RowVectorXd(old.row(0))
+                                               : Eigen::RowVectorXd(old.row(0).cwiseInverse()))
+              .template cast<Scalar>());
       return;
     }
     case Step::Kind::times_new_gain:
-      scale_axis<Scalar>(value, step.axis, gain(step.norm).row(0));
+      scale_axis<Scalar>(value, step.axis, gain(step.norm).row(0).template cast<Scalar>());
       return;
     case Step::Kind::over_new_gain:
-      scale_axis<Scalar>(value, step.axis, gain(step.norm).row(0).cwiseInverse());
+      scale_axis<Scalar>(value, step.axis,
+                         gain(step.norm).row(0).cwiseInverse().template cast<Scalar>());
       return;
     case Step::Kind::add_origin:
-      value.rowwise() += origin(symmetry_.architecture, step.tensor).template cast<Scalar>();
+      add_outer<Scalar>(value, ones(),
+                        origin(symmetry_.architecture, step.tensor).template cast<Scalar>());
       return;
     case Step::Kind::take_origin:
-      value.rowwise() -= origin(symmetry_.architecture, step.tensor).template cast<Scalar>();
+      add_outer<Scalar>(value, -ones(),
+                        origin(symmetry_.architecture, step.tensor).template cast<Scalar>());
       return;
     case Step::Kind::shift:
       break;
@@ -161,47 +202,50 @@ void Executor::apply_linear(const Step& step, Matrix<Scalar>& value) {
   throw UsageError("[act] a shift among the basis changes");
 }
 
-template <class Scalar>
-void Executor::apply_shift(const Step& step, Matrix<Scalar>& value) {
-  using Row = Eigen::RowVector<Scalar, Eigen::Dynamic>;
+template <class Tensor>
+void Executor::apply_shift(const Step& step, Tensor& value) {
+  using Scalar = typename Tensor::Scalar;
   const Effect& effect = step.effect;
   const Eigen::RowVectorXd shift = element_.shifts.at(step.shift_name).row(0);
-  const Row v = shift.cast<Scalar>();
+  const auto add = [&](const Eigen::RowVectorXd& column, const Eigen::RowVectorXd& row) {
+    add_outer<Scalar>(value, column.cast<Scalar>(), row.cast<Scalar>());
+  };
+  const Eigen::RowVectorXd ones = Eigen::RowVectorXd::Ones(value.cols());
   switch (effect.kind) {
     case Effect::Kind::add_rows: {
       const auto last = effect.last_row < 0 ? value.rows() : effect.last_row;
-      value.middleRows(effect.first_row, last - effect.first_row).rowwise() +=
-          (effect.factor * shift).cast<Scalar>();
+      Eigen::RowVectorXd rows = Eigen::RowVectorXd::Zero(value.rows());
+      rows.segment(effect.first_row, last - effect.first_row).setOnes();
+      add(rows, effect.factor * shift);
       if (!effect.target.empty()) {
         now_.at(effect.target).array() -= effect.factor * shift.dot(norm_bias(effect.norm));
       }
       return;
     }
     case Effect::Kind::add_columns:
-      value.colwise() += v.transpose();
+      add(shift, ones);
       return;
     case Effect::Kind::add_all:
-      value.array() += v(0);
+      add(Eigen::RowVectorXd::Ones(value.rows()), shift(0) * ones);
       if (!effect.target.empty()) {
         now_.at(effect.target).array() -= shift(0) * norm_bias(effect.norm).sum();
       }
       return;
     case Effect::Kind::add_gained:
-      value.row(0) += (effect.factor * shift.cwiseProduct(gain(effect.norm).row(0))).cast<Scalar>();
+      add(Eigen::RowVectorXd::Ones(1),
+          effect.factor * shift.cwiseProduct(gain(effect.norm).row(0)));
       return;
-    case Effect::Kind::reader: {
-      const Row inverse_gain = gain(effect.norm).row(0).cwiseInverse().cast<Scalar>();
-      value.noalias() += inverse_gain.transpose() * v;
+    case Effect::Kind::reader:
+      add(gain(effect.norm).row(0).cwiseInverse(), shift);
       if (!effect.target.empty()) {
         now_.at(effect.target).row(0) -= bias_over_gain(effect.norm).sum() * shift;
       }
       return;
-    }
     case Effect::Kind::reader_constant: {
       const double sum = passable(bias_over_gain(effect.norm), effect.tensor, effect.norm);
-      const Row inverse_gain = gain(effect.norm).row(0).cwiseInverse().cast<Scalar>();
-      const Row constant = v.cols() == 1 ? Row::Constant(value.cols(), v(0)) : v;
-      value.noalias() += inverse_gain.transpose() * (constant / static_cast<Scalar>(sum));
+      const Eigen::RowVectorXd constant =
+          shift.cols() == 1 ? Eigen::RowVectorXd(shift(0) * ones) : shift;
+      add(gain(effect.norm).row(0).cwiseInverse(), constant / sum);
       return;
     }
     case Effect::Kind::reader_columns: {
@@ -213,30 +257,32 @@ void Executor::apply_shift(const Step& step, Matrix<Scalar>& value) {
       } else if (over.sum() != 0) {
         column.array() -= added / over.sum();
       }
-      value.colwise() += column.cwiseQuotient(gain(effect.norm).row(0)).transpose().cast<Scalar>();
+      add(column.cwiseQuotient(gain(effect.norm).row(0)), ones);
       return;
     }
     case Effect::Kind::absorb: {
-      Eigen::RowVectorXd lifted(value.rows());
+      Row<Scalar> lifted(value.rows());
       for (Eigen::Index i = 0; i < value.rows(); ++i) {
         const auto head = i / effect.width;
-        lifted(i) = shift(head / effect.spread * effect.width + i % effect.width);
+        lifted(i) =
+            static_cast<Scalar>(shift(head / effect.spread * effect.width + i % effect.width));
       }
-      Eigen::RowVectorXd constant = (lifted.cast<Scalar>() * value).template cast<double>();
+      Eigen::RowVectorXd constant = times<Scalar>(lifted, value, false).template cast<double>();
       if (effect.centred) constant.array() -= constant.mean();
       now_.at(effect.target).row(0) -= constant;
       return;
     }
     case Effect::Kind::norm_reader: {
-      const Row moved = shift.cwiseProduct(gain(effect.norm).row(0)).cast<Scalar>();
-      const Row constant = effect.transposed ? Row(moved * value.transpose()) : Row(moved * value);
+      const Row<Scalar> moved =
+          shift.cwiseProduct(gain(effect.norm).row(0)).template cast<Scalar>();
+      const Eigen::RowVectorXd constant =
+          times<Scalar>(moved, value, effect.transposed).template cast<double>();
       if (!effect.target.empty()) {
-        now_.at(effect.target).row(0) -= constant.template cast<double>();
+        now_.at(effect.target).row(0) -= constant;
         return;
       }
       const double sum = passable(bias_over_gain(effect.norm) + shift, effect.tensor, effect.norm);
-      const Row inverse_gain = gain(effect.norm).row(0).cwiseInverse().cast<Scalar>();
-      value.noalias() -= inverse_gain.transpose() * (constant / static_cast<Scalar>(sum));
+      add(gain(effect.norm).row(0).cwiseInverse(), -constant / sum);
       return;
     }
   }
@@ -244,5 +290,7 @@ void Executor::apply_shift(const Step& step, Matrix<Scalar>& value) {
 
 template void Executor::transform(const TensorPlan&, Matrix<float>&);
 template void Executor::transform(const TensorPlan&, Matrix<double>&);
+template void Executor::transform(const TensorPlan&, MovedMatrix<float>&);
+template void Executor::transform(const TensorPlan&, MovedMatrix<double>&);
 
 }  // namespace regauge

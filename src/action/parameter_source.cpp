@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "regauge/action/rewrite.h"
 #include "regauge/base/error.h"
 
@@ -23,6 +25,20 @@ const StoredTensor* ParameterSource::stored(std::string_view parameter) const {
   if (held_.contains(parameter)) return &model_.checkpoint.at(model_.layout.holder(parameter).name);
   if (parameter == "head.weight") return stored("embed.tokens");
   return nullptr;
+}
+
+std::optional<Layout::Place> ParameterSource::place(std::string_view parameter) const {
+  if (is_patched(parameter)) return std::nullopt;
+  if (held_.contains(parameter)) return model_.layout.place(parameter);
+  if (parameter != "head.weight" || is_patched("embed.tokens")) return std::nullopt;
+  Layout::Place table = model_.layout.place("embed.tokens");
+  for (std::size_t j = 0; j < table.columns.size(); ++j) {
+    if (table.columns[j] != static_cast<std::int64_t>(j)) return std::nullopt;
+  }
+  table.transposed = !table.transposed;
+  table.columns.resize(static_cast<std::size_t>(target_.vocabulary));
+  std::iota(table.columns.begin(), table.columns.end(), 0);
+  return table;
 }
 
 template <class Scalar>

@@ -68,6 +68,11 @@ std::vector<std::int64_t> Layout::columns(const Part& part) {
   return result;
 }
 
+Layout::Place Layout::place(std::string_view parameter) const {
+  const Part& p = part(parameter);
+  return {p.transposed, p.transposed ? p.rows : p.width, p.offset, columns(p)};
+}
+
 template <class Scalar>
 Matrix<Scalar> Layout::extract(std::string_view parameter, std::span<const Scalar> stored) const {
   const Part& p = part(parameter);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "regauge/action/executor.h"
+#include "rounding.h"
 
 namespace regauge {
 namespace {
@@ -14,55 +15,6 @@ namespace {
 constexpr double kAccepted = 6;
 constexpr double kAcceptedRow = 16;
 constexpr double kMostRounding = 0.1;
-
-template <class Scalar>
-double rms(const Matrix<Scalar>& value) {
-  if (value.size() == 0) return 0;
-  return std::sqrt(value.template cast<double>().squaredNorm() / static_cast<double>(value.size()));
-}
-
-// The same entries with noise of this relative size; always the same noise for the same name.
-template <class Scalar>
-Matrix<Scalar> shaken(const std::string& name, Matrix<Scalar> value, double rounding) {
-  // Even numbers with the right variance do: sqrt(3) (2u - 1).
-  const double size = rounding * rms(value) * std::sqrt(3.0);
-  if (size == 0) return value;
-  Random random(0, "rounding/" + name);
-  for (auto& entry : value.reshaped()) {
-    entry += static_cast<Scalar>(size * (2 * random.uniform() - 1));
-  }
-  return value;
-}
-
-// The rounding of a model's tensors: each its own or, where an element moves it, that of the
-// coarsest matrix, as no element is known better.
-class Rounding {
- public:
-  explicit Rounding(const ParameterSource& source) : source_(source) {
-    for (const auto& spec : parameter_specs(source.architecture())) {
-      if (spec.rows > 1) coarsest_ = std::max(coarsest_, own(spec.name));
-    }
-  }
-  double coarsest() const { return coarsest_; }
-  double of(const TensorPlan& tensor) const {
-    const double rounding = own(tensor.spec.name);
-    return tensor.touched() ? std::max(rounding, coarsest_) : rounding;
-  }
-
- private:
-  double own(const std::string& name) const {
-    const StoredTensor* tensor = source_.stored(name);
-    return tensor == nullptr ? 0 : rounding_of(tensor->dtype);
-  }
-  const ParameterSource& source_;
-  double coarsest_ = 0;
-};
-
-// An element whose constants were read off two models, as well as these are known.
-Element shaken(Element element, double rounding) {
-  for (auto& [name, vector] : element.shifts) vector = shaken<double>(name, vector, rounding);
-  return element;
-}
 
 class Comparison {
  public:

@@ -96,7 +96,7 @@ class Diagnostician {
     const ParameterSource b = source_b(symmetry.architecture, on_b);
     try {
       Recovery recovery = recover(symmetry, a, b, progress_);
-      if (all_agree(compare(symmetry, recovery.a_from_b, a, b, progress_))) {
+      if (all_agree(estimate(symmetry, recovery.a_from_b, a, b, progress_))) {
         return std::move(recovery.a_from_b);
       }
     } catch (const UsageError&) {
@@ -125,14 +125,14 @@ class Diagnostician {
     const Symmetry symmetry = symmetry_of(shape_);
     in_place_ = found_.a_from_b.is_identity()
                     ? found_.residuals
-                    : compare(symmetry, {}, source_a(shape_), source_b(shape_), progress_);
+                    : compare_in_place(source_a(shape_), source_b(shape_), progress_);
     near_in_place_ = mostly_near(in_place_);
     Explainer explainer(pair(shape_, symmetry, {}), in_place_, progress_);
     explainer.explain();
     if (!explainer.all_explained()) return false;
     conclude(shape_, explainer.changes(), true);
-    result_.certain = all_agree(
-        compare(symmetry, {}, source_a(shape_), source_b(shape_, result_.patches), progress_));
+    result_.certain =
+        all_agree(compare_in_place(source_a(shape_), source_b(shape_, result_.patches), progress_));
     return result_.certain;
   }
 

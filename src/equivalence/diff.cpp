@@ -77,13 +77,13 @@ Diff diff(const Model& a, const Model& b, Progress& progress) {
   const Symmetry symmetry = symmetry_of(result.architecture);
   const ParameterSource from_a(a, result.architecture), from_b(b, result.architecture);
 
-  result.residuals = compare(symmetry, {}, from_a, from_b, progress);
+  result.residuals = compare_in_place(from_a, from_b, progress);
   std::vector<std::string> limits;
   if (!all_agree(result.residuals)) {
     try {
       Recovery recovery = recover(symmetry, from_a, from_b, progress);
       limits = recovery.limits;
-      auto residuals = compare(symmetry, recovery.a_from_b, from_a, from_b, progress);
+      auto residuals = estimate(symmetry, recovery.a_from_b, from_a, from_b, progress);
       if (disagreeing(residuals) < disagreeing(result.residuals)) {
         result.residuals = std::move(residuals);
         result.a_from_b = std::move(recovery.a_from_b);

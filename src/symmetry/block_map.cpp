@@ -262,6 +262,21 @@ void BlockMap<Scalar>::apply(Matrix<Scalar>& tensor, int axis) const {
 }
 
 template <class Scalar>
+void BlockMap<Scalar>::apply_transposed(Matrix<Scalar>& tensor, int axis) const {
+  if (count_ != 1 || !has_blocks()) return transpose().apply(tensor, axis);
+  const auto rows = tensor.rows(), cols = tensor.cols();
+  Matrix<Scalar> moved(rows, cols);
+  if (axis == 0) {
+    gemm<Scalar>(false, false, rows, cols, rows, 1, blocks_.data(), width_, tensor.data(), cols, 0,
+                 moved.data(), cols);
+  } else {
+    gemm<Scalar>(false, true, rows, cols, cols, 1, tensor.data(), cols, blocks_.data(), width_, 0,
+                 moved.data(), cols);
+  }
+  tensor = std::move(moved);
+}
+
+template <class Scalar>
 double distance(const BlockMap<Scalar>& a, const BlockMap<Scalar>& b) {
   if (a.count() != b.count() || a.width() != b.width()) {
     throw UsageError("[block map] distance of maps of different shapes");

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "regauge/action/moved_matrix.h"
 #include "regauge/action/plan.h"
 
 namespace regauge {
@@ -20,19 +21,20 @@ class Executor {
   // Begins a layer: reads its single rows (own and borrowed) as they were, each once; afterwards
   // they have their new basis.
   void begin(const LayerPlan& layer, const std::function<Matrix<double>(const TensorPlan&)>& read);
-  // One matrix of the layer; constants that it gives up go to the layer's single rows.
-  template <class Scalar>
-  void transform(const TensorPlan& tensor, Matrix<Scalar>& value);
+  // One matrix of the layer; constants that it gives up go to the layer's single rows. A Matrix, or
+  // a MovedMatrix, which must not be used after the next begin().
+  template <class Tensor>
+  void transform(const TensorPlan& tensor, Tensor& value);
   // After the last matrix: the layer's own single rows, done.
   Vectors finish(const LayerPlan& layer);
 
  private:
   template <class Scalar>
   const BlockMap<Scalar>& map(const AxisPart& part);
-  template <class Scalar>
-  void apply_linear(const Step& step, Matrix<Scalar>& value);
-  template <class Scalar>
-  void apply_shift(const Step& step, Matrix<Scalar>& value);
+  template <class Tensor>
+  void apply_linear(const Step& step, Tensor& value);
+  template <class Tensor>
+  void apply_shift(const Step& step, Tensor& value);
   const Matrix<double>& gain(const std::string& norm) const;
   Eigen::RowVectorXd norm_bias(const std::string& norm) const;
   Eigen::RowVectorXd bias_over_gain(const std::string& norm) const;

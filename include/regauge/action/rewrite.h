@@ -42,6 +42,8 @@ class ParameterSource {
   const StoredTensor* stored(std::string_view parameter) const;
   // What is read is not what the file holds.
   bool is_patched(std::string_view parameter) const { return patches_.contains(parameter); }
+  // Where it lies in there; nothing if it takes more than indexing to say.
+  std::optional<Layout::Place> place(std::string_view parameter) const;
 
  private:
   template <class Scalar>
@@ -53,6 +55,29 @@ class ParameterSource {
   Architecture target_;
   Patches patches_;
   std::set<std::string, std::less<>> held_;
+};
+
+// A matrix in a file that is only multiplied by others, a few rows or columns at a time: it is
+// decoded by pieces, in the order in which it is stored, once for each product.
+template <class Scalar>
+class StoredMatrix {
+ public:
+  StoredMatrix(const ParameterSource& source, const ParameterSpec& spec);
+
+  std::int64_t rows() const { return rows_; }
+  std::int64_t cols() const { return cols_; }
+  Matrix<Scalar> left(const Matrix<Scalar>& x) const;   // x W
+  Matrix<Scalar> right(const Matrix<Scalar>& y) const;  // W y
+
+ private:
+  template <class Visit>
+  void for_each_piece(Visit visit) const;
+
+  std::int64_t rows_, cols_;
+  const Checkpoint* checkpoint_ = nullptr;  // null: in `numbers_`
+  const StoredTensor* tensor_ = nullptr;
+  Layout::Place place_;
+  Matrix<Scalar> numbers_;
 };
 
 // From checkpoint to checkpoint through an element, one tensor at a time.

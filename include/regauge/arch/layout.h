@@ -45,6 +45,16 @@ class Layout {
   // architecture does not have.
   const Stored& holder(std::string_view parameter) const;
 
+  // Where the entries of a parameter lie in its holder: (i, j) at i * stride + columns[j], or at
+  // columns[j] * stride + i if transposed, and `offset` is to be added to what stands there.
+  struct Place {
+    bool transposed = false;
+    std::int64_t stride = 0;
+    double offset = 0;
+    std::vector<std::int64_t> columns;
+  };
+  Place place(std::string_view parameter) const;
+
   // A parameter out of, or into, the values of its holder (in the holder's own order). extract and
   // insert are inverse to each other: exactly in double for stored values of up to 32 bits, except
   // that a gain stored as w - 1 loses what lies below 2^-53. Instantiated for float and double.

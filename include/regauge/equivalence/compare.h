@@ -35,14 +35,26 @@ struct TensorResidual {
 // Rounding to this type, as a relative root mean square error.
 double rounding_of(DType dtype);
 
-// Every canonical tensor, in the order of parameter_specs; one tensor of each model in memory at a
-// time. What B's rounding becomes is measured: B is moved a second time with its entries, and the
-// element's shifts, shaken by as much. A tensor that the element moves counts as rounded like the
-// coarsest matrix of its model: no element is known better. `a` and `b` are read as
-// symmetry.architecture.
+// A and B as they stand, every canonical tensor, in the order of parameter_specs: one pass over
+// both files where they hold a tensor in the same order, whatever its types. Both are read as one
+// architecture.
+std::vector<TensorResidual> compare_in_place(const ParameterSource& a, const ParameterSource& b,
+                                             Progress& progress);
+
+// A and a_from_b . B, tensor by tensor in the order of parameter_specs: the element is applied to
+// all of B, one tensor of each model in memory at a time. What B's rounding becomes is measured: B
+// is moved a second time with its entries, and the element's shifts, shaken by as much. A tensor
+// that the element moves counts as rounded like the coarsest matrix of its model: no element is
+// known better. `a` and `b` are read as symmetry.architecture.
 std::vector<TensorResidual> compare(const Symmetry& symmetry, const Element& a_from_b,
                                     const ParameterSource& a, const ParameterSource& b,
                                     Progress& progress);
+// The same seen through products with a few random columns of signs, for a few passes over both
+// files instead of the element on all of B. Single rows are exact; a matrix's residual is within a
+// few per cent unless it has a low rank, and exact where one entry differs.
+std::vector<TensorResidual> estimate(const Symmetry& symmetry, const Element& a_from_b,
+                                     const ParameterSource& a, const ParameterSource& b,
+                                     Progress& progress);
 bool all_agree(const std::vector<TensorResidual>& residuals);
 
 }  // namespace regauge

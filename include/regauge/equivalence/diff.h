@@ -28,7 +28,8 @@ struct Diff {
   Diagnosis diagnosis = {};               // empty unless diagnose() was asked
 };
 
-// Are A and B the same function? `same` rests on compare() alone, whatever found the element.
+// Are A and B the same function? `same` rests on compare_in_place(), or on estimate() for the
+// element that was found, whatever found it; verify() is the slow and plain judge.
 Diff diff(const Model& a, const Model& b, Progress& progress);
 
 // Why B is not A, where diff() said so: known mistakes are tried until one explains it.

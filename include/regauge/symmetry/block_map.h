@@ -69,6 +69,8 @@ class BlockMap {
   // tensor <- tensor M (axis 1: each row is a vector), or M^T tensor (axis 0: each column is a
   // vector).
   void apply(Matrix<Scalar>& tensor, int axis) const;
+  // tensor <- tensor M^T, or M tensor.
+  void apply_transposed(Matrix<Scalar>& tensor, int axis) const;
 
  private:
   // The inverse permutation with every block changed and carried along.

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <functional>
+#include <variant>
+#include <vector>
+
+#include "regauge/symmetry/block_map.h"
+
+namespace regauge {
+
+// A matrix that is known by its products with thin ones, and what is done to it afterwards. Nothing
+// of its size is ever formed: steps act on what it is multiplied with, and on the result.
+template <class S>
+class MovedMatrix {
+ public:
+  using Scalar = S;
+  using Thin = Matrix<Scalar>;
+  using Row = Eigen::RowVector<Scalar, Eigen::Dynamic>;
+  using Product = std::function<Thin(const Thin&)>;
+
+  // left(x) = x W and right(y) = W y of a [rows, cols] matrix W.
+  MovedMatrix(std::int64_t rows, std::int64_t cols, Product left, Product right)
+      : rows_(rows), cols_(cols), left_(std::move(left)), right_(std::move(right)) {}
+
+  std::int64_t rows() const { return rows_; }
+  std::int64_t cols() const { return cols_; }
+
+  // In place of W from now on: W M or M^T W; W diag(factors) or diag(factors) W; W + column^T row.
+  // `map` must outlive this.
+  void apply(const BlockMap<Scalar>& map, int axis) { steps_.push_back(Map{&map, axis}); }
+  void scale(const Row& factors, int axis) { steps_.push_back(Scale{factors, axis}); }
+  void add_outer(const Row& column, const Row& row) { steps_.push_back(Outer{column, row}); }
+
+  Thin left(Thin x) const { return left(std::move(x), steps_.size()); }    // x W, [any, cols]
+  Thin right(Thin y) const { return right(std::move(y), steps_.size()); }  // W y, [rows, any]
+
+ private:
+  struct Map {
+    const BlockMap<Scalar>* map;
+    int axis;
+  };
+  struct Scale {
+    Row factors;
+    int axis;
+  };
+  struct Outer {
+    Row column, row;
+  };
+  // Of W after the first `count` steps.
+  Thin left(Thin x, std::size_t count) const;
+  Thin right(Thin y, std::size_t count) const;
+
+  std::int64_t rows_, cols_;
+  Product left_, right_;
+  std::vector<std::variant<Map, Scale, Outer>> steps_;
+};
+
+}  // namespace regauge

@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <numeric>
+
+#include "regauge/action/rewrite.h"
+#include "regauge/base/blas.h"
+
+namespace regauge {
+namespace {
+
+constexpr std::int64_t kPiece = 1 << 16;  // numbers decoded at a time: few enough for the cache
+
+}  // namespace
+
+template <class Scalar>
+StoredMatrix<Scalar>::StoredMatrix(const ParameterSource& source, const ParameterSpec& spec)
+    : rows_(spec.rows), cols_(spec.cols) {
+  const auto place = source.place(spec.name);
+  const StoredTensor* tensor = source.stored(spec.name);
+  if (place && place->stride % block_elements(tensor->dtype) == 0) {
+    checkpoint_ = &source.model().checkpoint;
+    tensor_ = tensor;
+    place_ = *place;
+    place_.columns.resize(static_cast<std::size_t>(cols_));
+    return;
+  }
+  numbers_ = source.read<Scalar>(spec.name);
+  place_.stride = cols_;
+  place_.columns.resize(static_cast<std::size_t>(cols_));
+  std::iota(place_.columns.begin(), place_.columns.end(), 0);
+}
+
+// visit(first, count, numbers): the stored rows [first, first + count) that hold the matrix.
+template <class Scalar>
+template <class Visit>
+void StoredMatrix<Scalar>::for_each_piece(Visit visit) const {
+  if (tensor_ == nullptr) return visit(std::int64_t{0}, rows_, numbers_.data());
+  const std::int64_t stride = place_.stride;
+  std::int64_t first = 0, last = rows_;
+  if (place_.transposed) {
+    const auto [lowest, highest] =
+        std::minmax_element(place_.columns.begin(), place_.columns.end());
+    first = *lowest;
+    last = *highest + 1;
+  }
+  const DType type = tensor_->dtype;
+  const std::int64_t row_bytes = stride / block_elements(type) * block_bytes(type);
+  const std::int64_t piece = std::max<std::int64_t>(1, kPiece / stride);
+  std::vector<Scalar> numbers(static_cast<std::size_t>(std::min(piece, last - first) * stride));
+  const auto bytes = checkpoint_->bytes(*tensor_);
+  for (; first < last; first += piece) {
+    const std::int64_t count = std::min(piece, last - first);
+    decode<Scalar>(type,
+                   bytes.subspan(static_cast<std::size_t>(first * row_bytes),
+                                 static_cast<std::size_t>(count * row_bytes)),
+                   std::span(numbers).first(static_cast<std::size_t>(count * stride)));
+    visit(first, count, numbers.data());
+  }
+  checkpoint_->release(*tensor_);
+}
+
+template <class Scalar>
+Matrix<Scalar> StoredMatrix<Scalar>::left(const Matrix<Scalar>& x) const {
+  const std::int64_t k = x.rows(), stride = place_.stride;
+  const auto& columns = place_.columns;
+  const std::int64_t width =
+      place_.transposed ? 1 + *std::max_element(columns.begin(), columns.end()) : stride;
+  Matrix<Scalar> stored = Matrix<Scalar>::Zero(k, width);  // by the holder's columns
+  for_each_piece([&](std::int64_t first, std::int64_t count, const Scalar* numbers) {
+    if (place_.transposed) {
+      gemm<Scalar>(false, true, k, count, rows_, 1, x.data(), rows_, numbers, stride, 0,
+                   stored.data() + first, width);
+    } else {
+      gemm<Scalar>(false, false, k, stride, count, 1, x.data() + first, rows_, numbers, stride, 1,
+                   stored.data(), width);
+    }
+  });
+  Matrix<Scalar> result(k, cols_);
+  for (std::int64_t i = 0; i < k; ++i) {
+    for (std::int64_t j = 0; j < cols_; ++j) {
+      result(i, j) = stored(i, columns[static_cast<std::size_t>(j)]);
+    }
+  }
+  if (place_.offset != 0) {
+    result.colwise() += static_cast<Scalar>(place_.offset) * x.rowwise().sum();
+  }
+  return result;
+}
+
+template <class Scalar>
+Matrix<Scalar> StoredMatrix<Scalar>::right(const Matrix<Scalar>& y) const {
+  const std::int64_t k = y.cols(), stride = place_.stride;
+  const auto& columns = place_.columns;
+  const std::int64_t width =
+      place_.transposed ? 1 + *std::max_element(columns.begin(), columns.end()) : stride;
+  Matrix<Scalar> stored = Matrix<Scalar>::Zero(width, k);  // by the holder's columns
+  for (std::int64_t j = 0; j < cols_; ++j) {
+    stored.row(columns[static_cast<std::size_t>(j)]) = y.row(j);
+  }
+  Matrix<Scalar> result = Matrix<Scalar>::Zero(rows_, k);
+  for_each_piece([&](std::int64_t first, std::int64_t count, const Scalar* numbers) {
+    if (place_.transposed) {
+      gemm<Scalar>(true, false, rows_, k, count, 1, numbers, stride, stored.data() + first * k, k,
+                   1, result.data(), k);
+    } else {
+      gemm<Scalar>(false, false, count, k, stride, 1, numbers, stride, stored.data(), k, 0,
+                   result.data() + first * k, k);
+    }
+  });
+  if (place_.offset != 0) {
+    result.rowwise() += static_cast<Scalar>(place_.offset) * y.colwise().sum();
+  }
+  return result;
+}
+
+template class StoredMatrix<float>;
+template class StoredMatrix<double>;
+
+}  // namespace regauge

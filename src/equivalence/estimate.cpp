@@ -1,0 +1,179 @@
+#include <Eigen/Eigenvalues>
+
+#include <cmath>
+
+#include "regauge/action/executor.h"
+#include "regauge/equivalence/compare.h"
+#include "rounding.h"
+
+namespace regauge {
+namespace {
+
+// A residual R is seen through R y, y a column of random signs: |R y|^2 is |R|^2 on average, and
+// exactly so if R has one entry. With 16 columns the worst case, a residual of rank one, is taken
+// for less than a tenth of its size once in 10^13.
+constexpr std::int64_t kColumns = 16;
+constexpr std::int64_t kNoiseColumns = 4;
+
+template <class Scalar>
+Matrix<Scalar> signs(const std::string& name, std::int64_t rows, std::int64_t cols) {
+  Random random(0, "signs/" + name);
+  Matrix<Scalar> result(rows, cols);
+  for (auto& entry : result.template reshaped<Eigen::RowMajor>()) {
+    entry = random.coin() ? Scalar{1} : Scalar{-1};
+  }
+  return result;
+}
+
+// The root mean square over the entries of the matrix whose products with signs these are.
+template <class Scalar>
+double rms_seen(const Matrix<Scalar>& products, std::int64_t length) {
+  return rms(products) / std::sqrt(static_cast<double>(length));
+}
+
+// [count, width] numbers of unit variance, times the root of a Gram matrix.
+template <class Scalar>
+Matrix<Scalar> correlated(Random& random, std::int64_t count, const Matrix<Scalar>& gram) {
+  Matrix<double> even(count, gram.rows());
+  for (auto& entry : even.reshaped()) entry = std::sqrt(3.0) * (2 * random.uniform() - 1);
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(gram.template cast<double>());
+  const Eigen::VectorXd roots = solver.eigenvalues().cwiseMax(0).cwiseSqrt();
+  return (even * roots.asDiagonal() * solver.eigenvectors().transpose()).template cast<Scalar>();
+}
+
+// W and, of the same size as rounding, W + E: products with E are drawn as what they would be, as
+// E itself has independent entries.
+template <class Scalar>
+class SeenMatrix {
+ public:
+  SeenMatrix(const ParameterSource& source, const ParameterSpec& spec)
+      : name_(spec.name), stored_(source, spec) {}
+
+  Matrix<Scalar> right(const Matrix<Scalar>& y) const { return stored_.right(y); }
+  MovedMatrix<Scalar> exact() const {
+    return {stored_.rows(), stored_.cols(),
+            [this](const Matrix<Scalar>& x) { return stored_.left(x); },
+            [this](const Matrix<Scalar>& y) { return stored_.right(y); }};
+  }
+  MovedMatrix<Scalar> rounded(double rounding) const {
+    return {stored_.rows(), stored_.cols(),
+            [this, rounding](const Matrix<Scalar>& x) {
+              Matrix<Scalar> both(x.rows() + kNoiseColumns, x.cols());
+              both << x, signs<Scalar>(name_, kNoiseColumns, x.cols());
+              const Matrix<Scalar> seen = stored_.left(both);
+              const auto size = static_cast<Scalar>(
+                  rounding * rms_seen<Scalar>(seen.bottomRows(kNoiseColumns), stored_.rows()));
+              Random random(0, "rounding/" + name_);
+              return Matrix<Scalar>(
+                  seen.topRows(x.rows()) +
+                  size * correlated<Scalar>(random, stored_.cols(), x * x.transpose()).transpose());
+            },
+            [this, rounding](const Matrix<Scalar>& y) {
+              Matrix<Scalar> both(y.rows(), y.cols() + kNoiseColumns);
+              both << y, signs<Scalar>(name_, y.rows(), kNoiseColumns);
+              const Matrix<Scalar> seen = stored_.right(both);
+              const auto size = static_cast<Scalar>(
+                  rounding * rms_seen<Scalar>(seen.rightCols(kNoiseColumns), stored_.cols()));
+              Random random(0, "rounding/" + name_);
+              return Matrix<Scalar>(
+                  seen.leftCols(y.cols()) +
+                  size * correlated<Scalar>(random, stored_.rows(), y.transpose() * y));
+            }};
+  }
+
+ private:
+  std::string name_;
+  StoredMatrix<Scalar> stored_;
+};
+
+class Estimation {
+ public:
+  Estimation(const Symmetry& symmetry, const Element& a_from_b, const ParameterSource& a,
+             const ParameterSource& b)
+      : a_(a),
+        b_(b),
+        rounding_a_(a),
+        rounding_b_(b),
+        shaken_element_(shaken(a_from_b, std::max(rounding_a_.coarsest(), rounding_b_.coarsest()))),
+        exact_(symmetry, a_from_b),
+        shaken_(symmetry, shaken_element_) {}
+
+  void run(const LayerPlan& layer, std::map<std::string, TensorResidual>& results,
+           Progress& progress) {
+    const auto read = [&](const TensorPlan& tensor) { return b_.read<double>(tensor.spec.name); };
+    exact_.begin(layer, read);
+    shaken_.begin(layer, [&](const TensorPlan& tensor) {
+      return shaken<double>(tensor.spec.name, read(tensor), rounding_b_.of(tensor));
+    });
+    for (const auto& tensor : layer.matrices) {
+      const std::string& name = tensor.spec.name;
+      const bool in_double = wide(a_.stored(name)) || wide(b_.stored(name));
+      results[name] = in_double ? matrix<double>(tensor) : matrix<float>(tensor);
+      progress.advance(tensor.spec.rows * tensor.spec.cols);
+    }
+    const auto moved = exact_.finish(layer);
+    const auto moved_noisy = shaken_.finish(layer);
+    for (const auto& tensor : layer.vectors) {
+      const std::string& name = tensor.spec.name;
+      const Matrix<double> expected = a_.read<double>(name);
+      const Matrix<double>& value = moved.at(name);
+      const double size = rms(expected);
+      results[name] = {
+          name, true, size, rms<double>(expected - value),
+          std::hypot(rounding_a_.of(tensor) * size, rms<double>(moved_noisy.at(name) - value))};
+    }
+  }
+
+ private:
+  static bool wide(const StoredTensor* tensor) {
+    return tensor == nullptr || works_in_double(tensor->dtype);
+  }
+
+  template <class Scalar>
+  TensorResidual matrix(const TensorPlan& tensor) {
+    const ParameterSpec& spec = tensor.spec;
+    const Matrix<Scalar> y = signs<Scalar>(spec.name, spec.cols, kColumns);
+    const Matrix<Scalar> few = y.leftCols(kNoiseColumns);
+    const SeenMatrix<Scalar> before(b_, spec);
+    MovedMatrix<Scalar> exact = before.exact(), rounded = before.rounded(rounding_b_.of(tensor));
+    exact_.transform(tensor, exact);
+    shaken_.transform(tensor, rounded);
+    const Matrix<Scalar> moved = exact.right(y);
+    const Matrix<Scalar> noise = rounded.right(few) - moved.leftCols(kNoiseColumns);
+    const Matrix<Scalar> expected = SeenMatrix<Scalar>(a_, spec).right(y);
+    TensorResidual result;
+    result.tensor = spec.name;
+    result.size = rms_seen(expected, spec.cols);
+    result.residual = rms_seen<Scalar>(expected - moved, spec.cols);
+    result.rounding = std::hypot(rounding_a_.of(tensor) * result.size, rms_seen(noise, spec.cols));
+    return result;
+  }
+
+  const ParameterSource& a_;
+  const ParameterSource& b_;
+  Rounding rounding_a_;
+  Rounding rounding_b_;
+  Element shaken_element_;
+  Executor exact_;
+  Executor shaken_;
+};
+
+}  // namespace
+
+std::vector<TensorResidual> estimate(const Symmetry& symmetry, const Element& a_from_b,
+                                     const ParameterSource& a, const ParameterSource& b,
+                                     Progress& progress) {
+  const Plan plan = make_plan(symmetry, a_from_b);
+  Estimation estimation(symmetry, a_from_b, a, b);
+  std::map<std::string, TensorResidual> results;
+  progress.start("comparing", parameter_count(symmetry.architecture));
+  for (const auto& layer : plan.layers) estimation.run(layer, results, progress);
+  progress.finish();
+  std::vector<TensorResidual> ordered;
+  for (const auto& spec : parameter_specs(symmetry.architecture)) {
+    ordered.push_back(results.at(spec.name));
+  }
+  return ordered;
+}
+
+}  // namespace regauge
