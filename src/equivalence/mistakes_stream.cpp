@@ -44,7 +44,7 @@ Matrix<double> folded_head(const ReadTensor& read) {
 Matrix<double> turn(const Symmetry& symmetry, const std::string& tensor, const Matrix<double>& a,
                     const Matrix<double>& b) {
   StreamCorrelation sum(symmetry);
-  sum.add(symmetry, {{tensor, a}}, {{tensor, b}});
+  sum.add<double>(symmetry, {{tensor, a}}, {{tensor, b}});
   const StreamFit fit = fit_stream(symmetry, sum, 0);
   return fit.known.is_all() ? fit.map.blocks() : Matrix<double>();
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "frame.h"
 #include "regauge/action/rewrite.h"
 
 namespace regauge {
@@ -11,7 +12,10 @@ class MovedModel {
 
   const Element& element() const { return element_; }
   // The canonical tensors of a layer; of embedding and head for -1.
-  Parameters<double> layer(std::int64_t layer) const;
+  template <class Scalar = double>
+  Parameters<Scalar> layer(std::int64_t layer) const;
+  // The same with every matrix seen through the frame; single rows as they are.
+  Parameters<double> layer(std::int64_t layer, const Frame& frame) const;
 
  private:
   const ParameterSource& source_;

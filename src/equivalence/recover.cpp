@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "gauge.h"
 #include "moved_model.h"
@@ -17,6 +18,9 @@ namespace regauge {
 namespace {
 
 constexpr double kVague = 1e-3;
+constexpr double kCoarse = 1e-5;      // rounding from which floats do
+constexpr std::int64_t kVectors = 2;  // of embedding and of head, for each coordinate of the stream
+constexpr auto kAll = std::numeric_limits<std::int64_t>::max();
 constexpr double kRounding = 8;
 
 double coarsest_rounding(const ParameterSource& source) {
@@ -65,30 +69,31 @@ class Finder {
         rounding_(std::max(coarsest_rounding(a), coarsest_rounding(b))),
         known_(symmetry.architecture.width),
         everything_(symmetry),
+        frame_(symmetry),
         a_form_(a, symmetry, standard_form(a, symmetry, 1, limits_, progress)),
         b_form_(standard_form(b, symmetry, b_sign_, limits_, progress)) {}
 
   void embedding_and_head() {
-    const auto a = a_form_.layer(-1);
-    recover_scales(symmetry_, a, b_moved(-1), found_);
+    if (has_scales()) recover_scales(symmetry_, a_form_.layer(-1), b_moved(-1), found_);
     if (symmetry_.find_space("residual") != nullptr) {
-      const auto anchors = [&] {
-        StreamCorrelation sum(symmetry_);
-        sum.add(symmetry_, a, b_moved(-1));
-        return sum;
-      };
-      // A sign of all the stream changes the form of B, and with it the anchors.
+      // A sign of all the stream changes the form of B, and with it the anchors. A few vectors for
+      // each coordinate do, unless they leave some direction to their last digits.
       const double sign_before = b_sign_;
-      settle(anchors());
-      if (b_sign_ != sign_before) settle(anchors());
+      const Element before = found_;
+      settle(anchors(frame_.is_whole() ? kAll : kVectors * symmetry_.architecture.width));
+      if (b_sign_ != sign_before || (is_vague() && !frame_.is_whole())) {
+        if (b_sign_ == sign_before) found_ = before;
+        settle(anchors(kAll));
+      }
       extend();
     }
     if (const Space* neurons = symmetry_.find_space("head.transform")) {
       const auto columns = [](const Parameters<double>& p) {
         return Matrix<double>(p.at("head.transform.weight").transpose());
       };
-      take({{neurons->name, BlockMap<double>(neurons->count, 1,
-                                             match_rows(columns(b_moved(-1)), columns(a)), {})}});
+      take({{neurons->name,
+             BlockMap<double>(neurons->count, 1,
+                              match_rows(columns(b_moved(-1)), columns(a_form_.layer(-1))), {})}});
     }
   }
 
@@ -122,7 +127,12 @@ class Finder {
       act_on_layer(symmetry_, step, layer, b);
       take(step.maps);
     }
-    if (is_vague()) everything_.add(symmetry_, a, b);
+    if (!is_vague()) return;
+    if (looks()) {
+      everything_.add(symmetry_, a_form_.layer(layer), b_moved(layer));
+    } else {
+      everything_.add(symmetry_, a, b);
+    }
   }
 
   // The stream's map once more, now from all tensors that live in it.
@@ -188,25 +198,50 @@ class Finder {
     const Architecture& shape = symmetry_.architecture;
     const Space& heads = *symmetry_.find_space(fmt::format("layers.{}.attn.heads", layer));
     const Space& neurons = *symmetry_.find_space(fmt::format("layers.{}.ffn.neurons", layer));
+    const Known in_heads = looks() ? Known(frame_.attention_width()) : known_;
+    const Known in_neurons = looks() ? Known(frame_.ffn_width()) : known_;
     Element places;
     places.maps[heads.name] =
         BlockMap<double>(heads.count, 1,
-                         match_heads(heads, head_signatures(shape, layer, b, known_),
-                                     head_signatures(shape, layer, a, known_)),
+                         match_heads(heads, head_signatures(shape, layer, b, in_heads),
+                                     head_signatures(shape, layer, a, in_heads)),
                          {});
     places.maps[neurons.name] =
         BlockMap<double>(neurons.count, 1,
-                         match_rows(neuron_signatures(shape, layer, b, known_),
-                                    neuron_signatures(shape, layer, a, known_)),
+                         match_rows(neuron_signatures(shape, layer, b, in_neurons),
+                                    neuron_signatures(shape, layer, a, in_neurons)),
                          {});
     return places;
   }
 
+  // The stream's map is known, so that a layer may be looked at through the frame.
+  bool looks() const { return known_.is_all() && !frame_.is_whole(); }
+
+  bool has_scales() const {
+    return std::any_of(symmetry_.spaces.begin(), symmetry_.spaces.end(),
+                       [](const Space& space) { return space.category == Category::scales; });
+  }
+
+  // Embedding and head, of each at most so many vectors.
+  StreamCorrelation anchors(std::int64_t most) const {
+    StreamCorrelation sum(symmetry_);
+    if (rounding_ > kCoarse) {
+      sum.add(symmetry_, a_form_.layer<float>(-1), b_moved().layer<float>(-1), most);
+    } else {
+      sum.add(symmetry_, a_form_.layer(-1), b_moved(-1), most);
+    }
+    return sum;
+  }
+
   // A layer of A and of B as far as it is found, with nothing where there is only rounding.
   std::pair<Parameters<double>, Parameters<double>> both(std::int64_t layer) {
-    auto a = a_form_.layer(layer);
-    auto b = b_moved(layer);
-    if (recover_scales(symmetry_, a, b, found_)) b = b_moved(layer);
+    const auto seen = [&](const MovedModel& model) {
+      return looks() ? model.layer(layer, frame_) : model.layer(layer);
+    };
+    auto a = seen(a_form_);
+    auto b = seen(b_moved());
+    if (recover_scales(symmetry_, a, b, found_)) b = seen(b_moved());
+    if (symmetry_.architecture.norm != Norm::layer) return {std::move(a), std::move(b)};
     double size = 0;
     for (const auto& [name, tensor] : a_form_.layer(-1)) {
       const double mean = tensor.squaredNorm() / static_cast<double>(tensor.size());
@@ -217,9 +252,8 @@ class Finder {
     return {std::move(a), std::move(b)};
   }
 
-  Parameters<double> b_moved(std::int64_t layer) const {
-    return MovedModel(b_, symmetry_, compose(symmetry_, found_, b_form_)).layer(layer);
-  }
+  MovedModel b_moved() const { return {b_, symmetry_, compose(symmetry_, found_, b_form_)}; }
+  Parameters<double> b_moved(std::int64_t layer) const { return b_moved().layer(layer); }
 
   // The part of a reader along 1/gain was found where gains are 1; a small gain of A's enlarges its
   // error. It is fitted once more in A's own coordinates.
@@ -261,6 +295,7 @@ class Finder {
   double determined_ = 1;  // the stream's map
   Known known_;            // what of A's stream it is known for
   StreamCorrelation everything_;
+  Frame frame_;
   MovedModel a_form_;
   double b_sign_ = 1;  // of the stream, before found_
   Element b_form_;

@@ -1,52 +1,38 @@
 #include "stream.h"
 
-#include <Eigen/LU>
 #include <Eigen/SVD>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "orthogonal_factor.h"
+
 namespace regauge {
 namespace {
 
 constexpr double kSingular = 1e-13;
+constexpr double kCoarse = 1e-5;   // rounding from which floats do
 constexpr double kBlurred = 1000;  // times rounding squared: a direction of mere rounding
 
 // The vectors of a tensor that live in the stream, as rows. What a layer norm does not see, or only
 // as a constant, is left out.
-Matrix<double> rows_in_stream(const Symmetry& symmetry, const std::string& name, int axis,
-                              const Matrix<double>& tensor) {
-  Matrix<double> rows = axis == 1 ? tensor : Matrix<double>(tensor.transpose());
+// At most `most` vectors, evenly spaced.
+template <class Scalar>
+Matrix<Scalar> rows_in_stream(const Symmetry& symmetry, const std::string& name, int axis,
+                              const Matrix<Scalar>& tensor, std::int64_t most) {
+  const std::int64_t all = axis == 1 ? tensor.rows() : tensor.cols();
+  const std::int64_t step = std::max<std::int64_t>(1, all / most);
+  const auto chosen = Eigen::seqN(0, all / step, step);
+  Matrix<Scalar> rows = axis == 1 ? Matrix<Scalar>(tensor(chosen, Eigen::all))
+                                  : Matrix<Scalar>(tensor(Eigen::all, chosen).transpose());
   if (axis == 1 && symmetry.tensors.at(name).pinned) {
     for (Eigen::Index i = 0; i < rows.cols(); ++i) {
-      rows.col(i).array() += fixed_origin(symmetry.architecture, name, i);
+      rows.col(i).array() += static_cast<Scalar>(fixed_origin(symmetry.architecture, name, i));
     }
   }
   if (symmetry.architecture.norm == Norm::layer) rows.colwise() -= rows.rowwise().mean().eval();
   return rows;
-}
-
-// The orthogonal matrix nearest to m in its place: Newton's iteration x -> (s x + (s x)^-T) / 2
-// with Higham's scaling, and once it is near x -> x (3 - x^T x) / 2, which needs only products.
-// Returns the reciprocal of m's condition.
-double make_orthogonal(Matrix<double>& m) {
-  const auto size = m.rows();
-  double condition = 0;
-  for (int step = 0; step < 60; ++step) {
-    const Eigen::PartialPivLU<Matrix<double>> lu(m);
-    if (step == 0) condition = lu.rcond();
-    if (!(condition > kSingular)) return 0;
-    const Matrix<double> dual = lu.inverse().transpose();
-    const double scale = std::sqrt(dual.norm() / m.norm());
-    m = (scale * m + dual / scale) / 2;
-    if ((product_transposed(m, m) - Matrix<double>::Identity(size, size)).norm() < 0.1) break;
-  }
-  for (int step = 0; step < 6; ++step) {
-    const Matrix<double> gram = product_transposed(m, m);
-    m = product<double>(m, 1.5 * Matrix<double>::Identity(size, size) - 0.5 * gram);
-  }
-  return m.allFinite() ? condition : 0;
 }
 
 // Coordinates of b to the nearest of a, up to a sign of each or one common sign.
@@ -124,7 +110,7 @@ StreamFit fit_rotation(const Space& space, const Orthogonal& group, const Stream
       sum.cross + sum.cross.norm() * group.fixed().transpose() * group.fixed();
   const double least = std::max(kSingular, kBlurred * rounding * rounding);
   Matrix<double> map = cross;
-  const double determined = make_orthogonal(map);
+  const double determined = make_orthogonal(map, rounding > kCoarse);
   if (determined > least)
     return {BlockMap<double>(1, size, {}, map), false, Known(size), determined};
   const Eigen::BDCSVD<Eigen::MatrixXd> svd(cross, Eigen::ComputeFullU | Eigen::ComputeFullV);
@@ -144,8 +130,9 @@ StreamCorrelation::StreamCorrelation(const Symmetry& symmetry) {
   squares_a = squares_b = Eigen::VectorXd::Zero(size);
 }
 
-void StreamCorrelation::add(const Symmetry& symmetry, const Parameters<double>& a,
-                            const Parameters<double>& b) {
+template <class Scalar>
+void StreamCorrelation::add(const Symmetry& symmetry, const Parameters<Scalar>& a,
+                            const Parameters<Scalar>& b, std::int64_t most) {
   if (cross.size() == 0) return;
   for (const auto& [name, tensor] : a) {
     if (tensor.rows() == 1) continue;  // in standard form perhaps zero but for rounding
@@ -153,21 +140,33 @@ void StreamCorrelation::add(const Symmetry& symmetry, const Parameters<double>& 
     for (const int axis : {0, 1}) {
       for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
         if (part.space != "residual" || part.take != AxisPart::Take::whole) continue;
-        add(rows_in_stream(symmetry, name, axis, tensor),
-            rows_in_stream(symmetry, name, axis, b.at(name)));
+        add(rows_in_stream(symmetry, name, axis, tensor, most),
+            rows_in_stream(symmetry, name, axis, b.at(name), most));
       }
     }
   }
 }
 
-void StreamCorrelation::add(const Matrix<double>& rows_a, const Matrix<double>& rows_b) {
+template void StreamCorrelation::add(const Symmetry&, const Parameters<float>&,
+                                     const Parameters<float>&, std::int64_t);
+template void StreamCorrelation::add(const Symmetry&, const Parameters<double>&,
+                                     const Parameters<double>&, std::int64_t);
+
+template <class Scalar>
+void StreamCorrelation::add(const Matrix<Scalar>& rows_a, const Matrix<Scalar>& rows_b) {
   const double size_a = rows_a.norm(), size_b = rows_b.norm();
   if (cross.size() == 0 || size_a == 0 || size_b == 0) return;
   const double entries = static_cast<double>(rows_a.size());
-  cross += product_transposed(rows_b, rows_a) * (entries / (size_a * size_b));
-  squares_a += rows_a.colwise().squaredNorm().transpose() * (entries / (size_a * size_a));
-  squares_b += rows_b.colwise().squaredNorm().transpose() * (entries / (size_b * size_b));
+  cross +=
+      product_transposed(rows_b, rows_a).template cast<double>() * (entries / (size_a * size_b));
+  squares_a += rows_a.colwise().squaredNorm().transpose().template cast<double>() *
+               (entries / (size_a * size_a));
+  squares_b += rows_b.colwise().squaredNorm().transpose().template cast<double>() *
+               (entries / (size_b * size_b));
 }
+
+template void StreamCorrelation::add(const Matrix<float>&, const Matrix<float>&);
+template void StreamCorrelation::add(const Matrix<double>&, const Matrix<double>&);
 
 void StreamCorrelation::move(const StreamFit& fit) {
   const BlockMap<double>& map = fit.map;

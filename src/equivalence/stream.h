@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -38,10 +40,13 @@ struct StreamFit {
 // added, each set in units of its own size, and the squared lengths of the coordinates.
 struct StreamCorrelation {
   explicit StreamCorrelation(const Symmetry& symmetry);
-  // All tensors that live in the stream.
-  void add(const Symmetry& symmetry, const Parameters<double>& a, const Parameters<double>& b);
-  // Vectors as rows, [any, D].
-  void add(const Matrix<double>& rows_a, const Matrix<double>& rows_b);
+  // All tensors that live in the stream, of each at most `most` vectors, evenly spaced.
+  template <class Scalar>
+  void add(const Symmetry& symmetry, const Parameters<Scalar>& a, const Parameters<Scalar>& b,
+           std::int64_t most = std::numeric_limits<std::int64_t>::max());
+  // Vectors as rows, [any, D]. Both are there for float and double.
+  template <class Scalar>
+  void add(const Matrix<Scalar>& rows_a, const Matrix<Scalar>& rows_b);
   // As if b had been moved before.
   void move(const StreamFit& fit);
 

@@ -1,0 +1,46 @@
+#include "frame.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace regauge {
+namespace {
+
+constexpr std::int64_t kLeast = 32;
+
+// Signs, in units that keep root mean squares; without a mean where norms take it away.
+Matrix<double> directions(const Architecture& shape, const char* name, std::int64_t count) {
+  Random random(0, name);
+  Matrix<double> rows(count, shape.width);
+  const double unit = 1 / std::sqrt(static_cast<double>(shape.width));
+  for (auto& entry : rows.reshaped()) entry = random.coin() ? unit : -unit;
+  if (shape.norm == Norm::layer) rows.colwise() -= rows.rowwise().mean().eval();
+  return rows;
+}
+
+bool in_stream(const Axis& axis) {
+  return std::any_of(axis.begin(), axis.end(),
+                     [](const AxisPart& part) { return part.space == "residual"; });
+}
+
+}  // namespace
+
+Frame::Frame(const Symmetry& symmetry) : symmetry_(symmetry) {
+  const Architecture& shape = symmetry.architecture;
+  const std::int64_t heads = std::max(kLeast, 2 * std::max(shape.qk_width, shape.v_width));
+  if (symmetry.find_space("residual") == nullptr || 2 * heads > shape.width) return;
+  attention_ = directions(shape, "frame/attention", heads);
+  ffn_ = directions(shape, "frame/ffn", kLeast);
+}
+
+template <class Scalar>
+Matrix<double> Frame::look_at(const std::string& tensor, const MovedMatrix<Scalar>& value) const {
+  const Matrix<Scalar> rows =
+      (tensor.find(".ffn.") == std::string::npos ? attention_ : ffn_).template cast<Scalar>();
+  const bool reads = in_stream(symmetry_.tensors.at(tensor).rows);
+  return (reads ? value.left(rows) : value.right(rows.transpose())).template cast<double>();
+}
+template Matrix<double> Frame::look_at(const std::string&, const MovedMatrix<float>&) const;
+template Matrix<double> Frame::look_at(const std::string&, const MovedMatrix<double>&) const;
+
+}  // namespace regauge
