@@ -14,12 +14,14 @@ constexpr std::int64_t kLarge = 256;
 constexpr int kMostSteps = 14;
 
 // x -> scale (1.5 a x - 0.5 (a x)^3): of all cubics the one that brings singular values of
-// [least, 1] nearest to 1 (Chen and Chow, A stable scaling of Newton-Schulz, 2014).
+// [least, 1] nearest to 1 (Chen and Chow, A stable scaling of Newton-Schulz, 2014), in units of the
+// largest value that it gives.
 struct Cubic {
   double a, scale;
   static Cubic for_values_from(double least) {
     const double a = std::sqrt(3 / (1 + least + least * least));
-    return {a, 4 / (2 + least * (1 + least) * a * a * a)};
+    const Cubic best{a, 4 / (2 + least * (1 + least) * a * a * a)};
+    return {a, best.scale / (2 - best(least))};
   }
   double operator()(double x) const { return scale * (1.5 * a * x - 0.5 * std::pow(a * x, 3)); }
 };

@@ -31,7 +31,9 @@ TEST(OrthogonalFactor, IsTheNearestOne) {
         const Example example(size, least);
         Matrix<double> found = example.matrix;
         const double condition = make_orthogonal(found, coarse);
-        EXPECT_GT(condition, 0) << size << " " << least;
+        // By products alone the bound is sharper than what an inverse's norms give.
+        const bool by_products = size > 256 && least > 0.1;
+        EXPECT_GT(condition, by_products ? 0.02 : 0) << size << " " << least;
         EXPECT_LT(condition, 1.5 * least) << size << " " << least;
         const double tolerance = coarse && size > 256 ? 1e-5 / least : 1e-9 / least;
         EXPECT_LT((found - example.factor).norm() / std::sqrt(static_cast<double>(size)), tolerance)
