@@ -14,17 +14,19 @@ namespace {
 // single row, which may take up the errors of several matrices.
 constexpr double kAccepted = 6;
 constexpr double kAcceptedRow = 16;
-constexpr double kMostRounding = 0.1;
+constexpr double kAcceptedInPlace = 3;  // of a matrix that no element moves
 
 class Comparison {
  public:
   Comparison(const Symmetry& symmetry, const Element& a_from_b, const ParameterSource& a,
-             const ParameterSource& b)
-      : a_(a),
+             const ParameterSource& b, int draw)
+      : draw_(draw),
+        a_(a),
         b_(b),
         rounding_a_(a),
         rounding_b_(b),
-        shaken_element_(shaken(a_from_b, std::max(rounding_a_.coarsest(), rounding_b_.coarsest()))),
+        shaken_element_(
+            shaken(a_from_b, draw, std::max(rounding_a_.coarsest(), rounding_b_.coarsest()))),
         exact_(symmetry, a_from_b),
         shaken_(symmetry, shaken_element_) {}
 
@@ -33,7 +35,7 @@ class Comparison {
     const auto read = [&](const TensorPlan& tensor) { return b_.read<double>(tensor.spec.name); };
     exact_.begin(layer, read);
     shaken_.begin(layer, [&](const TensorPlan& tensor) {
-      return shaken<double>(tensor.spec.name, read(tensor), rounding_b_.of(tensor));
+      return shaken<double>(tensor.spec.name, draw_, read(tensor), rounding_b_.of(tensor));
     });
     for (const auto& tensor : layer.matrices) {
       const std::string& name = tensor.spec.name;
@@ -60,14 +62,18 @@ class Comparison {
     Matrix<Scalar> value = b_.read<Scalar>(tensor.spec.name);
     const double rounding = rounding_b_.of(tensor);
     const double stored = rms(value);
-    if (!tensor.touched()) return residual(tensor, value, rounding * stored);
-    Matrix<Scalar> noisy = shaken(tensor.spec.name, value, rounding);
+    if (!tensor.touched()) {
+      TensorResidual result = residual(tensor, value, rounding * stored);
+      result.in_place = true;
+      result.blind = is_mostly_rounding(result.rounding, result.size, stored);
+      return result;
+    }
+    Matrix<Scalar> noisy = shaken(tensor.spec.name, draw_, value, rounding);
     exact_.transform(tensor, value);
     shaken_.transform(tensor, noisy);
     noisy -= value;
     TensorResidual result = residual(tensor, value, rms(noisy));
-    // Where A has nothing, B may hold what nothing reads.
-    result.blind = result.rounding > kMostRounding * (result.size > 0 ? result.size : stored);
+    result.blind = is_mostly_rounding(result.rounding, result.size, stored);
     return result;
   }
 
@@ -84,6 +90,7 @@ class Comparison {
     return result;
   }
 
+  int draw_;
   const ParameterSource& a_;
   const ParameterSource& b_;
   Rounding rounding_a_;
@@ -127,23 +134,26 @@ double TensorResidual::excess() const {
   if (!std::isfinite(residual) || !std::isfinite(rounding) || blind) {
     return std::numeric_limits<double>::infinity();
   }
-  return residual / ((single_row ? kAcceptedRow : kAccepted) * rounding);
+  const double accepted = single_row ? kAcceptedRow : in_place ? kAcceptedInPlace : kAccepted;
+  return residual / (accepted * rounding);
 }
 
 std::vector<TensorResidual> compare(const Symmetry& symmetry, const Element& a_from_b,
                                     const ParameterSource& a, const ParameterSource& b,
                                     Progress& progress) {
-  const Plan plan = make_plan(symmetry, a_from_b);
-  Comparison comparison(symmetry, a_from_b, a, b);
-  std::map<std::string, TensorResidual> results;
-  progress.start("comparing", parameter_count(symmetry.architecture));
-  for (const auto& layer : plan.layers) comparison.run(layer, results, progress);
-  progress.finish();
-  std::vector<TensorResidual> ordered;
-  for (const auto& spec : parameter_specs(symmetry.architecture)) {
-    ordered.push_back(results.at(spec.name));
-  }
-  return ordered;
+  return compare_by_draws([&](int draw) {
+    const Plan plan = make_plan(symmetry, a_from_b);
+    Comparison comparison(symmetry, a_from_b, a, b, draw);
+    std::map<std::string, TensorResidual> results;
+    progress.start("comparing", parameter_count(symmetry.architecture));
+    for (const auto& layer : plan.layers) comparison.run(layer, results, progress);
+    progress.finish();
+    std::vector<TensorResidual> ordered;
+    for (const auto& spec : parameter_specs(symmetry.architecture)) {
+      ordered.push_back(results.at(spec.name));
+    }
+    return ordered;
+  });
 }
 
 bool all_agree(const std::vector<TensorResidual>& residuals) {

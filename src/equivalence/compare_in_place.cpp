@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "regauge/equivalence/compare.h"
+#include "rounding.h"
 #include "stored_sums.h"
 
 namespace regauge {
@@ -127,11 +128,6 @@ Sums sums_of(const ParameterSpec& spec, const ParameterSource& a, const Paramete
   return sums_of_values(a.read<double>(spec.name), b.read<double>(spec.name));
 }
 
-double rounding_in(const ParameterSource& source, const ParameterSpec& spec) {
-  const StoredTensor* tensor = source.stored(spec.name);
-  return tensor == nullptr ? 0 : rounding_of(tensor->dtype);
-}
-
 }  // namespace
 
 std::vector<TensorResidual> compare_in_place(const ParameterSource& a, const ParameterSource& b,
@@ -143,9 +139,17 @@ std::vector<TensorResidual> compare_in_place(const ParameterSource& a, const Par
     const auto rms = [&](double sum) {
       return std::sqrt(sum / static_cast<double>(std::max<std::int64_t>(spec.rows * spec.cols, 1)));
     };
-    results.push_back(
-        {spec.name, spec.rows == 1, rms(sums.aa), rms(sums.dd),
-         std::hypot(rounding_in(a, spec) * rms(sums.aa), rounding_in(b, spec) * rms(sums.bb))});
+    TensorResidual result;
+    result.tensor = spec.name;
+    result.single_row = spec.rows == 1;
+    result.size = rms(sums.aa);
+    result.residual = rms(sums.dd);
+    result.rounding = std::hypot(stored_rounding(a, spec.name) * result.size,
+                                 stored_rounding(b, spec.name) * rms(sums.bb));
+    result.in_place = !result.single_row;
+    result.blind =
+        result.in_place && is_mostly_rounding(result.rounding, result.size, rms(sums.bb));
+    results.push_back(result);
   }
   progress.finish();
   return results;

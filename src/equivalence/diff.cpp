@@ -1,8 +1,10 @@
 #include "regauge/equivalence/diff.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "regauge/base/error.h"
 #include "regauge/equivalence/recover.h"
@@ -10,6 +12,7 @@
 namespace regauge {
 namespace {
 
+constexpr double kTold = 3;    // times its rounding
 constexpr double kNear = 0.5;  // of a tensor's size: nearer than what is unrelated
 
 std::ptrdiff_t disagreeing(const std::vector<TensorResidual>& residuals) {
@@ -28,9 +31,55 @@ bool mostly_near(const std::vector<TensorResidual>& residuals) {
   return 2 * near > all;
 }
 
+// What else has to be known about the two files, whatever the verdict.
+std::vector<std::string> storage_notes(const ParameterSource& a, const ParameterSource& b) {
+  std::vector<std::string> notes;
+  const auto quantised = [&](const ParameterSource& source, const char* name) {
+    std::set<std::string> types;
+    for (const auto& spec : parameter_specs(source.architecture())) {
+      const StoredTensor* tensor = source.stored(spec.name);
+      if (tensor == nullptr || !is_quantised(tensor->dtype)) continue;
+      types.insert(std::string(dtype_name(tensor->dtype)));
+    }
+    if (types.empty()) return;
+    notes.push_back(fmt::format("{} is quantised to {}: compared up to the steps of its blocks",
+                                name, fmt::join(types, ", ")));
+  };
+  quantised(a, "A");
+  quantised(b, "B");
+  const auto is_folded = [](const ParameterSource& source) {
+    for (const auto& spec : parameter_specs(source.architecture())) {
+      if (spec.name.ends_with("norm.gain") && !source.read<double>(spec.name).isOnes(0)) {
+        return false;
+      }
+    }
+    return true;
+  };
+  const bool a_folded = is_folded(a), b_folded = is_folded(b);
+  if (a_folded != b_folded) {
+    notes.push_back(fmt::format("only in {} the gains of all norms are folded into what reads them",
+                                a_folded ? "A" : "B"));
+  }
+  return notes;
+}
+
+// The numbers of one model are too coarse to tell, and nothing speaks against it.
+bool is_blind(const TensorResidual& r) { return r.blind && r.residual < kTold * r.rounding; }
+
 void judge(Diff& result, const std::vector<std::string>& limits) {
   if (all_agree(result.residuals)) {
     result.verdict = Verdict::same;
+    return;
+  }
+  if (std::all_of(result.residuals.begin(), result.residuals.end(),
+                  [](const TensorResidual& r) { return r.agrees() || is_blind(r); })) {
+    result.verdict = Verdict::undecided;
+    for (const auto& r : result.residuals) {
+      if (r.agrees()) continue;
+      result.reasons.push_back(
+          fmt::format("{}: mere rounding is {:.0f} % of its size, too much to tell", r.tensor,
+                      100 * r.rounding / r.size));
+    }
     return;
   }
   if (!limits.empty()) {
@@ -77,6 +126,8 @@ Diff diff(const Model& a, const Model& b, Progress& progress) {
   const Symmetry symmetry = symmetry_of(result.architecture);
   const ParameterSource from_a(a, result.architecture), from_b(b, result.architecture);
 
+  const auto notes = storage_notes(from_a, from_b);
+  result.reasons.insert(result.reasons.end(), notes.begin(), notes.end());
   result.residuals = compare_in_place(from_a, from_b, progress);
   std::vector<std::string> limits;
   if (!all_agree(result.residuals)) {

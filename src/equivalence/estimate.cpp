@@ -46,8 +46,8 @@ Matrix<Scalar> correlated(Random& random, std::int64_t count, const Matrix<Scala
 template <class Scalar>
 class SeenMatrix {
  public:
-  SeenMatrix(const ParameterSource& source, const ParameterSpec& spec)
-      : name_(spec.name), stored_(source, spec) {}
+  SeenMatrix(const ParameterSource& source, const ParameterSpec& spec, int draw)
+      : name_(spec.name), draw_(draw), stored_(source, spec) {}
 
   Matrix<Scalar> right(const Matrix<Scalar>& y) const { return stored_.right(y); }
   MovedMatrix<Scalar> exact() const {
@@ -63,7 +63,7 @@ class SeenMatrix {
               const Matrix<Scalar> seen = stored_.left(both);
               const auto size = static_cast<Scalar>(
                   rounding * rms_seen<Scalar>(seen.bottomRows(kNoiseColumns), stored_.rows()));
-              Random random(0, "rounding/" + name_);
+              Random random(static_cast<std::uint64_t>(draw_), "rounding/" + name_);
               return Matrix<Scalar>(
                   seen.topRows(x.rows()) +
                   size * correlated<Scalar>(random, stored_.cols(), x * x.transpose()).transpose());
@@ -74,7 +74,7 @@ class SeenMatrix {
               const Matrix<Scalar> seen = stored_.right(both);
               const auto size = static_cast<Scalar>(
                   rounding * rms_seen<Scalar>(seen.rightCols(kNoiseColumns), stored_.cols()));
-              Random random(0, "rounding/" + name_);
+              Random random(static_cast<std::uint64_t>(draw_), "rounding/" + name_);
               return Matrix<Scalar>(
                   seen.leftCols(y.cols()) +
                   size * correlated<Scalar>(random, stored_.rows(), y.transpose() * y));
@@ -83,18 +83,21 @@ class SeenMatrix {
 
  private:
   std::string name_;
+  int draw_;
   StoredMatrix<Scalar> stored_;
 };
 
 class Estimation {
  public:
   Estimation(const Symmetry& symmetry, const Element& a_from_b, const ParameterSource& a,
-             const ParameterSource& b)
-      : a_(a),
+             const ParameterSource& b, int draw)
+      : draw_(draw),
+        a_(a),
         b_(b),
         rounding_a_(a),
         rounding_b_(b),
-        shaken_element_(shaken(a_from_b, std::max(rounding_a_.coarsest(), rounding_b_.coarsest()))),
+        shaken_element_(
+            shaken(a_from_b, draw, std::max(rounding_a_.coarsest(), rounding_b_.coarsest()))),
         exact_(symmetry, a_from_b),
         shaken_(symmetry, shaken_element_) {}
 
@@ -103,7 +106,7 @@ class Estimation {
     const auto read = [&](const TensorPlan& tensor) { return b_.read<double>(tensor.spec.name); };
     exact_.begin(layer, read);
     shaken_.begin(layer, [&](const TensorPlan& tensor) {
-      return shaken<double>(tensor.spec.name, read(tensor), rounding_b_.of(tensor));
+      return shaken<double>(tensor.spec.name, draw_, read(tensor), rounding_b_.of(tensor));
     });
     for (const auto& tensor : layer.matrices) {
       const std::string& name = tensor.spec.name;
@@ -134,21 +137,25 @@ class Estimation {
     const ParameterSpec& spec = tensor.spec;
     const Matrix<Scalar> y = signs<Scalar>(spec.name, spec.cols, kColumns);
     const Matrix<Scalar> few = y.leftCols(kNoiseColumns);
-    const SeenMatrix<Scalar> before(b_, spec);
+    const SeenMatrix<Scalar> before(b_, spec, draw_);
     MovedMatrix<Scalar> exact = before.exact(), rounded = before.rounded(rounding_b_.of(tensor));
     exact_.transform(tensor, exact);
     shaken_.transform(tensor, rounded);
     const Matrix<Scalar> moved = exact.right(y);
     const Matrix<Scalar> noise = rounded.right(few) - moved.leftCols(kNoiseColumns);
-    const Matrix<Scalar> expected = SeenMatrix<Scalar>(a_, spec).right(y);
+    const Matrix<Scalar> expected = SeenMatrix<Scalar>(a_, spec, draw_).right(y);
     TensorResidual result;
     result.tensor = spec.name;
     result.size = rms_seen(expected, spec.cols);
     result.residual = rms_seen<Scalar>(expected - moved, spec.cols);
     result.rounding = std::hypot(rounding_a_.of(tensor) * result.size, rms_seen(noise, spec.cols));
+    result.in_place = !tensor.touched();
+    const double size_b = result.size > 0 ? 0 : rms_seen(before.right(few), spec.cols);
+    result.blind = is_mostly_rounding(result.rounding, result.size, size_b);
     return result;
   }
 
+  int draw_;
   const ParameterSource& a_;
   const ParameterSource& b_;
   Rounding rounding_a_;
@@ -163,17 +170,19 @@ class Estimation {
 std::vector<TensorResidual> estimate(const Symmetry& symmetry, const Element& a_from_b,
                                      const ParameterSource& a, const ParameterSource& b,
                                      Progress& progress) {
-  const Plan plan = make_plan(symmetry, a_from_b);
-  Estimation estimation(symmetry, a_from_b, a, b);
-  std::map<std::string, TensorResidual> results;
-  progress.start("comparing", parameter_count(symmetry.architecture));
-  for (const auto& layer : plan.layers) estimation.run(layer, results, progress);
-  progress.finish();
-  std::vector<TensorResidual> ordered;
-  for (const auto& spec : parameter_specs(symmetry.architecture)) {
-    ordered.push_back(results.at(spec.name));
-  }
-  return ordered;
+  return compare_by_draws([&](int draw) {
+    const Plan plan = make_plan(symmetry, a_from_b);
+    Estimation estimation(symmetry, a_from_b, a, b, draw);
+    std::map<std::string, TensorResidual> results;
+    progress.start("comparing", parameter_count(symmetry.architecture));
+    for (const auto& layer : plan.layers) estimation.run(layer, results, progress);
+    progress.finish();
+    std::vector<TensorResidual> ordered;
+    for (const auto& spec : parameter_specs(symmetry.architecture)) {
+      ordered.push_back(results.at(spec.name));
+    }
+    return ordered;
+  });
 }
 
 }  // namespace regauge

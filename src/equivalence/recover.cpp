@@ -255,21 +255,31 @@ class Finder {
   MovedModel b_moved() const { return {b_, symmetry_, compose(symmetry_, found_, b_form_)}; }
   Parameters<double> b_moved(std::int64_t layer) const { return b_moved().layer(layer); }
 
-  // The part of a reader along 1/gain was found where gains are 1; a small gain of A's enlarges its
-  // error. It is fitted once more in A's own coordinates.
+  // The part of a reader along 1/gain was found where gains are 1 and constants pass; small gains
+  // of A's, or constants that hardly pass there, enlarge its error. It is fitted once more in A's
+  // own coordinates.
   void fit_unread(Element& a_from_b) const {
     if (symmetry_.architecture.norm != Norm::layer) return;
     const MovedModel moved(b_, symmetry_, a_from_b);
     for (std::int64_t layer = -1; layer < symmetry_.architecture.layers; ++layer) {
       const auto b = moved.layer(layer);
       for (const auto& shift : symmetry_.shifts) {
-        if (shift.depends_on_values || shift.effects.front().kind != Effect::Kind::reader) continue;
+        if (shift.depends_on_values) continue;  // and says no more
         const Effect& effect = shift.effects.front();
-        if (!b.contains(effect.tensor)) continue;
-        const Matrix<double> unread =
-            a_.read<double>(symmetry_.norms.at(effect.norm).gain()).cwiseInverse();
-        a_from_b.shifts[shift.name] +=
-            unread * (a_.read<double>(effect.tensor) - b.at(effect.tensor)) / unread.squaredNorm();
+        const bool constant = effect.kind == Effect::Kind::reader_constant;
+        if (effect.kind != Effect::Kind::reader && !constant) continue;
+        if (!b.contains(effect.tensor) || shift.length != b.at(effect.tensor).cols()) continue;
+        const NormSite& norm = symmetry_.norms.at(effect.norm);
+        const Matrix<double> unread = a_.read<double>(norm.gain()).cwiseInverse();
+        const double passed =
+            constant ? a_.read<double>(norm.bias).cwiseProduct(unread).sum() : 1.0;
+        Matrix<double> missing = unread * (a_.read<double>(effect.tensor) - b.at(effect.tensor)) *
+                                 (passed / unread.squaredNorm());
+        for (std::int64_t i = 0; i < shift.length; ++i) {
+          if (!shift.is_free(i)) missing(0, i) = 0;
+        }
+        Matrix<double>& vector = a_from_b.shifts[shift.name];
+        vector = vector.size() == 0 ? missing : Matrix<double>(vector + missing);
       }
     }
   }

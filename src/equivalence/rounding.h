@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cmath>
+#include <functional>
+#include <map>
+#include <vector>
 
-#include "regauge/action/rewrite.h"
+#include "regauge/equivalence/compare.h"
 
 namespace regauge {
 
@@ -11,6 +14,18 @@ double rms(const Matrix<Scalar>& value) {
   if (value.size() == 0) return 0;
   return std::sqrt(value.template cast<double>().squaredNorm() / static_cast<double>(value.size()));
 }
+
+// The relative rounding of a tensor as it is stored: of its type or, quantised, of its blocks.
+double stored_rounding(const ParameterSource& source, const std::string& name);
+
+// A residual says nothing where rounding is much of A's tensor or, if that is zero, of B's: B may
+// hold what nothing reads.
+bool is_mostly_rounding(double rounding, double size_a, double size_b);
+
+// The same comparison with several draws of noise where one decides: it tells little where the
+// noise is that of a few numbers. `once` makes one, with the draw's number.
+using CompareOnce = std::function<std::vector<TensorResidual>(int draw)>;
+std::vector<TensorResidual> compare_by_draws(const CompareOnce& once);
 
 // The relative rounding of a model's tensors: each its own or, where an element moves it, that of
 // the coarsest matrix, as no element is known better.
@@ -21,15 +36,14 @@ class Rounding {
   double of(const TensorPlan& tensor) const;
 
  private:
-  double own(const std::string& name) const;
-  const ParameterSource& source_;
+  std::map<std::string, double> own_;
   double coarsest_ = 0;
 };
 
-// The same entries with noise of this relative size; always the same noise for the same name.
+// The same entries with noise of this relative size; always the same for the same name and draw.
 template <class Scalar>
-Matrix<Scalar> shaken(const std::string& name, Matrix<Scalar> value, double rounding);
+Matrix<Scalar> shaken(const std::string& name, int draw, Matrix<Scalar> value, double rounding);
 // An element whose constants were read off two models, as well as these are known.
-Element shaken(Element element, double rounding);
+Element shaken(Element element, int draw, double rounding);
 
 }  // namespace regauge

@@ -105,9 +105,14 @@ StreamFit fit_signed_permutation(const Symmetry& symmetry, const Space& space,
 StreamFit fit_rotation(const Space& space, const Orthogonal& group, const StreamCorrelation& sum,
                        double rounding) {
   const auto size = space.size();
-  // What must stay is made to.
-  const Matrix<double> cross =
-      sum.cross + sum.cross.norm() * group.fixed().transpose() * group.fixed();
+  // What must stay is made to, exactly: nothing leads there or away from it.
+  const Matrix<double>& fixed = group.fixed();
+  Matrix<double> cross = sum.cross;
+  if (fixed.rows() > 0) {
+    cross -= fixed.transpose() * (fixed * cross);
+    cross -= (cross * fixed.transpose()).eval() * fixed;
+    cross += sum.cross.norm() * fixed.transpose() * fixed;
+  }
   const double least = std::max(kSingular, kBlurred * rounding * rounding);
   Matrix<double> map = cross;
   const double determined = make_orthogonal(map, rounding > kCoarse);

@@ -160,7 +160,36 @@ Block block_function(DType dtype) {
   }
 }
 
+// The same of one block.
+double squared_steps_of_block(DType dtype, const std::uint8_t* block) {
+  const auto square = [](float step) { return static_cast<double>(step) * step; };
+  double sum = 0;
+  switch (dtype) {
+    case DType::q4_k:
+    case DType::q5_k:
+      for (std::size_t sub = 0; sub < 8; ++sub) sum += 32 * square(sub_scale(block, sub).scale);
+      return sum;
+    case DType::q6_k:
+      for (std::size_t part = 0; part < 16; ++part) {
+        sum += 16 * square(scale_at(block, 208) * signed_value(block[192 + part]));
+      }
+      return sum;
+    default:
+      return 32 * square(scale_at(block, 0));
+  }
+}
+
 }  // namespace
+
+double squared_steps(DType dtype, std::span<const std::byte> bytes) {
+  const auto block_size = static_cast<std::size_t>(block_bytes(dtype));
+  const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  double sum = 0;
+  for (std::size_t i = 0; i < bytes.size() / block_size; ++i) {
+    sum += squared_steps_of_block(dtype, data + i * block_size);
+  }
+  return sum;
+}
 
 void dequantise(DType dtype, std::span<const std::byte> bytes, float* values) {
   const Block block = block_function(dtype);

@@ -21,18 +21,19 @@ std::vector<std::string> declaration_differences(const Architecture& a, const Ar
 struct TensorResidual {
   std::string tensor;
   bool single_row = false;
-  double size = 0;      // of A's tensor
-  double residual = 0;  // of the difference
-  double rounding = 0;  // of what rounding explains: A's own, and B's as the element moves it
-
-  bool blind = false;  // a matrix that is mostly rounding: a comparison says nothing
+  double size = 0;        // of A's tensor
+  double residual = 0;    // of the difference
+  double rounding = 0;    // of what rounding explains: A's own, and B's as the element moves it
+  bool in_place = false;  // a matrix that the element does not move
+  bool blind = false;     // a matrix that is mostly rounding: a comparison says nothing
 
   // The residual in units of what is accepted: the same up to 1; infinite where it is blind.
   double excess() const;
   bool agrees() const { return excess() <= 1; }
 };
 
-// Rounding to this type, as a relative root mean square error.
+// Rounding to this type, as a relative root mean square error; typical for a quantised one, where
+// compare() takes it from the blocks' scales.
 double rounding_of(DType dtype);
 
 // A and B as they stand, every canonical tensor, in the order of parameter_specs: one pass over

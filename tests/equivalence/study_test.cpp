@@ -1,0 +1,266 @@
+// How often a rewritten model is recognised, and how small a change is told apart. Small here; with
+// REGAUGE_STUDY=N every cell has N random elements or pairs, and the tables of docs/diff.md are
+// printed.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "arch/fixture.h"
+#include "regauge/action/act.h"
+#include "regauge/equivalence/certificate.h"
+#include "regauge/equivalence/diff.h"
+#include "symmetry/architectures.h"
+#include "temporary.h"
+
+namespace regauge {
+namespace {
+
+using testing::Temporary;
+
+// 0 where nothing is asked for.
+std::uint64_t study_size() {
+  const char* size = std::getenv("REGAUGE_STUDY");
+  return size == nullptr ? 0 : std::strtoull(size, nullptr, 10);
+}
+
+void print(const std::string& line) {
+  if (study_size() > 0) std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+constexpr DType kDtypes[] = {DType::f32, DType::f16, DType::bf16};
+
+struct Tally {
+  int elements = 0, same = 0, verified = 0, undecided = 0;
+  double largest = 0;  // excess of a tensor, 1 is the limit
+
+  std::string cell() const {
+    return fmt::format("{}/{}{}, {:.2f}", same, elements,
+                       undecided > 0 ? fmt::format(" ({} undecided)", undecided) : "", largest);
+  }
+};
+
+class Study : public ::testing::Test {
+ protected:
+  std::filesystem::path fresh() { return folder_ / std::to_string(written_++); }
+
+  Model write(const Architecture& shape, const Parameters<double>& parameters, DType dtype) {
+    const auto path = fresh();
+    write_parameters<double>(path, "regauge", Format::safetensors, shape, parameters, dtype);
+    return Model::open(path);
+  }
+
+  // A model against itself moved by random elements, stored in `dtype`.
+  Tally recognised(const std::string& name, const Model& a, DType dtype, std::uint64_t elements) {
+    Tally tally;
+    const ParameterSource source(a, a.architecture);
+    const Symmetry symmetry = symmetry_of(a.architecture);
+    for (std::uint64_t seed = 100; seed < 100 + elements; ++seed) {
+      const Element element = random_element(symmetry, seed);
+      Rewrite::Target target = Rewrite::same_as(a);
+      target.dtype = dtype;
+      const auto path = fresh();
+      Rewrite(source, symmetry, element, target).run(path, Progress::silent());
+      {
+        const Model b = Model::open(path);
+        const Diff result = diff(a, b, Progress::silent());
+        ++tally.elements;
+        if (result.verdict == Verdict::same) {
+          ++tally.same;
+          tally.verified += is_certified(a, b, result) ? 1 : 0;
+        }
+        if (result.verdict == Verdict::undecided) ++tally.undecided;
+        for (const auto& r : result.residuals) tally.largest = std::max(tally.largest, r.excess());
+        if (result.verdict != Verdict::same) report(name, dtype, seed, result);
+      }
+      std::filesystem::remove_all(path);
+    }
+    return tally;
+  }
+
+  bool is_certified(const Model& a, const Model& b, const Diff& result) {
+    const auto path = folder_ / "proof.safetensors";
+    std::filesystem::remove(path);
+    save_certificate(symmetry_of(result.architecture),
+                     {result.a_from_b, fingerprint(a, Progress::silent()),
+                      fingerprint(b, Progress::silent()), result.residuals},
+                     path);
+    return verify(a, b, path, Progress::silent()).holds();
+  }
+
+  static void report(const std::string& name, DType dtype, std::uint64_t seed, const Diff& result) {
+    std::string text = fmt::format("missed: {} {} seed {}: {}", name, dtype_name(dtype), seed,
+                                   verdict_name(result.verdict));
+    for (const auto& reason : result.reasons) text += "; " + reason;
+    for (const auto& r : result.residuals) {
+      if (!r.agrees()) text += fmt::format("; {} {:.3g}", r.tensor, r.excess());
+    }
+    print(text);
+  }
+
+  Temporary folder_{"study"};
+  int written_ = 0;
+};
+
+TEST_F(Study, FixturesMovedByRandomElements) {
+  const std::uint64_t elements = study_size();
+  if (elements == 0) GTEST_SKIP() << "recovery_test has the small version";
+  print("| model | f32 | f16 | bf16 | verified |\n|---|---|---|---|---|");
+  for (const auto& name : testing::fixture_names()) {
+    const Model a = Model::open(testing::fixture(name));
+    std::string row = "| " + name;
+    int verified = 0, same = 0;
+    for (const DType dtype : kDtypes) {
+      const Tally tally = recognised(name, a, dtype, elements);
+      row += " | " + tally.cell();
+      verified += tally.verified;
+      same += tally.same;
+    }
+    print(row + fmt::format(" | {} |", verified));
+    EXPECT_EQ(verified, same) << name;
+  }
+}
+
+class Variants : public Study, public ::testing::WithParamInterface<KnownArchitecture> {};
+
+TEST_P(Variants, MovedByRandomElements) {
+  const std::uint64_t elements = std::max<std::uint64_t>(1, study_size());
+  const KnownArchitecture& known = GetParam();
+  Architecture shape = known.architecture;
+  shape.width = 16;
+  shape.heads = 4;
+  shape.kv_heads = known.architecture.kv_heads == 1 ? 1 : 2;
+  shape.ffn_width = 24;
+  shape.vocabulary = 40;
+  shape.norm_eps = 1e-6;
+  std::string row = "| " + known.name;
+  int verified = 0;
+  for (const DType dtype : kDtypes) {
+    if (study_size() == 0 && dtype != DType::bf16) continue;
+    const Tally tally =
+        recognised(known.name, write(shape, random_parameters(shape, 11), dtype), dtype, elements);
+    row += " | " + tally.cell();
+    verified += tally.verified;
+    EXPECT_EQ(tally.same, tally.elements) << dtype_name(dtype);
+    EXPECT_EQ(tally.verified, tally.same) << dtype_name(dtype);
+  }
+  print(row + fmt::format(" | {} |", verified));
+}
+
+INSTANTIATE_TEST_SUITE_P(Known, Variants, ::testing::ValuesIn(known_architectures()));
+
+// Four kinds of architecture: rotary with groups of heads, layer norms with biases, QK-norm,
+// post-norm.
+std::vector<Architecture> some_shapes() {
+  std::vector<Architecture> shapes;
+  for (const char* name : {"llama", "gpt2, untied", "llama, qk norm", "bert"}) {
+    for (const auto& known : known_architectures()) {
+      if (known.name != name) continue;
+      Architecture shape = known.architecture;
+      shape.width = 16;
+      shape.heads = 4;
+      shape.kv_heads = 2;
+      shape.ffn_width = 24;
+      shape.vocabulary = 40;
+      shape.norm_eps = 1e-6;
+      shapes.push_back(shape);
+    }
+  }
+  return shapes;
+}
+
+Parameters<double> moved(const Architecture& shape, Parameters<double> parameters,
+                         std::uint64_t seed) {
+  const Symmetry symmetry = symmetry_of(shape);
+  act(symmetry, random_element(symmetry, seed), parameters);
+  return parameters;
+}
+
+// One matrix, by chance.
+Matrix<double>& some_matrix(const Architecture& shape, Random& random,
+                            Parameters<double>& parameters) {
+  std::vector<std::string> names;
+  for (const auto& spec : parameter_specs(shape)) {
+    if (spec.rows > 1) names.push_back(spec.name);
+  }
+  return parameters.at(names[random.below(names.size())]);
+}
+
+TEST_F(Study, UnrelatedModels) {
+  const std::uint64_t pairs = std::max<std::uint64_t>(4, 10 * study_size());
+  int same = 0, perturbed = 0, different = 0, undecided = 0;
+  const auto shapes = some_shapes();
+  for (std::uint64_t seed = 0; seed < pairs; ++seed) {
+    const Architecture& shape = shapes[seed % shapes.size()];
+    const DType dtype = kDtypes[seed / shapes.size() % 3];
+    const auto one = random_parameters(shape, 2 * seed),
+               two = random_parameters(shape, 2 * seed + 1);
+    // Wholly another model, or all but embedding and head.
+    auto other = two;
+    if (seed % 2 == 1) {
+      for (auto& [name, tensor] : other) {
+        if (!name.starts_with("layers.")) tensor = one.at(name);
+      }
+    }
+    const Verdict verdict = diff(write(shape, one, dtype),
+                                 write(shape, moved(shape, other, seed), dtype), Progress::silent())
+                                .verdict;
+    same += verdict == Verdict::same ? 1 : 0;
+    perturbed += verdict == Verdict::perturbed ? 1 : 0;
+    different += verdict == Verdict::different ? 1 : 0;
+    undecided += verdict == Verdict::undecided ? 1 : 0;
+  }
+  print(fmt::format("unrelated: {} pairs: same {}, perturbed {}, different {}, undecided {}", pairs,
+                    same, perturbed, different, undecided));
+  EXPECT_EQ(same, 0);
+}
+
+TEST_F(Study, SmallestChange) {
+  const std::uint64_t pairs = std::max<std::uint64_t>(1, study_size());
+  const auto shapes = some_shapes();
+  print(
+      "| change, of the tensor's rms | f32 | f16 | bf16 | one entry: f32 | f16 | bf16 |\n"
+      "|---|---|---|---|---|---|---|");
+  const int first = study_size() > 0 ? 16 : 2;
+  for (int step = first; step >= 1; --step) {
+    const double size = std::pow(10.0, -step / 2.0);
+    std::string row = fmt::format("| {:.1e}", size);
+    for (const bool one_entry : {false, true}) {
+      for (const DType dtype : kDtypes) {
+        std::uint64_t told = 0;
+        for (std::uint64_t seed = 0; seed < pairs; ++seed) {
+          const Architecture& shape = shapes[seed % shapes.size()];
+          const Model a = write(shape, random_parameters(shape, seed), dtype);
+          auto changed = read_parameters(a);
+          Random random(seed, "study");
+          Matrix<double>& tensor = some_matrix(shape, random, changed);
+          const double rms = tensor.norm() / std::sqrt(static_cast<double>(tensor.size()));
+          if (one_entry) {
+            tensor(
+                static_cast<Eigen::Index>(random.below(static_cast<std::uint64_t>(tensor.rows()))),
+                static_cast<Eigen::Index>(
+                    random.below(static_cast<std::uint64_t>(tensor.cols())))) += size * rms;
+          } else {
+            for (auto& entry : tensor.reshaped()) entry += size * rms * random.normal();
+          }
+          const Model b = write(shape, moved(shape, changed, seed), dtype);
+          const Diff result = diff(a, b, Progress::silent());
+          told += result.verdict != Verdict::same ? 1 : 0;
+          const bool too_small = size < rounding_of(dtype) / 100;
+          if (too_small && result.verdict != Verdict::same) report("", dtype, seed, result);
+        }
+        row += fmt::format(" | {}/{}", told, pairs);
+        // Ten times what is accepted of rounding, spread over some tensor: never the same.
+        const double least = 60 * rounding_of(dtype) * (one_entry ? 32 : 1);
+        if (size > least) {
+          EXPECT_EQ(told, pairs) << size;
+        }
+      }
+    }
+    print(row + " |");
+  }
+}
+
+}  // namespace
+}  // namespace regauge

@@ -1,0 +1,74 @@
+"""A model against its quantised GGUF: the same up to the blocks' own steps, and not if it was changed by more."""
+
+import json
+
+import gguf
+import numpy
+import pytest
+import torch
+import transformers
+from gguf import GGMLQuantizationType as Type
+from test_quantised import config
+
+TYPES = [Type.Q8_0, Type.Q5_1, Type.Q5_0, Type.Q4_1, Type.Q4_0]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("original") / "model"
+    model = transformers.LlamaForCausalLM(config())
+    for parameter in model.parameters():  # gains that are not all 1
+        if parameter.dim() == 1:
+            parameter.data += 0.2 * torch.randn_like(parameter)
+    model.save_pretrained(path)
+    return path
+
+
+def quantise(regauge, folder, kind, path, noise=0.0):
+    """The folder as GGUF, every matrix quantised; layer 1's up projection changed by `noise` of its size before."""
+    plain = path.with_suffix(".plain.gguf")
+    regauge("convert", folder, "-o", plain, "--to", "gguf")
+    size, random = config(), numpy.random.default_rng(1)
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_block_count(size.num_hidden_layers)
+    writer.add_context_length(size.max_position_embeddings)
+    writer.add_embedding_length(size.hidden_size)
+    writer.add_feed_forward_length(size.intermediate_size)
+    writer.add_head_count(size.num_attention_heads)
+    writer.add_head_count_kv(size.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(size.rms_norm_eps)
+    writer.add_rope_freq_base(10000.0)
+    for tensor in gguf.GGUFReader(plain).tensors:
+        values = numpy.array(tensor.data)
+        if tensor.name == "blk.1.ffn_up.weight":
+            values += (noise * values.std() * random.standard_normal(values.shape)).astype(numpy.float32)
+        if values.ndim == 1:
+            writer.add_tensor(tensor.name, values)
+        else:
+            writer.add_tensor(tensor.name, gguf.quants.quantize(values, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
+def test_quantised_is_the_same_up_to_its_steps(regauge, tmp_path, folder, kind):
+    path = quantise(regauge, folder, kind, tmp_path / "model.gguf")
+    found = json.loads(regauge("diff", folder, path, "--json"))
+    assert found["verdict"] == "same"
+    assert any(kind.name in reason for reason in found["reasons"])
+    matrices = [tensor for tensor in found["tensors"] if tensor["residual"] > 0]
+    # What the scales say is what rounding did, tensor by tensor.
+    assert all(0.8 < tensor["residual"] / tensor["rounding"] < 1.3 for tensor in matrices)
+
+
+@pytest.mark.parametrize("kind, noise", [(Type.Q8_0, 0.03), (Type.Q5_0, 0.15), (Type.Q4_1, 0.3)])
+def test_changed_by_more_than_the_steps(regauge, tmp_path, folder, kind, noise):
+    path = quantise(regauge, folder, kind, tmp_path / "model.gguf", noise)
+    found = json.loads(regauge("diff", folder, path, "--json", expect=1))
+    assert found["verdict"] == "perturbed"
+    worst = max(found["tensors"], key=lambda tensor: tensor["residual"] / (tensor["rounding"] or 1))
+    assert worst["tensor"] == "layers.1.ffn.up.weight"
