@@ -15,7 +15,8 @@ namespace regauge {
 namespace {
 
 constexpr double kNear = 0.5;  // of a tensor's size
-constexpr std::size_t kMostPairs = 45;
+constexpr double kCancelled = 50;
+constexpr std::size_t kMostLayers = 12;  // of which any two may have changed places
 
 bool mostly_near(const std::vector<TensorResidual>& residuals) {
   std::int64_t near = 0, all = 0;
@@ -25,6 +26,12 @@ bool mostly_near(const std::vector<TensorResidual>& residuals) {
     if (r.agrees() || r.residual <= kNear * r.size) ++near;
   }
   return 2 * near > all;
+}
+
+// Tensors among which a wrong one spoils the others' fit: "layers.3.attn", or embedding and head.
+std::string site_of(const std::string& tensor) {
+  return tensor.starts_with("layers.") ? tensor.substr(0, tensor.find('.', tensor.find('.', 7) + 1))
+                                       : "ends";
 }
 
 // Every tensor as the element moves it.
@@ -90,8 +97,8 @@ class Diagnostician {
   }
 
   // The element that carries B, read so, to A, read so.
-  std::optional<Element> equal(const Symmetry& symmetry, const Patches& on_a,
-                               const Patches& on_b) const {
+  std::optional<Element> equal(const Symmetry& symmetry, const Patches& on_a, const Patches& on_b,
+                               double most_excess = 1) const {
     const ParameterSource a = source_a(symmetry.architecture, on_a);
     const ParameterSource b = source_b(symmetry.architecture, on_b);
     try {
@@ -128,7 +135,7 @@ class Diagnostician {
                     : compare_in_place(source_a(shape_), source_b(shape_), progress_);
     near_in_place_ = mostly_near(in_place_);
     Explainer explainer(pair(shape_, symmetry, {}), in_place_, progress_);
-    explainer.explain();
+    explainer.explain(Explainer::Where::in_place);
     if (!explainer.all_explained()) return false;
     conclude(shape_, explainer.changes(), true);
     result_.certain =
@@ -142,27 +149,32 @@ class Diagnostician {
     result_.moved = true;
     if (!found_.a_from_b.is_identity()) {
       Explainer explainer(pair(shape_, symmetry, found_.a_from_b), found_.residuals, progress_);
-      explainer.explain(false, false);  // a basis change may stand for any mistake of q and k
+      explainer.explain(Explainer::Where::recovered);
       if (explainer.all_explained()) {
         conclude(shape_, explainer.changes(), true);
         result_.patches = stacked(moved_by(symmetry, found_.a_from_b), result_.patches);
         return true;
       }
     }
-    if (turned_stream()) return true;
+    const bool some_agree =
+        std::any_of(found_.residuals.begin(), found_.residuals.end(),
+                    [](const TensorResidual& r) { return !r.single_row && r.agrees(); });
+    Architecture untied = shape_;
+    untied.tied = false;
+    const Symmetry turning = symmetry_of(untied);
+    if (!some_agree && !streams_are_related(pair(untied, turning, {}), turning)) return false;
+    if (turned_stream(turning)) return true;
     for (const auto& hypothesis : hypotheses(pair(shape_, symmetry, {}))) {
       if (holds(symmetry, hypothesis)) return true;
     }
     return without_rotation();
   }
 
-  bool turned_stream() {
-    Architecture untied = shape_;
-    untied.tied = false;
-    const Symmetry symmetry = symmetry_of(untied);
-    for (const auto& change : stream_changes(pair(untied, symmetry, {}), symmetry)) {
-      if (!equal(symmetry, {}, change.undo)) continue;
-      conclude(untied, {change}, true);
+  bool turned_stream(const Symmetry& untied) {
+    const Architecture& shape = untied.architecture;
+    for (const auto& change : stream_changes(pair(shape, untied, {}), untied)) {
+      if (!equal(untied, {}, change.undo)) continue;
+      conclude(shape, {change}, true);
       return true;
     }
     return false;
@@ -175,25 +187,40 @@ class Diagnostician {
       undo.insert(change.undo.begin(), change.undo.end());
       make.insert(change.make.begin(), change.make.end());
     }
-    if (hypothesis.front().mistake != Mistake::centred && equal(symmetry, {}, undo)) {
+    const bool lossy = hypothesis.front().mistake == Mistake::centred;
+    if (!lossy && equal(symmetry, {}, undo)) {
       conclude(shape_, hypothesis, true);
       return true;
     }
     if (make.empty()) return false;
-    const auto made_from_b = equal(symmetry, make, {});
-    if (!made_from_b) return false;
-    conclude(shape_, hypothesis, true);
-    result_.patches = stacked(moved_by(symmetry, *made_from_b), undo);
-    return true;
+    // Near 1 a gain less 1 has few digits left, and with it what stands behind the norm.
+    const bool cancels = hypothesis.front().mistake == Mistake::gain_offset;
+    if (const auto made_from_b = equal(symmetry, make, {}, cancels ? kCancelled : 1)) {
+      conclude(shape_, hypothesis, true);
+      result_.patches = stacked(moved_by(symmetry, *made_from_b), undo);
+      return true;
+    }
+    if (!lossy) return false;
+    // What cannot be undone is made in B's coordinates of the stream.
+    for (const auto& stream : b_streams_from_a(pair(shape_, symmetry, {}), symmetry)) {
+      if (!equal(symmetry, stacked(moved_by(symmetry, stream), make), {})) continue;
+      conclude(shape_, hypothesis, true);
+      result_.repairable = false;
+      for (auto& cause : result_.causes) cause.repair.clear();
+      return true;
+    }
+    return false;
   }
 
   // The same change on all layers that differ; where it concerns several tensors, also on each
   // alone.
   std::vector<std::vector<Change>> hypotheses(const Pair& both) const {
-    std::set<std::string> wrong;
+    std::set<std::string> wrong, wrong_sites;
     std::vector<std::int64_t> layers;
     for (const auto& residual : found_.residuals) {
-      if (!residual.agrees()) wrong.insert(residual.tensor);
+      if (residual.agrees()) continue;
+      wrong.insert(residual.tensor);
+      wrong_sites.insert(site_of(residual.tensor));
     }
     std::vector<Change> changes;
     for (std::int64_t layer = -1; layer < shape_.layers; ++layer) {
@@ -219,15 +246,16 @@ class Diagnostician {
       if (change.mistake != Mistake::transposed) group(change, "");
       for (const auto& part : change.parts) group(change, part);
     }
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      for (std::size_t j = i + 1; j < layers.size() && j <= kMostPairs; ++j) {
+    for (std::size_t i = 0; i < layers.size() && layers.size() <= kMostLayers; ++i) {
+      for (std::size_t j = i + 1; j < layers.size(); ++j) {
         result.push_back({layer_exchange(both, layers[i], layers[j])});
       }
     }
     std::erase_if(result, [&](const std::vector<Change>& hypothesis) {
       return std::none_of(hypothesis.begin(), hypothesis.end(), [&](const Change& change) {
-        return std::any_of(change.undo.begin(), change.undo.end(),
-                           [&](const auto& entry) { return wrong.contains(entry.first); });
+        return std::any_of(change.undo.begin(), change.undo.end(), [&](const auto& entry) {
+          return wrong_sites.contains(site_of(entry.first));
+        });
       });
     });
     return result;
@@ -257,8 +285,12 @@ class Diagnostician {
     const Symmetry symmetry = symmetry_of(shape_);
     result_.moved = !element.is_identity();
     Explainer explainer(pair(shape_, symmetry, element), residuals, progress_);
-    explainer.explain();
-    explainer.explain(true);
+    if (element.is_identity()) {
+      explainer.explain(Explainer::Where::in_place);
+      explainer.explain(Explainer::Where::trained);
+    } else {
+      explainer.explain(Explainer::Where::recovered);
+    }
     explainer.locate_damage();
     conclude(shape_, explainer.changes(), false);
     if (result_.moved) result_.repairable = false;

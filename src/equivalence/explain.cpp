@@ -78,8 +78,8 @@ void Explainer::try_changes(std::int64_t layer) {
   }
 }
 
-void Explainer::explain(bool loosely, bool basis_changes) {
-  loosely_ = loosely;
+void Explainer::explain(Where where) {
+  loosely_ = where == Where::trained;
   const Architecture& a = pair_.architecture;
   progress_.start("trying known mistakes", a.layers + 1);
   for (std::int64_t layer = -1; layer < a.layers; ++layer) {
@@ -91,7 +91,8 @@ void Explainer::explain(bool loosely, bool basis_changes) {
   }
   progress_.finish();
   find_misplaced_tensors();
-  if (basis_changes) fit_heads();
+  if (where == Where::recovered) return;
+  fit_heads();
   find_misplaced_rows();
 }
 

@@ -16,10 +16,16 @@ class Explainer {
   // `residuals` of A against B, tensor by tensor.
   Explainer(Pair pair, const std::vector<TensorResidual>& residuals, Progress& progress);
 
-  // Known mistakes, then tensors and rows that stand elsewhere. `loosely`: where the tensors were
-  // trained on besides, so that undoing the mistake only brings them much nearer.
-  // `basis_changes`: also those inside the heads that are no symmetry.
-  void explain(bool loosely = false, bool basis_changes = true);
+  enum class Where {
+    in_place,
+    // B was trained on besides: undoing the mistake only brings its tensors much nearer.
+    trained,
+    // In coordinates that were found with the mistake in them: rows may be out of place, and bases
+    // wrong, for want of better.
+    recovered
+  };
+  // Known mistakes, then tensors and rows that stand elsewhere.
+  void explain(Where where);
   // Where the rest differs, unless that is nearly everywhere.
   void locate_damage();
 

@@ -37,6 +37,7 @@ void add_centring_changes(const Pair& pair, std::int64_t layer, std::vector<Chan
     change.what = "every row was made to sum to 0, which an rms norm sees";
     change.repair = "add A's row means back, as B has lost them";
     change.parts = {table ? "embedding" : "layers"};
+    if (table) change.parts.push_back(name);
     if (!name.ends_with(".bias")) change.parts.emplace_back("matrices");
     change.undo[name] = [name, read_a = pair.a](const ReadTensor& read) {
       Matrix<double> value = read(name);

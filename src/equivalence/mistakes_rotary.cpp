@@ -53,13 +53,13 @@ std::vector<Wrong> wrong_orders(const Pair& pair, std::int64_t cols, std::int64_
 void add_rotary_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
   const Architecture& a = pair.architecture;
   if (layer < 0 || a.rotary_dims < 4) return;
-  const auto add = [&](const std::string& name, const std::string& part, std::int64_t cols,
-                       std::int64_t heads) {
+  const auto add = [&](const std::string& name, const std::vector<std::string>& parts,
+                       std::int64_t cols, std::int64_t heads) {
     std::set<Order> seen;
     for (const auto& wrong : wrong_orders(pair, cols, heads)) {
       if (is_identity(wrong.order) || !seen.insert(wrong.order).second) continue;
       Change change{wrong.mistake, wrong.what, "put the rows back in the order of A",
-                    {part},        {},         {}};
+                    parts,         {},         {}};
       change.undo[name] = changed(name, [order = inverse(wrong.order)](const Matrix<double>& m) {
         return reordered(m, order);
       });
@@ -71,10 +71,10 @@ void add_rotary_changes(const Pair& pair, std::int64_t layer, std::vector<Change
   for (const auto& name : tensors_of(a, layer)) {
     const bool q = name.find(".attn.q.") != std::string::npos;
     const bool k = name.find(".attn.k.") != std::string::npos;
-    if (q) add(name, "q", a.heads * a.qk_width, a.heads);
-    if (k) add(name, "k", a.kv_heads * a.qk_width, a.kv_heads);
+    if (q) add(name, {"q", "q and k"}, a.heads * a.qk_width, a.heads);
+    if (k) add(name, {"k", "q and k"}, a.kv_heads * a.qk_width, a.kv_heads);
     if (name.ends_with("q_norm.gain") || name.ends_with("k_norm.gain")) {
-      add(name, "gains", a.qk_width, 1);
+      add(name, {"gains"}, a.qk_width, 1);
     }
   }
 }

@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "stream.h"
 
 namespace regauge {
 namespace {
 
 constexpr double kNearly = 0.05;
+constexpr double kRelated = 0.7;  // what two random tables of many tokens exceed
 
 struct Reads {
   std::string norm, tensor;
@@ -40,79 +44,127 @@ Matrix<double> folded_head(const ReadTensor& read) {
   return with_gain(read("head.weight"), read("head.norm.gain"));
 }
 
-// R with a = b R for rows of the stream, orthogonal; empty if these rows do not determine it.
-Matrix<double> turn(const Symmetry& symmetry, const std::string& tensor, const Matrix<double>& a,
-                    const Matrix<double>& b) {
+// The stream's map from b to a, by one tensor of each; none if it does not determine one.
+std::optional<Element> stream_map(const Symmetry& symmetry, const std::string& tensor,
+                                  const Matrix<double>& a, const Matrix<double>& b) {
+  if (symmetry.find_space("residual") == nullptr) return std::nullopt;
   StreamCorrelation sum(symmetry);
   sum.add<double>(symmetry, {{tensor, a}}, {{tensor, b}});
   const StreamFit fit = fit_stream(symmetry, sum, 0);
-  return fit.known.is_all() ? fit.map.blocks() : Matrix<double>();
+  if (!fit.known.is_all()) return std::nullopt;
+  Element found;
+  found.maps["residual"] = fit.map;
+  return found;
+}
+
+// The same to a length: where norms forget it, the stream may be longer or shorter.
+bool nearly(const Matrix<double>& a, const Matrix<double>& b, double share = kNearly) {
+  const double length = a.cwiseProduct(b).sum() / b.squaredNorm();
+  return length > 0 && (a - length * b).norm() < share * a.norm();
+}
+
+// What of A and B is compared to see how B's stream lies: rows in the stream.
+struct End {
+  std::string tensor;
+  Matrix<double> a, b;
+};
+std::vector<End> ends(const Pair& pair) {
+  const Architecture& shape = pair.architecture;
+  std::vector<End> all;
+  if (shape.input != Input::tokens) return all;
+  if (shape.output != Output::hidden && !shape.tied && shape.has_final_norm()) {
+    all.push_back({"head.weight", folded_head(pair.a), folded_head(pair.b)});
+  }
+  all.push_back({"embed.tokens", pair.a("embed.tokens"), pair.b("embed.tokens")});
+  return all;
+}
+
+bool may_turn(const Architecture& shape, const Symmetry& symmetry) {
+  const Space* residual = symmetry.find_space("residual");
+  return residual != nullptr && residual->is_orthogonal() && shape.norm == Norm::rms &&
+         shape.placement == Placement::pre && shape.input == Input::tokens && !shape.embedding_norm;
+}
+
+// W as it is in B is R^T W: the gains belong in between. `turn` is R^T.
+Change unfolded(const Architecture& shape, const Matrix<double>& turn) {
+  Change change;
+  change.mistake = Mistake::rotation_unfolded;
+  change.what = "the stream was turned without folding the gains of the norms";
+  change.repair = "turn these maps through the gains";
+  for (const auto& [norm, tensor] : norm_readers(shape)) {
+    change.undo[tensor] = [turn, norm = norm, tensor = tensor](const ReadTensor& read) {
+      const Matrix<double> gain = read(norm + ".gain");
+      const Matrix<double> straight = turn.transpose() * read(tensor);
+      return without_gain(turn * with_gain(straight, gain), gain);
+    };
+  }
+  return change;
 }
 
 }  // namespace
 
 std::vector<Change> stream_changes(const Pair& pair, const Symmetry& symmetry) {
   const Architecture& shape = pair.architecture;
-  const Space* residual = symmetry.find_space("residual");
-  const bool turns = residual != nullptr && residual->is_orthogonal() && shape.norm == Norm::rms &&
-                     shape.placement == Placement::pre && shape.input == Input::tokens &&
-                     !shape.embedding_norm;
   std::vector<Change> changes;
-  if (!turns) return changes;
+  if (!may_turn(shape, symmetry)) return changes;
   const Matrix<double> embed_a = pair.a("embed.tokens"), embed_b = pair.b("embed.tokens");
+  const bool has_head = shape.output != Output::hidden;
   const ReadTensor read_a = pair.a;
-  const Matrix<double> by_embedding = turn(symmetry, "embed.tokens", embed_a, embed_b);
-  if (by_embedding.size() > 0 &&
-      (embed_a - embed_b * by_embedding).norm() < kNearly * embed_a.norm()) {
-    // W as it is in B is R^T W: the gains belong in between.
-    Change unfolded{Mistake::rotation_unfolded,
-                    "the stream was turned without folding the gains of the norms",
-                    "turn these maps through the gains",
-                    {},
-                    {},
-                    {}};
-    for (const auto& [norm, tensor] : norm_readers(shape)) {
-      unfolded.undo[tensor] = [=, norm = norm, tensor = tensor](const ReadTensor& read) {
-        const Matrix<double> gain = read(norm + ".gain");
-        const Matrix<double> straight = by_embedding.transpose() * read(tensor);
-        return without_gain(by_embedding * with_gain(straight, gain), gain);
+  const auto by_embedding = stream_map(symmetry, "embed.tokens", embed_a, embed_b);
+  const Matrix<double> turn =
+      by_embedding ? by_embedding->maps.at("residual").blocks() : Matrix<double>();
+  if (by_embedding && nearly(embed_a, embed_b * turn)) {
+    changes.push_back(unfolded(shape, turn));
+    const Matrix<double> head_b = has_head ? pair.b("head.weight") : Matrix<double>();
+    if (has_head &&
+        (nearly(pair.a("head.weight"), head_b) || nearly(embed_b.transpose(), head_b))) {
+      Change change;
+      change.mistake = Mistake::rotation_incomplete;
+      change.what = "the stream was turned, the head was not (a tied head has to be untied first)";
+      change.repair = "turn A's head as the rest was, as a tensor of its own";
+      change.undo["head.weight"] = [turn, read_a](const ReadTensor& read) {
+        return without_gain(turn * folded_head(read_a), read("head.norm.gain"));
       };
-    }
-    changes.push_back(std::move(unfolded));
-    if (shape.output != Output::hidden) {
-      Change head{Mistake::rotation_incomplete,
-                  "the stream was turned, the head was not (a tied head has to be untied first)",
-                  "turn A's head as the rest was, as a tensor of its own",
-                  {},
-                  {},
-                  {}};
-      head.undo["head.weight"] = [=](const ReadTensor& read) {
-        return without_gain(by_embedding * folded_head(read_a), read("head.norm.gain"));
-      };
-      changes.push_back(std::move(head));
+      changes.push_back(std::move(change));
     }
   }
-  if (shape.output == Output::hidden) return changes;
-  const Matrix<double> head_a = folded_head(pair.a), head_b = folded_head(pair.b);
-  const Matrix<double> by_head = turn(symmetry, "head.weight", head_a, head_b);
-  if (by_head.size() > 0 &&
-      (head_a - by_head.transpose() * head_b).norm() < kNearly * head_a.norm()) {
-    const Matrix<double> turned = embed_a * by_head.transpose();
-    const Matrix<double> centred = turned.colwise() - turned.rowwise().mean();
-    const bool is_centred = (centred - embed_b).norm() < kNearly * centred.norm();
-    Change embedding{is_centred ? Mistake::centred : Mistake::rotation_incomplete,
-                     is_centred ? "every row was made to sum to 0, which an rms norm sees"
-                                : "the stream was turned, the embedding was not",
-                     "turn A's embedding as the rest was",
-                     {},
-                     {},
-                     {}};
-    embedding.undo["embed.tokens"] = [=](const ReadTensor&) -> Matrix<double> {
-      return read_a("embed.tokens") * by_head.transpose();
+  if (!has_head || !nearly(embed_a, embed_b)) return changes;
+  if (const auto by_head =
+          stream_map(symmetry, "head.weight", folded_head(pair.a), folded_head(pair.b))) {
+    Change change;
+    change.mistake = Mistake::rotation_incomplete;
+    change.what = "the stream was turned, the embedding was not";
+    change.repair = "turn A's embedding as the rest was";
+    change.undo["embed.tokens"] = [back = by_head->maps.at("residual").blocks(),
+                                   read_a](const ReadTensor&) -> Matrix<double> {
+      return read_a("embed.tokens") * back.transpose();
     };
-    changes.push_back(std::move(embedding));
+    changes.push_back(std::move(change));
   }
   return changes;
+}
+
+std::vector<Element> b_streams_from_a(const Pair& pair, const Symmetry& symmetry) {
+  std::vector<Element> all;
+  for (const auto& end : ends(pair)) {
+    if (const auto found = stream_map(symmetry, end.tensor, end.a, end.b)) {
+      all.push_back(inverse(symmetry, *found));
+    }
+  }
+  return all;
+}
+
+bool streams_are_related(const Pair& pair, const Symmetry& symmetry) {
+  const Space* residual = symmetry.find_space("residual");
+  const auto both = ends(pair);
+  if (residual == nullptr || both.empty()) return true;
+  return std::any_of(both.begin(), both.end(), [&](const End& end) {
+    const auto found = stream_map(symmetry, end.tensor, end.a, end.b);
+    if (!found) return true;
+    Matrix<double> moved = end.tensor == "head.weight" ? end.b.transpose() : end.b;
+    map_of(symmetry, *found, *residual).apply(moved, 1);
+    return nearly(end.tensor == "head.weight" ? end.a.transpose() : end.a, moved, kRelated);
+  });
 }
 
 }  // namespace regauge

@@ -1,6 +1,7 @@
 // Mistakes made on purpose are seen, and called by their names.
 //
-// REGAUGE_DIAGNOSIS=all runs every combination and prints the table of docs/diff.md.
+// REGAUGE_DIAGNOSIS=all runs every combination and prints the tables of docs/diff.md; any other
+// text runs those whose description contains it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -64,8 +65,18 @@ std::vector<Subject> subjects() {
   for (const auto& name : testing::fixture_names()) {
     if (name == "llama-bf16" || name == "llama-sharded") continue;  // the numbers of others
     const Model model = Model::open(testing::fixture(name));
-    all.push_back({name, model.layout.family(), model.layout.format(), model.architecture,
-                   read_parameters(model), model.layout.has_halves("layers.0.attn.q.weight")});
+    Subject subject{name,
+                    model.layout.family(),
+                    model.layout.format(),
+                    model.architecture,
+                    read_parameters(model),
+                    model.layout.has_halves("layers.0.attn.q.weight")};
+    const auto able = families_for(subject.format, subject.architecture);
+    if (std::find(able.begin(), able.end(), subject.family) == able.end()) {
+      subject.family = "regauge";  // a rope scaling that is read, but not written anew
+      subject.halves = false;
+    }
+    all.push_back(std::move(subject));
   }
   all.push_back(of_architecture("wide", wide()));
   for (const auto& known : known_architectures()) {
@@ -89,32 +100,45 @@ Matrix<double> function(const Architecture& a, const Parameters<double>& paramet
   return testing::forward(a, parameters, input);
 }
 
+std::string named(const Diagnosis& diagnosis) {
+  if (diagnosis.causes.empty()) return "nothing";
+  std::string name(mistake_name(diagnosis.causes.front().mistake));
+  for (const auto& cause : diagnosis.causes) {
+    if (cause.mistake != diagnosis.causes.front().mistake) return name + " and others";
+  }
+  return name;
+}
+
 class Bench {
  public:
   struct Outcome {
     bool changed = true;  // the mistake does change the function
-    Diff diff;
+    Diff diff = {};
+    bool recognised = true;  // the move alone, without the mistake
   };
 
   Outcome run(const Subject& subject, const Injection& injection, Moved moved, DType dtype,
               std::uint64_t seed) {
     Random random(seed, injection.name);
     Victim victim{subject.architecture, subject.parameters, subject.halves};
+    Parameters<double> still, and_moved;  // before and after the move
     const auto move = [&] {
       const Symmetry symmetry = symmetry_of(victim.architecture);
+      still = victim.parameters;
       act(symmetry, random_element(symmetry, seed), victim.parameters);
+      and_moved = victim.parameters;
     };
     if (moved == Moved::before) move();
     injection.make(victim, random);
     try {
       if (moved == Moved::after) move();
     } catch (const UsageError&) {
-      return {false, {}};  // a gain that is 0 now
+      return {.changed = false};  // a gain that is 0 now
     }
     if (injection.expected != Mistake::damaged) {
       const Matrix<double> a = function(subject.architecture, subject.parameters);
       const Matrix<double> b = function(victim.architecture, victim.parameters);
-      if ((a - b).norm() < 1e-6 * a.norm()) return {false, {}};
+      if ((a - b).norm() < 1e-6 * a.norm()) return {.changed = false};
     }
     const Model model_a = write(subject, subject.architecture, subject.parameters, dtype);
     const Model model_b = write(subject, victim.architecture, victim.parameters, dtype);
@@ -133,7 +157,15 @@ class Bench {
     }
     std::filesystem::remove_all(model_a.checkpoint.path());
     std::filesystem::remove_all(model_b.checkpoint.path());
-    return {true, result};
+    Outcome outcome{.diff = result};
+    if (moved != Moved::never && named(result.diagnosis) != mistake_name(injection.expected)) {
+      const Architecture& shape =
+          moved == Moved::before ? subject.architecture : victim.architecture;
+      const Model before = write(subject, shape, still, dtype);
+      const Model after = write(subject, shape, and_moved, dtype);
+      outcome.recognised = diff(before, after, Progress::silent()).verdict == Verdict::same;
+    }
+    return outcome;
   }
 
   int repaired() const { return repaired_; }
@@ -159,29 +191,23 @@ class Bench {
   std::vector<std::string> unrepaired_;
 };
 
-std::string named(const Diagnosis& diagnosis) {
-  if (diagnosis.causes.empty()) return "nothing";
-  std::string name(mistake_name(diagnosis.causes.front().mistake));
-  for (const auto& cause : diagnosis.causes) {
-    if (cause.mistake != diagnosis.causes.front().mistake) return name + " and others";
-  }
-  return name;
-}
-
 // Rows: what was made; columns: what it was called.
 struct Table {
   std::map<std::string, std::map<std::string, int>> counts;
-  int right = 0, all = 0, excluded = 0, passed_as_same = 0;
+  int right = 0, all = 0;
+  int unchanged = 0;     // the function did not change, or the model could not be moved
+  int unrecognised = 0;  // nor is the move recognised without the mistake
 
-  void add(const Injection& injection, const Diff& result) {
+  void add(const Injection& injection, const Diff& result, bool moved) {
     const std::string name = named(result.diagnosis);
     ++counts[injection.name][name];
+    if (moved && !injection.survives_moves) return;
     ++all;
     right += name == mistake_name(injection.expected) ? 1 : 0;
-    passed_as_same += result.verdict == Verdict::same ? 1 : 0;
   }
   std::string text() const {
-    std::string lines = fmt::format("{} of {} right, {} excluded\n", right, all, excluded);
+    std::string lines = fmt::format("{} of {} right, {} unchanged, {} unrecognised\n", right, all,
+                                    unchanged, unrecognised);
     for (const auto& [made, names] : counts) {
       lines += fmt::format("| {} |", made);
       for (const auto& [name, count] : names) lines += fmt::format(" {} {},", name, count);
@@ -193,7 +219,7 @@ struct Table {
 
 TEST(Diagnosis, NamesWhatWasDone) {
   const char* size = std::getenv("REGAUGE_DIAGNOSIS");
-  const bool all = size != nullptr && std::string(size) == "all";
+  const std::string only = size == nullptr ? "" : size;
   const auto models = subjects();
   Bench bench;
   std::uint64_t seed = 0;
@@ -207,24 +233,30 @@ TEST(Diagnosis, NamesWhatWasDone) {
           const bool tiny = injection.expected == Mistake::damaged;
           if (tiny && (dtype != DType::f32 || moved != Moved::never)) continue;
           Random pick(seed, "pick");
-          if (!all && pick.uniform() > (moved == Moved::never ? 0.1 : 0.02)) continue;
+          const std::string text = fmt::format("{}, {} {}: {}", subject.name, moved_name(moved),
+                                               dtype_name(dtype), injection.name);
+          if (only.empty() && pick.uniform() > (moved == Moved::never ? 0.1 : 0.02)) continue;
+          if (!only.empty() && only != "all" && text.find(only) == std::string::npos) continue;
           const auto outcome = bench.run(subject, injection, moved, dtype, seed);
-          if (!outcome.changed) {
-            ++table.excluded;
+          if (!outcome.changed || !outcome.recognised) {
+            ++(outcome.changed ? table.unrecognised : table.unchanged);
+            EXPECT_NE(outcome.diff.verdict, Verdict::same) << text;
             continue;
           }
-          table.add(injection, outcome.diff);
+          table.add(injection, outcome.diff, moved != Moved::never);
           EXPECT_NE(outcome.diff.verdict, Verdict::same) << subject.name << ": " << injection.name;
           if (named(outcome.diff.diagnosis) != mistake_name(injection.expected)) {
-            fmt::print("{}, {} {}: {} is called {}\n", subject.name, moved_name(moved),
-                       dtype_name(dtype), injection.name, named(outcome.diff.diagnosis));
+            fmt::print("{} is called {}\n", text, named(outcome.diff.diagnosis));
+            if (only != "all") {
+              for (const auto& cause : outcome.diff.diagnosis.causes) {
+                fmt::print("  {}\n", cause.sentence);
+              }
+            }
           }
         }
       }
       fmt::print("{}, {}: {}\n", moved_name(moved), dtype_name(dtype), table.text());
-      if (moved == Moved::never) {
-        EXPECT_GE(table.right, 0.95 * table.all) << table.text();
-      }
+      EXPECT_GE(table.right, (moved == Moved::never ? 0.95 : 0.9) * table.all) << table.text();
     }
   }
   fmt::print("repaired {}, not {}\n", bench.repaired(), bench.unrepaired().size());

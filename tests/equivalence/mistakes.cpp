@@ -22,7 +22,7 @@ bool tokens_before_rms(const Architecture& a) {
 }
 bool stream_turns(const Architecture& a) {
   return tokens_before_rms(a) && a.placement == Placement::pre &&
-         a.positions != Positions::sinusoidal;
+         a.positions != Positions::sinusoidal && a.output != Output::hidden;
 }
 bool anything(const Architecture&) { return true; }
 
@@ -335,17 +335,17 @@ const std::vector<Injection>& injections() {
        [](const Architecture& a) { return !square(a).empty(); }, transpose},
       {"two layers exchanged", Mistake::layers_exchanged,
        [](const Architecture& a) { return a.layers > 1; }, exchange_layers},
-      {"rows of another tensor", Mistake::rows_elsewhere, anything, rows_from_another},
-      {"one weight changed", Mistake::damaged, anything, one_weight},
+      {"rows of another tensor", Mistake::rows_elsewhere, anything, rows_from_another, false},
+      {"one weight changed", Mistake::damaged, anything, one_weight, false},
       {"another rope base", Mistake::rope, rotary, other_base},
       {"rope scaling", Mistake::rope, rotary, other_scaling},
       {"another constant", Mistake::constant, anything, other_constant},
       {"a general linear map on rotary heads", Mistake::not_rotary, rotary, make_control<0>},
       {"a rotation in the wrong pairs", Mistake::not_rotary, rotary, make_control<1>},
       {"coordinates across heads", Mistake::across_heads,
-       [](const Architecture& a) { return a.kv_heads > 1; }, make_control<4>},
+       [](const Architecture& a) { return a.kv_heads > 1; }, make_control<4>, false},
       {"a rotation past the gains", Mistake::rotation_unfolded,
-       [](const Architecture& a) { return stream_turns(a) && !a.tied; }, make_control<6>},
+       [](const Architecture& a) { return stream_turns(a) && !a.tied; }, make_control<6>, false},
       {"a tied model rotated", Mistake::rotation_incomplete,
        [](const Architecture& a) { return stream_turns(a) && a.tied; }, make_control<7>},
   };

@@ -22,6 +22,8 @@ struct Injection {
   Mistake expected;
   bool (*concerns)(const Architecture&);
   void (*make)(Victim&, Random&);
+  // It can be told from others where B stands in other coordinates besides.
+  bool survives_moves = true;
 };
 
 const std::vector<Injection>& injections();
