@@ -14,8 +14,7 @@
 namespace regauge {
 namespace {
 
-constexpr double kNear = 0.5;  // of a tensor's size
-constexpr double kCancelled = 50;
+constexpr double kNear = 0.5;            // of a tensor's size
 constexpr std::size_t kMostLayers = 12;  // of which any two may have changed places
 
 bool mostly_near(const std::vector<TensorResidual>& residuals) {
@@ -97,8 +96,8 @@ class Diagnostician {
   }
 
   // The element that carries B, read so, to A, read so.
-  std::optional<Element> equal(const Symmetry& symmetry, const Patches& on_a, const Patches& on_b,
-                               double most_excess = 1) const {
+  std::optional<Element> equal(const Symmetry& symmetry, const Patches& on_a,
+                               const Patches& on_b) const {
     const ParameterSource a = source_a(symmetry.architecture, on_a);
     const ParameterSource b = source_b(symmetry.architecture, on_b);
     try {
@@ -193,9 +192,7 @@ class Diagnostician {
       return true;
     }
     if (make.empty()) return false;
-    // Near 1 a gain less 1 has few digits left, and with it what stands behind the norm.
-    const bool cancels = hypothesis.front().mistake == Mistake::gain_offset;
-    if (const auto made_from_b = equal(symmetry, make, {}, cancels ? kCancelled : 1)) {
+    if (const auto made_from_b = equal(symmetry, make, {})) {
       conclude(shape_, hypothesis, true);
       result_.patches = stacked(moved_by(symmetry, *made_from_b), undo);
       return true;
