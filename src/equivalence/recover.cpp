@@ -139,7 +139,8 @@ class Finder {
   void sharpen() {
     everything_.add(symmetry_, a_form_.layer(-1), b_moved(-1));
     settle(everything_);
-    if (!known_.is_all()) {
+    // That they agree in no direction at all is an answer, and no limit.
+    if (!known_.is_all() && known_.dimension() > 0) {
       limits_.push_back(
           fmt::format("all tensors together determine {} of the stream's {} dimensions",
                       known_.dimension(), symmetry_.architecture.width));
