@@ -205,7 +205,8 @@ Matrix<double>& some_matrix(const Architecture& shape, Random& random,
   for (const auto& spec : parameter_specs(shape)) {
     if (spec.rows > 1) names.push_back(spec.name);
   }
-  return parameters.at(names[random.below(names.size())]);
+  const auto chosen = random.below(static_cast<std::int64_t>(names.size()));
+  return parameters.at(names[static_cast<std::size_t>(chosen)]);
 }
 
 TEST_F(Study, UnrelatedModels) {
@@ -258,10 +259,7 @@ TEST_F(Study, SmallestChange) {
           Matrix<double>& tensor = some_matrix(shape, random, changed);
           const double rms = tensor.norm() / std::sqrt(static_cast<double>(tensor.size()));
           if (one_entry) {
-            tensor(
-                static_cast<Eigen::Index>(random.below(static_cast<std::uint64_t>(tensor.rows()))),
-                static_cast<Eigen::Index>(
-                    random.below(static_cast<std::uint64_t>(tensor.cols())))) += size * rms;
+            tensor(random.below(tensor.rows()), random.below(tensor.cols())) += size * rms;
           } else {
             for (auto& entry : tensor.reshaped()) entry += size * rms * random.normal();
           }
