@@ -29,7 +29,7 @@ std::vector<std::string> summarised(const Architecture& architecture,
     const auto& found = layers.at(key);
     if (found.front() < 0) continue;
     const bool all = static_cast<std::int64_t>(found.size()) == architecture.layers;
-    key = all && found.size() > 1 ? "layers.*." + key
+    key = all && found.size() > 1 ? fmt::format("layers.*.{}", key)
                                   : fmt::format("layers.{}.{}", fmt::join(found, ","), key);
   }
   return order;

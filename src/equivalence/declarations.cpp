@@ -63,13 +63,13 @@ std::optional<Architecture> declared_as(const Architecture& a, const Architectur
 }
 
 Model read_as(const Model& model, const Architecture& architecture) {
+  if (architecture == model.architecture) return model;
   Model result = model;
-  if (architecture == model.architecture) return result;
   try {
     result.layout = layout_for(model.layout.family(), model.layout.format(), architecture,
                                model.checkpoint.config(), &model.checkpoint);
   } catch (const UsageError&) {
-    // A family that cannot say so stores its tensors all the same.
+    return model;  // a family that cannot say so stores its tensors all the same
   }
   return result;
 }

@@ -105,10 +105,10 @@ class Diagnostician {
       if (all_agree(estimate(symmetry, recovery.a_from_b, a, b, progress_))) {
         return std::move(recovery.a_from_b);
       }
+      return std::nullopt;
     } catch (const UsageError&) {
-      // No standard form: nothing that this way could show.
+      return std::nullopt;  // no standard form: nothing that this way could show
     }
-    return std::nullopt;
   }
 
   void conclude(const Architecture& shape, const std::vector<Change>& changes, bool certain) {
