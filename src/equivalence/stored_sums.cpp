@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kBlock = 4096;  // numbers summed in float; a multiple of every stored block
 
-template <int kLanes>
+template <int Lanes>
 struct Register;
 template <>
 struct Register<4> {
@@ -30,21 +30,21 @@ struct Register<16> {
 };
 
 // One kernel, compiled for several processors by inlining it into functions for each. `Stored` is
-// float, or std::uint16_t for bf16; kLanes floats fill a register.
-template <class Stored, int kLanes>
+// float, or std::uint16_t for bf16; Lanes floats fill a register.
+template <class Stored, int Lanes>
 [[gnu::always_inline]] inline void sum_block(const std::byte* a, const std::byte* b,
                                              std::int64_t count, Sums& sums) {
-  using Floats = typename Register<kLanes>::Floats;
-  using Words = typename Register<kLanes>::Words;
-  constexpr std::int64_t kStep = 2 * kLanes;
+  using Floats = typename Register<Lanes>::Floats;
+  using Words = typename Register<Lanes>::Words;
+  constexpr std::int64_t kStep = 2 * Lanes;
   Floats aa[2] = {}, bb[2] = {}, dd[2] = {};
   std::int64_t at = 0;
   for (; at + kStep <= count; at += kStep) {
     for (int half = 0; half < 2; ++half) {
       Floats x, y;
       if constexpr (sizeof(Stored) == sizeof(float)) {
-        std::memcpy(&x, a + 4 * (at + half * kLanes), sizeof x);
-        std::memcpy(&y, b + 4 * (at + half * kLanes), sizeof y);
+        std::memcpy(&x, a + 4 * (at + half * Lanes), sizeof x);
+        std::memcpy(&y, b + 4 * (at + half * Lanes), sizeof y);
       } else {  // the lower halves of words, then the upper ones
         Words in_x, in_y;
         std::memcpy(&in_x, a + 2 * at, sizeof in_x);
@@ -63,7 +63,7 @@ template <class Stored, int kLanes>
   aa[0] += aa[1];
   bb[0] += bb[1];
   dd[0] += dd[1];
-  for (int lane = 0; lane < kLanes; ++lane) {
+  for (int lane = 0; lane < Lanes; ++lane) {
     sums.aa += aa[0][lane];
     sums.bb += bb[0][lane];
     sums.dd += dd[0][lane];

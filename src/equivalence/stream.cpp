@@ -57,9 +57,7 @@ Assignment assign(const StreamCorrelation& sum, Sign sign, double rounding) {
       const double c = sum.cross(i, j);
       const double match = sign == Sign::each ? std::abs(c) : sign == Sign::same ? c : -c;
       const double distance = sum.squares_b(i) + sum.squares_a(j) - 2 * match;
-      if (best >= 0 && distance >= nearest) {
-        second = std::min(second, distance);
-      } else if (used[static_cast<std::size_t>(j)]) {
+      if ((best >= 0 && distance >= nearest) || used[static_cast<std::size_t>(j)]) {
         second = std::min(second, distance);
       } else {
         if (best >= 0) second = std::min(second, nearest);
