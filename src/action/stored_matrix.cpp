@@ -9,6 +9,12 @@ namespace {
 
 constexpr std::int64_t kPiece = 1 << 16;  // numbers decoded at a time: few enough for the cache
 
+// Columns of the holder, as far as the parameter reaches.
+std::int64_t holder_width(const Layout::Place& place) {
+  if (!place.transposed) return place.stride;
+  return 1 + *std::max_element(place.columns.begin(), place.columns.end());
+}
+
 }  // namespace
 
 template <class Scalar>
@@ -62,8 +68,7 @@ template <class Scalar>
 Matrix<Scalar> StoredMatrix<Scalar>::left(const Matrix<Scalar>& x) const {
   const std::int64_t k = x.rows(), stride = place_.stride;
   const auto& columns = place_.columns;
-  const std::int64_t width =
-      place_.transposed ? 1 + *std::max_element(columns.begin(), columns.end()) : stride;
+  const std::int64_t width = holder_width(place_);
   Matrix<Scalar> stored = Matrix<Scalar>::Zero(k, width);  // by the holder's columns
   for_each_piece([&](std::int64_t first, std::int64_t count, const Scalar* numbers) {
     if (place_.transposed) {
@@ -90,8 +95,7 @@ template <class Scalar>
 Matrix<Scalar> StoredMatrix<Scalar>::right(const Matrix<Scalar>& y) const {
   const std::int64_t k = y.cols(), stride = place_.stride;
   const auto& columns = place_.columns;
-  const std::int64_t width =
-      place_.transposed ? 1 + *std::max_element(columns.begin(), columns.end()) : stride;
+  const std::int64_t width = holder_width(place_);
   Matrix<Scalar> stored = Matrix<Scalar>::Zero(width, k);  // by the holder's columns
   for (std::int64_t j = 0; j < cols_; ++j) {
     stored.row(columns[static_cast<std::size_t>(j)]) = y.row(j);

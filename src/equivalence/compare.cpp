@@ -1,11 +1,9 @@
 #include "regauge/equivalence/compare.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "regauge/action/executor.h"
-#include "rounding.h"
+#include "comparison.h"
 
 namespace regauge {
 namespace {
@@ -16,51 +14,19 @@ constexpr double kAccepted = 6;
 constexpr double kAcceptedRow = 16;
 constexpr double kAcceptedInPlace = 3;  // of a matrix that no element moves
 
-class Comparison {
+// The element applied to all of B.
+class Plainly : public Comparison {
  public:
-  Comparison(const Symmetry& symmetry, const Element& a_from_b, const ParameterSource& a,
-             const ParameterSource& b, int draw)
-      : draw_(draw),
-        a_(a),
-        b_(b),
-        rounding_a_(a),
-        rounding_b_(b),
-        shaken_element_(
-            shaken(a_from_b, draw, std::max(rounding_a_.coarsest(), rounding_b_.coarsest()))),
-        exact_(symmetry, a_from_b),
-        shaken_(symmetry, shaken_element_) {}
-
-  void run(const LayerPlan& layer, std::map<std::string, TensorResidual>& results,
-           Progress& progress) {
-    const auto read = [&](const TensorPlan& tensor) { return b_.read<double>(tensor.spec.name); };
-    exact_.begin(layer, read);
-    shaken_.begin(layer, [&](const TensorPlan& tensor) {
-      return shaken<double>(tensor.spec.name, draw_, read(tensor), rounding_b_.of(tensor));
-    });
-    for (const auto& tensor : layer.matrices) {
-      const std::string& name = tensor.spec.name;
-      const bool in_double = wide(a_.stored(name)) || wide(b_.stored(name));
-      results[name] = in_double ? matrix<double>(tensor) : matrix<float>(tensor);
-      progress.advance(tensor.spec.rows * tensor.spec.cols);
-    }
-    const auto moved = exact_.finish(layer);
-    const auto moved_noisy = shaken_.finish(layer);
-    for (const auto& tensor : layer.vectors) {
-      const std::string& name = tensor.spec.name;
-      const Matrix<double>& value = moved.at(name);
-      results[name] = residual<double>(tensor, value, rms<double>(moved_noisy.at(name) - value));
-    }
-  }
+  using Comparison::Comparison;
 
  private:
-  static bool wide(const StoredTensor* tensor) {
-    return tensor == nullptr || works_in_double(tensor->dtype);
-  }
+  TensorResidual in_float(const TensorPlan& tensor) override { return matrix<float>(tensor); }
+  TensorResidual in_double(const TensorPlan& tensor) override { return matrix<double>(tensor); }
 
   template <class Scalar>
   TensorResidual matrix(const TensorPlan& tensor) {
-    Matrix<Scalar> value = b_.read<Scalar>(tensor.spec.name);
-    const double rounding = rounding_b_.of(tensor);
+    Matrix<Scalar> value = models_.b.read<Scalar>(tensor.spec.name);
+    const double rounding = models_.rounding_b.of(tensor);
     const double stored = rms(value);
     if (!tensor.touched()) {
       TensorResidual result = residual(tensor, value, rounding * stored);
@@ -80,24 +46,15 @@ class Comparison {
   template <class Scalar>
   TensorResidual residual(const TensorPlan& tensor, const Matrix<Scalar>& moved,
                           double moved_rounding) const {
-    const Matrix<Scalar> expected = a_.read<Scalar>(tensor.spec.name);
+    const Matrix<Scalar> expected = models_.a.read<Scalar>(tensor.spec.name);
     TensorResidual result;
     result.tensor = tensor.spec.name;
     result.single_row = expected.rows() == 1;
     result.size = rms(expected);
     result.residual = rms<Scalar>(expected - moved);
-    result.rounding = std::hypot(rounding_a_.of(tensor) * result.size, moved_rounding);
+    result.rounding = std::hypot(models_.rounding_a.of(tensor) * result.size, moved_rounding);
     return result;
   }
-
-  int draw_;
-  const ParameterSource& a_;
-  const ParameterSource& b_;
-  Rounding rounding_a_;
-  Rounding rounding_b_;
-  Element shaken_element_;
-  Executor exact_;
-  Executor shaken_;
 };
 
 }  // namespace
@@ -141,19 +98,7 @@ double TensorResidual::excess() const {
 std::vector<TensorResidual> compare(const Symmetry& symmetry, const Element& a_from_b,
                                     const ParameterSource& a, const ParameterSource& b,
                                     Progress& progress) {
-  return compare_by_draws([&](int draw) {
-    const Plan plan = make_plan(symmetry, a_from_b);
-    Comparison comparison(symmetry, a_from_b, a, b, draw);
-    std::map<std::string, TensorResidual> results;
-    progress.start("comparing", parameter_count(symmetry.architecture));
-    for (const auto& layer : plan.layers) comparison.run(layer, results, progress);
-    progress.finish();
-    std::vector<TensorResidual> ordered;
-    for (const auto& spec : parameter_specs(symmetry.architecture)) {
-      ordered.push_back(results.at(spec.name));
-    }
-    return ordered;
-  });
+  return compare_by<Plainly>(symmetry, a_from_b, a, b, progress);
 }
 
 bool all_agree(const std::vector<TensorResidual>& residuals) {

@@ -2,9 +2,7 @@
 
 #include <cmath>
 
-#include "regauge/action/executor.h"
-#include "regauge/equivalence/compare.h"
-#include "rounding.h"
+#include "comparison.h"
 
 namespace regauge {
 namespace {
@@ -87,82 +85,38 @@ class SeenMatrix {
   StoredMatrix<Scalar> stored_;
 };
 
-class Estimation {
+class BySigns : public Comparison {
  public:
-  Estimation(const Symmetry& symmetry, const Element& a_from_b, const ParameterSource& a,
-             const ParameterSource& b, int draw)
-      : draw_(draw),
-        a_(a),
-        b_(b),
-        rounding_a_(a),
-        rounding_b_(b),
-        shaken_element_(
-            shaken(a_from_b, draw, std::max(rounding_a_.coarsest(), rounding_b_.coarsest()))),
-        exact_(symmetry, a_from_b),
-        shaken_(symmetry, shaken_element_) {}
-
-  void run(const LayerPlan& layer, std::map<std::string, TensorResidual>& results,
-           Progress& progress) {
-    const auto read = [&](const TensorPlan& tensor) { return b_.read<double>(tensor.spec.name); };
-    exact_.begin(layer, read);
-    shaken_.begin(layer, [&](const TensorPlan& tensor) {
-      return shaken<double>(tensor.spec.name, draw_, read(tensor), rounding_b_.of(tensor));
-    });
-    for (const auto& tensor : layer.matrices) {
-      const std::string& name = tensor.spec.name;
-      const bool in_double = wide(a_.stored(name)) || wide(b_.stored(name));
-      results[name] = in_double ? matrix<double>(tensor) : matrix<float>(tensor);
-      progress.advance(tensor.spec.rows * tensor.spec.cols);
-    }
-    const auto moved = exact_.finish(layer);
-    const auto moved_noisy = shaken_.finish(layer);
-    for (const auto& tensor : layer.vectors) {
-      const std::string& name = tensor.spec.name;
-      const Matrix<double> expected = a_.read<double>(name);
-      const Matrix<double>& value = moved.at(name);
-      const double size = rms(expected);
-      results[name] = {
-          name, true, size, rms<double>(expected - value),
-          std::hypot(rounding_a_.of(tensor) * size, rms<double>(moved_noisy.at(name) - value))};
-    }
-  }
+  using Comparison::Comparison;
 
  private:
-  static bool wide(const StoredTensor* tensor) {
-    return tensor == nullptr || works_in_double(tensor->dtype);
-  }
+  TensorResidual in_float(const TensorPlan& tensor) override { return matrix<float>(tensor); }
+  TensorResidual in_double(const TensorPlan& tensor) override { return matrix<double>(tensor); }
 
   template <class Scalar>
   TensorResidual matrix(const TensorPlan& tensor) {
     const ParameterSpec& spec = tensor.spec;
     const Matrix<Scalar> y = signs<Scalar>(spec.name, spec.cols, kColumns);
     const Matrix<Scalar> few = y.leftCols(kNoiseColumns);
-    const SeenMatrix<Scalar> before(b_, spec, draw_);
-    MovedMatrix<Scalar> exact = before.exact(), rounded = before.rounded(rounding_b_.of(tensor));
+    const SeenMatrix<Scalar> before(models_.b, spec, draw_);
+    MovedMatrix<Scalar> exact = before.exact(),
+                        rounded = before.rounded(models_.rounding_b.of(tensor));
     exact_.transform(tensor, exact);
     shaken_.transform(tensor, rounded);
     const Matrix<Scalar> moved = exact.right(y);
     const Matrix<Scalar> noise = rounded.right(few) - moved.leftCols(kNoiseColumns);
-    const Matrix<Scalar> expected = SeenMatrix<Scalar>(a_, spec, draw_).right(y);
+    const Matrix<Scalar> expected = SeenMatrix<Scalar>(models_.a, spec, draw_).right(y);
     TensorResidual result;
     result.tensor = spec.name;
     result.size = rms_seen(expected, spec.cols);
     result.residual = rms_seen<Scalar>(expected - moved, spec.cols);
-    result.rounding = std::hypot(rounding_a_.of(tensor) * result.size, rms_seen(noise, spec.cols));
+    result.rounding =
+        std::hypot(models_.rounding_a.of(tensor) * result.size, rms_seen(noise, spec.cols));
     result.in_place = !tensor.touched();
     const double size_b = result.size > 0 ? 0 : rms_seen(before.right(few), spec.cols);
     result.blind = is_mostly_rounding(result.rounding, result.size, size_b);
     return result;
   }
-
-  int draw_;
-  const ParameterSource& a_;
-  const ParameterSource& b_;
-  Rounding rounding_a_;
-  Rounding rounding_b_;
-  Element shaken_element_;
-  Executor exact_;
-  Executor shaken_;
 };
 
 }  // namespace
@@ -170,19 +124,7 @@ class Estimation {
 std::vector<TensorResidual> estimate(const Symmetry& symmetry, const Element& a_from_b,
                                      const ParameterSource& a, const ParameterSource& b,
                                      Progress& progress) {
-  return compare_by_draws([&](int draw) {
-    const Plan plan = make_plan(symmetry, a_from_b);
-    Estimation estimation(symmetry, a_from_b, a, b, draw);
-    std::map<std::string, TensorResidual> results;
-    progress.start("comparing", parameter_count(symmetry.architecture));
-    for (const auto& layer : plan.layers) estimation.run(layer, results, progress);
-    progress.finish();
-    std::vector<TensorResidual> ordered;
-    for (const auto& spec : parameter_specs(symmetry.architecture)) {
-      ordered.push_back(results.at(spec.name));
-    }
-    return ordered;
-  });
+  return compare_by<BySigns>(symmetry, a_from_b, a, b, progress);
 }
 
 }  // namespace regauge
