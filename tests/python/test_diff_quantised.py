@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers
 from gguf import GGMLQuantizationType as Type
-from test_quantised import config
+from test_quantised import config, gguf_writer
 
 TYPES = [Type.Q8_0, Type.Q5_1, Type.Q5_0, Type.Q4_1, Type.Q4_0]
 
@@ -29,16 +29,8 @@ def quantise(regauge, folder, kind, path, noise=0.0):
     """The folder as GGUF, every matrix quantised; layer 1's up projection changed by `noise` of its size before."""
     plain = path.with_suffix(".plain.gguf")
     regauge("convert", folder, "-o", plain, "--to", "gguf")
-    size, random = config(), numpy.random.default_rng(1)
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_block_count(size.num_hidden_layers)
-    writer.add_context_length(size.max_position_embeddings)
-    writer.add_embedding_length(size.hidden_size)
-    writer.add_feed_forward_length(size.intermediate_size)
-    writer.add_head_count(size.num_attention_heads)
-    writer.add_head_count_kv(size.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(size.rms_norm_eps)
-    writer.add_rope_freq_base(10000.0)
+    random = numpy.random.default_rng(1)
+    writer = gguf_writer(path, config())
     for tensor in gguf.GGUFReader(plain).tensors:
         values = numpy.array(tensor.data)
         if tensor.name == "blk.1.ffn_up.weight":

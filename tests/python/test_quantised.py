@@ -95,12 +95,8 @@ def dequantised(path):
     return result
 
 
-@pytest.fixture(scope="module")
-def quantised(tmp_path_factory):
-    """A llama in GGUF, each type in two or more of its matrices."""
-    random = numpy.random.default_rng(0)
-    size = config()
-    path = tmp_path_factory.mktemp("quantised") / "model.gguf"
+def gguf_writer(path, size):
+    """A GGUF file that declares the llama of this config, without tensors yet."""
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_block_count(size.num_hidden_layers)
     writer.add_context_length(size.max_position_embeddings)
@@ -110,6 +106,16 @@ def quantised(tmp_path_factory):
     writer.add_head_count_kv(size.num_key_value_heads)
     writer.add_layer_norm_rms_eps(size.rms_norm_eps)
     writer.add_rope_freq_base(10000.0)
+    return writer
+
+
+@pytest.fixture(scope="module")
+def quantised(tmp_path_factory):
+    """A llama in GGUF, each type in two or more of its matrices."""
+    random = numpy.random.default_rng(0)
+    size = config()
+    path = tmp_path_factory.mktemp("quantised") / "model.gguf"
+    writer = gguf_writer(path, size)
     matrices = 0
     shapes = {
         name: tensor.shape for name, tensor in transformers.LlamaForCausalLM(size).state_dict().items()
