@@ -1,45 +1,29 @@
 // Where embedding and head tell little of the stream, or not all tokens count.
 #include <gtest/gtest.h>
 
-#include "regauge/action/act.h"
 #include "regauge/equivalence/certificate.h"
-#include "regauge/equivalence/diff.h"
 #include "symmetry/architectures.h"
-#include "temporary.h"
+#include "written.h"
 
 namespace regauge {
 namespace {
 
-using testing::Temporary;
+using testing::report;
 
 class Anchors : public ::testing::Test {
  protected:
   Model write(const Architecture& shape, const Parameters<double>& parameters,
               DType dtype = DType::f32) {
-    const auto path = folder_ / std::to_string(written_++);
-    write_parameters<double>(path, "regauge", Format::safetensors, shape, parameters, dtype);
-    return Model::open(path);
+    return files_.write(shape, parameters, dtype);
   }
 
   static Parameters<double> moved(const Architecture& shape, Parameters<double> parameters,
                                   std::uint64_t seed = 9) {
-    const Symmetry symmetry = symmetry_of(shape);
-    act(symmetry, random_element(symmetry, seed), parameters);
-    return parameters;
+    return testing::moved(shape, std::move(parameters), seed);
   }
 
-  Temporary folder_{"anchors"};
-  int written_ = 0;
+  testing::Written files_{"anchors"};
 };
-
-std::string report(const Diff& result) {
-  std::string text(verdict_name(result.verdict));
-  for (const auto& reason : result.reasons) text += "\n" + reason;
-  for (const auto& r : result.residuals) {
-    if (!r.agrees()) text += "\n" + r.tensor + " " + std::to_string(r.excess());
-  }
-  return text;
-}
 
 Architecture wide(Architecture a) {
   a.width = 24;
@@ -132,7 +116,7 @@ TEST_F(Anchors, APaddedVocabulary) {
     EXPECT_EQ(result.verdict, Verdict::same) << known.name << ": " << report(result);
     ASSERT_FALSE(result.reasons.empty());
     EXPECT_NE(result.reasons.front().find("2 tokens more"), std::string::npos);
-    const auto path = folder_ / (std::to_string(written_++) + ".safetensors");
+    const auto path = files_.fresh().concat(".safetensors");
     save_certificate(symmetry_of(result.architecture),
                      {result.a_from_b, fingerprint(a, Progress::silent()),
                       fingerprint(b, Progress::silent()), result.residuals},

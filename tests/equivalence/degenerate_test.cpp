@@ -4,15 +4,13 @@
 
 #include <functional>
 
-#include "regauge/action/act.h"
-#include "regauge/equivalence/diff.h"
 #include "symmetry/architectures.h"
-#include "temporary.h"
+#include "written.h"
 
 namespace regauge {
 namespace {
 
-using testing::Temporary;
+using testing::report;
 
 // A layer's parts as blocks of columns (of readers) or rows (of writers).
 class Layer {
@@ -162,29 +160,15 @@ class Degenerate : public ::testing::TestWithParam<Defect> {
  protected:
   Model write(const Architecture& shape, const Parameters<double>& parameters,
               DType dtype = DType::f32) {
-    const auto path = folder_ / std::to_string(written_++);
-    write_parameters<double>(path, "regauge", Format::safetensors, shape, parameters, dtype);
-    return Model::open(path);
+    return files_.write(shape, parameters, dtype);
   }
 
   static Parameters<double> moved(const Architecture& shape, Parameters<double> parameters) {
-    const Symmetry symmetry = symmetry_of(shape);
-    act(symmetry, random_element(symmetry, 9), parameters);
-    return parameters;
+    return testing::moved(shape, std::move(parameters), 9);
   }
 
-  Temporary folder_{"degenerate"};
-  int written_ = 0;
+  testing::Written files_{"degenerate"};
 };
-
-std::string report(const Diff& result) {
-  std::string text(verdict_name(result.verdict));
-  for (const auto& reason : result.reasons) text += "\n" + reason;
-  for (const auto& r : result.residuals) {
-    if (!r.agrees()) text += "\n" + r.tensor + " " + std::to_string(r.excess());
-  }
-  return text;
-}
 
 // The known ones, and some of several groups of heads.
 std::vector<KnownArchitecture> architectures() {

@@ -8,16 +8,14 @@
 #include <cstdlib>
 
 #include "arch/fixture.h"
-#include "regauge/action/act.h"
 #include "regauge/equivalence/certificate.h"
-#include "regauge/equivalence/diff.h"
 #include "symmetry/architectures.h"
-#include "temporary.h"
+#include "written.h"
 
 namespace regauge {
 namespace {
 
-using testing::Temporary;
+using testing::moved;
 
 // 0 where nothing is asked for.
 std::uint64_t study_size() {
@@ -44,12 +42,8 @@ struct Tally {
 
 class Study : public ::testing::Test {
  protected:
-  std::filesystem::path fresh() { return folder_ / std::to_string(written_++); }
-
   Model write(const Architecture& shape, const Parameters<double>& parameters, DType dtype) {
-    const auto path = fresh();
-    write_parameters<double>(path, "regauge", Format::safetensors, shape, parameters, dtype);
-    return Model::open(path);
+    return files_.write(shape, parameters, dtype);
   }
 
   // A model against itself moved by random elements, stored in `dtype`.
@@ -61,7 +55,7 @@ class Study : public ::testing::Test {
       const Element element = random_element(symmetry, seed);
       Rewrite::Target target = Rewrite::same_as(a);
       target.dtype = dtype;
-      const auto path = fresh();
+      const auto path = files_.fresh();
       Rewrite(source, symmetry, element, target).run(path, Progress::silent());
       {
         const Model b = Model::open(path);
@@ -81,7 +75,7 @@ class Study : public ::testing::Test {
   }
 
   bool is_certified(const Model& a, const Model& b, const Diff& result) {
-    const auto path = folder_ / "proof.safetensors";
+    const auto path = files_ / "proof.safetensors";
     std::filesystem::remove(path);
     save_certificate(symmetry_of(result.architecture),
                      {result.a_from_b, fingerprint(a, Progress::silent()),
@@ -100,8 +94,7 @@ class Study : public ::testing::Test {
     print(text);
   }
 
-  Temporary folder_{"study"};
-  int written_ = 0;
+  testing::Written files_{"study"};
 };
 
 TEST_F(Study, FixturesMovedByRandomElements) {
@@ -189,13 +182,6 @@ std::vector<Architecture> some_shapes() {
     }
   }
   return shapes;
-}
-
-Parameters<double> moved(const Architecture& shape, Parameters<double> parameters,
-                         std::uint64_t seed) {
-  const Symmetry symmetry = symmetry_of(shape);
-  act(symmetry, random_element(symmetry, seed), parameters);
-  return parameters;
 }
 
 // One matrix, by chance.
