@@ -38,6 +38,7 @@ class Plainly : public Comparison {
     exact_.transform(tensor, value);
     shaken_.transform(tensor, noisy);
     noisy -= value;
+    noisy = models_.read_part.of(tensor.spec.name, std::move(noisy));
     TensorResidual result = residual(tensor, value, rms(noisy));
     result.blind = is_mostly_rounding(result.rounding, result.size, stored);
     return result;
@@ -46,13 +47,18 @@ class Plainly : public Comparison {
   template <class Scalar>
   TensorResidual residual(const TensorPlan& tensor, const Matrix<Scalar>& moved,
                           double moved_rounding) const {
-    const Matrix<Scalar> expected = models_.a.read<Scalar>(tensor.spec.name);
+    const std::string& name = tensor.spec.name;
+    const Matrix<Scalar> expected = models_.a.read<Scalar>(name);
     TensorResidual result;
-    result.tensor = tensor.spec.name;
-    result.single_row = expected.rows() == 1;
-    result.size = rms(expected);
-    result.residual = rms<Scalar>(expected - moved);
-    result.rounding = std::hypot(models_.rounding_a.of(tensor) * result.size, moved_rounding);
+    result.tensor = name;
+    result.rounding = std::hypot(models_.rounding_a.of(tensor) * rms(expected), moved_rounding);
+    if (tensor.touched()) {
+      result.size = rms(models_.read_part.of(name, expected));
+      result.residual = rms(models_.read_part.of<Scalar>(name, expected - moved));
+    } else {
+      result.size = rms(expected);
+      result.residual = rms<Scalar>(expected - moved);
+    }
     return result;
   }
 };

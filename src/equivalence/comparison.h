@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "read_part.h"
 #include "regauge/action/executor.h"
 #include "rounding.h"
 
@@ -14,14 +15,15 @@ namespace regauge {
 // the derived class, a single row here.
 class Comparison {
  public:
-  // Both models' rounding, found once for all draws.
+  // Both models' rounding and what is read of A's maps, found once for all draws.
   struct Models {
-    Models(const ParameterSource& in_a, const ParameterSource& in_b)
-        : a(in_a), b(in_b), rounding_a(in_a), rounding_b(in_b) {}
+    Models(const Symmetry& symmetry, const ParameterSource& in_a, const ParameterSource& in_b)
+        : a(in_a), b(in_b), rounding_a(in_a), rounding_b(in_b), read_part(symmetry, in_a) {}
     const ParameterSource& a;
     const ParameterSource& b;
     Rounding rounding_a;
     Rounding rounding_b;
+    ReadPart read_part;
   };
 
   Comparison(const Symmetry& symmetry, const Element& a_from_b, const Models& models, int draw);
@@ -57,7 +59,7 @@ std::vector<TensorResidual> compare_by(const Symmetry& symmetry, const Element& 
                                        const ParameterSource& a, const ParameterSource& b,
                                        Progress& progress) {
   const Plan plan = make_plan(symmetry, a_from_b);
-  const Comparison::Models models(a, b);
+  const Comparison::Models models(symmetry, a, b);
   return compare_by_draws(
       [&](int draw) { return Method(symmetry, a_from_b, models, draw).run(plan, progress); });
 }

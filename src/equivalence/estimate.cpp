@@ -106,12 +106,15 @@ class BySigns : public Comparison {
     const Matrix<Scalar> moved = exact.right(y);
     const Matrix<Scalar> noise = rounded.right(few) - moved.leftCols(kNoiseColumns);
     const Matrix<Scalar> expected = SeenMatrix<Scalar>(models_.a, spec, draw_).right(y);
+    const auto read = [&](const Matrix<Scalar>& products) {
+      return tensor.touched() ? models_.read_part.of(spec.name, products) : products;
+    };
     TensorResidual result;
     result.tensor = spec.name;
-    result.size = rms_seen(expected, spec.cols);
-    result.residual = rms_seen<Scalar>(expected - moved, spec.cols);
-    result.rounding =
-        std::hypot(models_.rounding_a.of(tensor) * result.size, rms_seen(noise, spec.cols));
+    result.size = rms_seen<Scalar>(read(expected), spec.cols);
+    result.residual = rms_seen<Scalar>(read(expected - moved), spec.cols);
+    result.rounding = std::hypot(models_.rounding_a.of(tensor) * rms_seen(expected, spec.cols),
+                                 rms_seen<Scalar>(read(noise), spec.cols));
     result.in_place = !tensor.touched();
     const double size_b = result.size > 0 ? 0 : rms_seen(before.right(few), spec.cols);
     result.blind = is_mostly_rounding(result.rounding, result.size, size_b);

@@ -114,7 +114,8 @@ Matrix<double> vectors(const Symmetry& symmetry, const Matrix<double>& tensor, i
 BlockMap<double> least_squares_blocks(const Symmetry& symmetry, const Space& space,
                                       const std::set<std::string>& unknown,
                                       const Parameters<double>& a, const Parameters<double>& b,
-                                      double rounding) {
+                                      double rounding,
+                                      const std::map<std::string, double>& enlarged) {
   const auto width = space.width();
   const Matrix<double> zero = Matrix<double>::Zero(width, width);
   std::vector<Normal> normals(static_cast<std::size_t>(space.count), {zero, zero, zero});
@@ -125,7 +126,10 @@ BlockMap<double> least_squares_blocks(const Symmetry& symmetry, const Space& spa
       if (part == nullptr) continue;
       const Matrix<double> in_a = vectors(symmetry, tensor, axis);
       const Matrix<double> in_b = vectors(symmetry, b.at(name), axis);
-      const double size = mean_square(unit_of(name, part->dual ? a : b));
+      double size = mean_square(unit_of(name, part->dual ? a : b));
+      if (const auto factor = enlarged.find(name); factor != enlarged.end()) {
+        size *= factor->second;
+      }
       if (size == 0) continue;
       const std::int64_t blocks = in_a.cols() / width;
       for (std::int64_t i = 0; i < blocks; ++i) {

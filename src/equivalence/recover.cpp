@@ -6,9 +6,11 @@
 #include <cmath>
 #include <limits>
 
+#include "fit_constants.h"
 #include "gauge.h"
 #include "moved_model.h"
 #include "probe.h"
+#include "read_part.h"
 #include "regauge/equivalence/compare.h"
 #include "signature.h"
 #include "standard_form.h"
@@ -119,10 +121,12 @@ class Finder {
         unknown.insert(space.name);
       }
     }
+    const auto larger = enlarged_rounding(layer);
     for (const auto& space : symmetry_.spaces) {
       if (!unknown.contains(space.name)) continue;
       Element step;
-      step.maps[space.name] = least_squares_blocks(symmetry_, space, unknown, a, b, rounding_);
+      step.maps[space.name] =
+          least_squares_blocks(symmetry_, space, unknown, a, b, rounding_, larger);
       unknown.erase(space.name);
       act_on_layer(symmetry_, step, layer, b);
       take(step.maps);
@@ -154,7 +158,7 @@ class Finder {
   Recovery finish() const {
     const Element to_a = inverse(symmetry_, a_form_.element());
     Recovery result{compose(symmetry_, to_a, compose(symmetry_, found_, b_form_)), limits_};
-    fit_unread(result.a_from_b);
+    fit_constants(symmetry_, a_, b_, result.a_from_b);
     return result;
   }
 
@@ -253,37 +257,18 @@ class Finder {
     return {std::move(a), std::move(b)};
   }
 
+  // How much more than other tensors of the layer some are rounded, in either model.
+  std::map<std::string, double> enlarged_rounding(std::int64_t layer) const {
+    auto factors = enlarged(symmetry_, a_, layer);
+    for (const auto& [name, factor] : enlarged(symmetry_, b_, layer)) {
+      double& larger = factors[name];
+      larger = std::max(larger, factor);
+    }
+    return factors;
+  }
+
   MovedModel b_moved() const { return {b_, symmetry_, compose(symmetry_, found_, b_form_)}; }
   Parameters<double> b_moved(std::int64_t layer) const { return b_moved().layer(layer); }
-
-  // The part of a reader along 1/gain was found where gains are 1 and constants pass; small gains
-  // of A's, or constants that hardly pass there, enlarge its error. It is fitted once more in A's
-  // own coordinates.
-  void fit_unread(Element& a_from_b) const {
-    if (symmetry_.architecture.norm != Norm::layer) return;
-    const MovedModel moved(b_, symmetry_, a_from_b);
-    for (std::int64_t layer = -1; layer < symmetry_.architecture.layers; ++layer) {
-      const auto b = moved.layer(layer);
-      for (const auto& shift : symmetry_.shifts) {
-        if (shift.depends_on_values) continue;  // and says no more
-        const Effect& effect = shift.effects.front();
-        const bool constant = effect.kind == Effect::Kind::reader_constant;
-        if (effect.kind != Effect::Kind::reader && !constant) continue;
-        if (!b.contains(effect.tensor) || shift.length != b.at(effect.tensor).cols()) continue;
-        const NormSite& norm = symmetry_.norms.at(effect.norm);
-        const Matrix<double> unread = a_.read<double>(norm.gain()).cwiseInverse();
-        const double passed =
-            constant ? a_.read<double>(norm.bias).cwiseProduct(unread).sum() : 1.0;
-        Matrix<double> missing = unread * (a_.read<double>(effect.tensor) - b.at(effect.tensor)) *
-                                 (passed / unread.squaredNorm());
-        for (std::int64_t i = 0; i < shift.length; ++i) {
-          if (!shift.is_free(i)) missing(0, i) = 0;
-        }
-        Matrix<double>& vector = a_from_b.shifts[shift.name];
-        vector = vector.size() == 0 ? missing : Matrix<double>(vector + missing);
-      }
-    }
-  }
 
   // Found so far, then these.
   void take(const std::map<std::string, BlockMap<double>>& maps) {

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "regauge/action/rewrite.h"
+
+namespace regauge {
+
+// What is read of a map W behind a layer norm with a bias, where no bias of its own takes the
+// constant: the normed stream meets gain W less its mean over the stream, the bias meets bias W.
+// The mean alone counts by sum(bias/gain), which may almost vanish; an element that has to divide
+// by it makes rounding large where nobody reads. W is therefore compared with the constant bias W
+// in its mean's place, in units of sum|bias/gain|: equal if and only if W is.
+class ReadPart {
+ public:
+  // Behind the norms of A.
+  ReadPart(const Symmetry& symmetry, const ParameterSource& a);
+  // A map or a difference of two, or products of it with columns; others stay as they are.
+  template <class Scalar>
+  Matrix<Scalar> of(const std::string& tensor, Matrix<Scalar> value) const;
+
+ private:
+  struct Behind {
+    Eigen::RowVectorXd gain, bias_over_gain;
+  };
+  std::map<std::string, Behind> behind_;
+};
+
+// How much larger, in the mean square, such maps are stored than what is read of them: their
+// rounding is larger by as much. Tensors that are not named are read as they are.
+std::map<std::string, double> enlarged(const Symmetry& symmetry, const ParameterSource& source,
+                                       std::int64_t layer);
+
+}  // namespace regauge
