@@ -86,7 +86,9 @@ void add_diff(CLI::App& app, int& exit_code) {
     if (!options->html.empty()) write_diff_page(options->html, a, b, result, notes);
     if (options->json) {
       const nlohmann::json summary = {{"verdict", verdict_name(result.verdict)},
+                                      {"kind", kind_name(result)},
                                       {"identity", result.a_from_b.is_identity()},
+                                      {"declarations", result.declarations},
                                       {"reasons", result.reasons},
                                       {"movements", movements_as_json(result)},
                                       {"tensors", residuals_as_json(result.residuals)},
@@ -96,6 +98,7 @@ void add_diff(CLI::App& app, int& exit_code) {
     }
     fmt::print("{}\n", verdict_sentence(result));
     if (!result.movements.empty()) fmt::print("  {}\n", movements_line(result));
+    for (const auto& line : result.declarations) fmt::print("  {}\n", line);
     for (const auto& reason : result.reasons) fmt::print("  {}\n", reason);
     if (!same) print(result.diagnosis);
     if (options->repair && !same) fmt::print("{}: B with this undone\n", options->output);

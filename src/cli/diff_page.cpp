@@ -100,6 +100,7 @@ class Page {
     line("<header class=\"{}\"><p class=\"kicker\">{}</p><h1>{}</h1><p>{}</p></header>",
          verdict_name(result_.verdict), kicker(), escaped(title), escaped(grounds(result_)));
     models();
+    declarations();
     reasons();
     element();
     grid();
@@ -124,7 +125,7 @@ class Page {
   const char* kicker() const {
     switch (result_.verdict) {
       case Verdict::same:
-        return "Yes";
+        return result_.declarations.empty() ? "Yes" : "Yes, up to declarations";
       case Verdict::perturbed:
       case Verdict::different:
         return "No";
@@ -155,6 +156,13 @@ class Page {
     model("A", a_);
     model("B", b_);
     out_ += "</section>\n";
+  }
+
+  void declarations() {
+    if (result_.declarations.empty()) return;
+    out_ += "<section><h2>Declared differently</h2><ul>\n";
+    for (const auto& difference : result_.declarations) line("<li>{}</li>", escaped(difference));
+    out_ += "</ul></section>\n";
   }
 
   void reasons() {

@@ -20,8 +20,10 @@ double in_rounding(const TensorResidual& r) { return r.residual > 0 ? r.residual
 std::string verdict_sentence(const Diff& result) {
   switch (result.verdict) {
     case Verdict::same:
-      return result.a_from_b.is_identity() ? "the same function: the same numbers"
-                                           : "the same function, in other coordinates";
+      return fmt::format(
+          "the same function{}{}",
+          result.a_from_b.is_identity() ? ": the same numbers" : ", in other coordinates",
+          result.declarations.empty() ? "" : ", declared differently");
     case Verdict::perturbed:
       return "not the same function: one model, changed";
     case Verdict::different:
@@ -30,6 +32,11 @@ std::string verdict_sentence(const Diff& result) {
       return "could not decide: no element was found, but there may be one";
   }
   return "";
+}
+
+std::string kind_name(const Diff& result) {
+  const bool redeclared = result.verdict == Verdict::same && !result.declarations.empty();
+  return redeclared ? "same up to declarations" : std::string(verdict_name(result.verdict));
 }
 
 std::string grounds(const Diff& result) {

@@ -11,6 +11,8 @@ namespace regauge::cli {
 // The verdict in a sentence, and what it rests on in another.
 std::string verdict_sentence(const Diff& result);
 std::string grounds(const Diff& result);
+// The verdict's name; "same up to declarations" where the files declare the function differently.
+std::string kind_name(const Diff& result);
 
 // "residual rotation (64 coordinates), gains folded (in B, 5 of 5 norms)"; empty if nothing moved.
 std::string movements_line(const Diff& result);

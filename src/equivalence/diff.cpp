@@ -31,7 +31,7 @@ bool mostly_near(const std::vector<TensorResidual>& residuals) {
   return 2 * near > all;
 }
 
-// What else has to be known about the two files, whatever the verdict.
+// Tensors that are known only up to a quantiser's steps.
 std::vector<std::string> storage_notes(const ParameterSource& a, const ParameterSource& b) {
   std::vector<std::string> notes;
   const auto quantised = [&](const ParameterSource& source, const char* name) {
@@ -47,6 +47,11 @@ std::vector<std::string> storage_notes(const ParameterSource& a, const Parameter
   };
   quantised(a, "A");
   quantised(b, "B");
+  return notes;
+}
+
+// Norms of one model that are folded into what reads them, a line or none.
+std::vector<std::string> folded_norms(const ParameterSource& a, const ParameterSource& b) {
   const auto is_folded = [](const ParameterSource& source) {
     for (const auto& spec : parameter_specs(source.architecture())) {
       if (spec.name.ends_with("norm.gain") && !source.read<double>(spec.name).isOnes(0)) {
@@ -56,11 +61,9 @@ std::vector<std::string> storage_notes(const ParameterSource& a, const Parameter
     return true;
   };
   const bool a_folded = is_folded(a), b_folded = is_folded(b);
-  if (a_folded != b_folded) {
-    notes.push_back(fmt::format("only in {} the gains of all norms are folded into what reads them",
-                                a_folded ? "A" : "B"));
-  }
-  return notes;
+  if (a_folded == b_folded) return {};
+  return {fmt::format("only in {} the gains of all norms are folded into what reads them",
+                      a_folded ? "A" : "B")};
 }
 
 // The numbers of one model are too coarse to tell, and nothing speaks against it.
@@ -122,12 +125,13 @@ Diff diff(const Model& a, const Model& b, Progress& progress) {
     return result;
   }
   result.architecture = joint_architecture(a.architecture, b.architecture);
-  result.reasons = declaration_differences(a.architecture, b.architecture);
+  result.declarations = declaration_differences(a.architecture, b.architecture);
   const Symmetry symmetry = symmetry_of(result.architecture);
   const ParameterSource from_a(a, result.architecture), from_b(b, result.architecture);
 
-  const auto notes = storage_notes(from_a, from_b);
-  result.reasons.insert(result.reasons.end(), notes.begin(), notes.end());
+  const auto folded = folded_norms(from_a, from_b);
+  result.declarations.insert(result.declarations.end(), folded.begin(), folded.end());
+  result.reasons = storage_notes(from_a, from_b);
   result.residuals = compare_in_place(from_a, from_b, progress);
   std::vector<std::string> limits;
   if (!all_agree(result.residuals)) {

@@ -114,8 +114,8 @@ TEST_F(Anchors, APaddedVocabulary) {
     const Model b = write(padded, moved(padded, larger));
     const Diff result = diff(a, b, Progress::silent());
     EXPECT_EQ(result.verdict, Verdict::same) << known.name << ": " << report(result);
-    ASSERT_FALSE(result.reasons.empty());
-    EXPECT_NE(result.reasons.front().find("2 tokens more"), std::string::npos);
+    ASSERT_FALSE(result.declarations.empty());
+    EXPECT_NE(result.declarations.front().find("2 tokens more"), std::string::npos);
     const auto path = files_.fresh().concat(".safetensors");
     save_certificate(symmetry_of(result.architecture),
                      {result.a_from_b, fingerprint(a, Progress::silent()),
@@ -151,7 +151,7 @@ TEST_F(Anchors, WhatOneSideLeavesOut) {
   const Model a = write(shape, original, DType::bf16);
   const Diff result = diff(a, write(full, moved(full, written_out)), Progress::silent());
   EXPECT_EQ(result.verdict, Verdict::same) << report(result);
-  EXPECT_FALSE(result.reasons.empty());
+  EXPECT_FALSE(result.declarations.empty());
 }
 
 }  // namespace

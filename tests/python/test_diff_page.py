@@ -65,6 +65,26 @@ def test_of_the_same_model_in_other_coordinates(regauge, tmp_path):
                 assert hash in words
 
 
+def test_of_the_same_model_declared_differently(regauge, tmp_path):
+    """Folded, or untied: a kind of its own, in words, in JSON and on the page."""
+    cases = (
+        ("llama", [], "gains of all norms are folded"),
+        ("llama-tied-biased", ["--untie"], "declares its head tied"),
+    )
+    for name, untie, said in cases:
+        folded = tmp_path / name
+        regauge("fold", FIXTURES / name, "-o", folded, *untie)
+        answer, words, text = page(regauge, FIXTURES / name, folded, tmp_path / f"{name}.html", expect=0)
+        assert (answer["verdict"], answer["kind"]) == ("same", "same up to declarations")
+        assert any(said in line for line in answer["declarations"])
+        assert "the same function, in other coordinates, declared differently" in words
+        assert "Yes, up to declarations" in words and said in words
+        assert said in regauge("diff", FIXTURES / name, folded)
+    answer, words, _ = page(regauge, FIXTURES / "llama", FIXTURES / "llama", tmp_path / "same.html", expect=0)
+    assert (answer["kind"], answer["declarations"]) == ("same", [])
+    assert "declar" not in words.lower()
+
+
 def test_of_a_changed_model(regauge, tmp_path):
     source, other = FIXTURES / "llama", tmp_path / "other"
     name = "model.layers.1.self_attn.o_proj.weight"

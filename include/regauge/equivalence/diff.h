@@ -21,6 +21,9 @@ std::string_view verdict_name(Verdict verdict);
 struct Diff {
   Verdict verdict = Verdict::undecided;
   std::vector<std::string> reasons;
+  // What the two files declare differently without a difference of function: a tie, biases that are
+  // zero, padding, folded norms. If there is any, `same` means: up to these.
+  std::vector<std::string> declarations;
   Architecture architecture;              // as which both were compared
   Element a_from_b;                       // the best that was found
   std::vector<Movement> movements;        // what it does, if it brings B near to A
