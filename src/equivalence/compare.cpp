@@ -1,5 +1,6 @@
 #include "regauge/equivalence/compare.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -13,6 +14,7 @@ namespace {
 constexpr double kAccepted = 6;
 constexpr double kAcceptedRow = 16;
 constexpr double kAcceptedInPlace = 3;  // of a matrix that no element moves
+constexpr double kMostAccepted = 0.6;   // of a moved matrix' size, however large its rounding
 
 // The element applied to all of B.
 class Plainly : public Comparison {
@@ -31,7 +33,7 @@ class Plainly : public Comparison {
     if (!tensor.touched()) {
       TensorResidual result = residual(tensor, value, rounding * stored);
       result.in_place = true;
-      result.blind = is_mostly_rounding(result.rounding, result.size, stored);
+      result.blind = is_mostly_rounding(result, stored);
       return result;
     }
     Matrix<Scalar> noisy = shaken(tensor.spec.name, draw_, value, rounding);
@@ -40,7 +42,7 @@ class Plainly : public Comparison {
     noisy -= value;
     noisy = models_.read_part.of(tensor.spec.name, std::move(noisy));
     TensorResidual result = residual(tensor, value, rms(noisy));
-    result.blind = is_mostly_rounding(result.rounding, result.size, stored);
+    result.blind = is_mostly_rounding(result, stored);
     return result;
   }
 
@@ -97,8 +99,10 @@ double TensorResidual::excess() const {
   if (!std::isfinite(residual) || !std::isfinite(rounding) || blind) {
     return std::numeric_limits<double>::infinity();
   }
-  const double accepted = single_row ? kAcceptedRow : in_place ? kAcceptedInPlace : kAccepted;
-  return residual / (accepted * rounding);
+  if (single_row) return residual / (kAcceptedRow * rounding);
+  if (in_place) return residual / (kAcceptedInPlace * rounding);
+  const double accepted = kAccepted * rounding;
+  return residual / (size > 0 ? std::min(accepted, kMostAccepted * size) : accepted);
 }
 
 std::vector<TensorResidual> compare(const Symmetry& symmetry, const Element& a_from_b,

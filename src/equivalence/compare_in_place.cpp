@@ -147,8 +147,7 @@ std::vector<TensorResidual> compare_in_place(const ParameterSource& a, const Par
     result.rounding = std::hypot(stored_rounding(a, spec.name) * result.size,
                                  stored_rounding(b, spec.name) * rms(sums.bb));
     result.in_place = !result.single_row;
-    result.blind =
-        result.in_place && is_mostly_rounding(result.rounding, result.size, rms(sums.bb));
+    result.blind = result.in_place && is_mostly_rounding(result, rms(sums.bb));
     results.push_back(result);
   }
   progress.finish();

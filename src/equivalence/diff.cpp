@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kTold = 3;    // times its rounding
 constexpr double kNear = 0.5;  // of a tensor's size: nearer than what is unrelated
+constexpr double kNearer = 2;  // times: what an element has to bring a matrix
 
 std::ptrdiff_t disagreeing(const std::vector<TensorResidual>& residuals) {
   return std::count_if(residuals.begin(), residuals.end(),
@@ -29,6 +30,16 @@ bool mostly_near(const std::vector<TensorResidual>& residuals) {
     if (r.residual <= kNear * r.size) ++near;
   }
   return 2 * near > all;
+}
+
+// Of a matrix that the element brings no nearer than it stood, no more is accepted than of one that
+// nothing moves: a change is no move.
+void hold_what_stood(const std::vector<TensorResidual>& in_place,
+                     std::vector<TensorResidual>& moved) {
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    const bool nearer = in_place[i].residual > kNearer * moved[i].residual;
+    if (!moved[i].single_row && !nearer) moved[i].in_place = true;
+  }
 }
 
 // Tensors that are known only up to a quantiser's steps.
@@ -139,6 +150,7 @@ Diff diff(const Model& a, const Model& b, Progress& progress) {
       Recovery recovery = recover(symmetry, from_a, from_b, progress);
       limits = recovery.limits;
       auto residuals = estimate(symmetry, recovery.a_from_b, from_a, from_b, progress);
+      hold_what_stood(result.residuals, residuals);
       if (disagreeing(residuals) < disagreeing(result.residuals)) {
         result.residuals = std::move(residuals);
         result.a_from_b = std::move(recovery.a_from_b);

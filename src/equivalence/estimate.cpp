@@ -117,7 +117,7 @@ class BySigns : public Comparison {
                                  rms_seen<Scalar>(read(noise), spec.cols));
     result.in_place = !tensor.touched();
     const double size_b = result.size > 0 ? 0 : rms_seen(before.right(few), spec.cols);
-    result.blind = is_mostly_rounding(result.rounding, result.size, size_b);
+    result.blind = is_mostly_rounding(result, size_b);
     return result;
   }
 };

@@ -9,6 +9,7 @@ namespace regauge {
 namespace {
 
 constexpr double kMostRounding = 0.1;
+constexpr double kMostMoved = 0.2;
 constexpr int kDraws = 5;
 constexpr double kClose = 30;
 
@@ -21,8 +22,8 @@ double stored_rounding(const ParameterSource& source, const std::string& name) {
   return quantisation_error(tensor->dtype, source.model().checkpoint.bytes(*tensor));
 }
 
-bool is_mostly_rounding(double rounding, double size_a, double size_b) {
-  return rounding > kMostRounding * (size_a > 0 ? size_a : size_b);
+bool is_mostly_rounding(const TensorResidual& r, double size_b) {
+  return r.rounding > (r.in_place ? kMostRounding : kMostMoved) * (r.size > 0 ? r.size : size_b);
 }
 
 std::vector<TensorResidual> compare_by_draws(const CompareOnce& once) {

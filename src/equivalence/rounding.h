@@ -20,7 +20,7 @@ double stored_rounding(const ParameterSource& source, const std::string& name);
 
 // A residual says nothing where rounding is much of A's tensor or, if that is zero, of B's: B may
 // hold what nothing reads.
-bool is_mostly_rounding(double rounding, double size_a, double size_b);
+bool is_mostly_rounding(const TensorResidual& residual, double size_b);
 
 // The same comparison with several draws of noise where one decides: it tells little where the
 // noise is that of a few numbers. `once` makes one, with the draw's number.

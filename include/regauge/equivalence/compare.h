@@ -24,7 +24,7 @@ struct TensorResidual {
   double size = 0;        // of A's tensor
   double residual = 0;    // of the difference
   double rounding = 0;    // of what rounding explains: A's own, and B's as the element moves it
-  bool in_place = false;  // a matrix that the element does not move
+  bool in_place = false;  // a matrix that the element does not move, or brings no nearer
   bool blind = false;     // a matrix that is mostly rounding: a comparison says nothing
 
   // The residual in units of what is accepted: the same up to 1; infinite where it is blind.
