@@ -19,11 +19,6 @@ Matrix<double> inverse_gain(const Matrix<double>& gain, const std::string& norm)
   return gain.cwiseInverse();
 }
 
-Matrix<double> row(const AnyMatrix& matrix) {
-  return std::visit([](const auto& m) -> Matrix<double> { return m.template cast<double>(); },
-                    matrix);
-}
-
 // The mean of each row, as a row; summed in double.
 Matrix<double> means(const AnyMatrix& matrix) {
   return std::visit(
@@ -55,12 +50,11 @@ bool all_readers_have_biases(const NormSite& site) {
 
 }  // namespace
 
-Element fold_element(const Symmetry& symmetry,
-                     const std::function<AnyMatrix(const std::string&)>& read,
-                     const FoldOptions& options, Progress& progress) {
+Element fold_element(const Symmetry& symmetry, const TensorReader& read, const FoldOptions& options,
+                     Progress& progress) {
   Element element;
   for (const auto& [name, site] : symmetry.norms) {
-    const Matrix<double> gain = row(read(site.gain()));
+    const Matrix<double> gain = as<double>(read(site.gain()));
     if (options.gains && symmetry.find_space(name) != nullptr) {
       const Matrix<double> factors = inverse_gain(gain, name).transpose();
       element.maps[name] = BlockMap<double>(factors.rows(), 1, {}, factors);
@@ -68,7 +62,7 @@ Element fold_element(const Symmetry& symmetry,
     const bool shifts = symmetry.find_shift(name + ".shift") != nullptr;
     if (options.biases && shifts && all_readers_have_biases(site)) {
       element.shifts[name + ".shift"] =
-          -row(read(site.bias)).cwiseProduct(inverse_gain(gain, name));
+          -as<double>(read(site.bias)).cwiseProduct(inverse_gain(gain, name));
     }
   }
   if (!options.centring || symmetry.architecture.norm != Norm::layer) return element;
@@ -80,7 +74,7 @@ Element fold_element(const Symmetry& symmetry,
     if (effect.kind == Effect::Kind::add_columns && shift.name.ends_with(".mean")) {
       element.shifts[shift.name] = -means(read(effect.tensor));
     } else if (effect.kind == Effect::Kind::reader) {
-      const Matrix<double> gain = row(read(symmetry.norms.at(effect.norm).gain()));
+      const Matrix<double> gain = as<double>(read(symmetry.norms.at(effect.norm).gain()));
       element.shifts[shift.name] =
           -weighted(gain, read(effect.tensor)) / static_cast<double>(gain.cols());
     }

@@ -79,8 +79,14 @@ void ParameterSource::crop(std::string_view parameter, Matrix<Scalar>& value) co
 
 AnyMatrix ParameterSource::read_any(std::string_view parameter) const {
   const StoredTensor* tensor = stored(parameter);
-  if (tensor == nullptr || works_in_double(tensor->dtype)) return read<double>(parameter);
+  if (tensor == nullptr || is_patched(parameter) || works_in_double(tensor->dtype)) {
+    return read<double>(parameter);
+  }
   return read<float>(parameter);
+}
+
+TensorReader ParameterSource::reader() const {
+  return [this](const std::string& name) { return read_any(name); };
 }
 
 template Matrix<float> ParameterSource::read(std::string_view) const;

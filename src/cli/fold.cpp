@@ -32,8 +32,7 @@ void add_fold(CLI::App& app, int& exit_code) {
     const FoldOptions what{
         .gains = true, .biases = !options->gains_only, .centring = options->centre};
     const auto progress = make_progress();
-    const Element element = fold_element(
-        symmetry, [&](const std::string& name) { return source.read_any(name); }, what, *progress);
+    const Element element = fold_element(symmetry, source.reader(), what, *progress);
     options->carry_out(source, symmetry, element, Rewrite::same_as(model));
     exit_code = 0;
   });

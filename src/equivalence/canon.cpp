@@ -7,11 +7,11 @@
 #include <numeric>
 
 #include "canon_steps.h"
-#include "moved_model.h"
 #include "regauge/action/balance.h"
+#include "regauge/action/moved_model.h"
+#include "regauge/action/standard_form.h"
 #include "regauge/equivalence/compare.h"
 #include "sketch.h"
-#include "standard_form.h"
 
 namespace regauge {
 namespace {

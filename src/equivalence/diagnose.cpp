@@ -6,7 +6,7 @@
 #include "declarations.h"
 #include "explain.h"
 #include "mistakes_stream.h"
-#include "moved_model.h"
+#include "regauge/action/moved_model.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/diff.h"
 #include "regauge/equivalence/recover.h"

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "moved_model.h"
 #include "read_part.h"
+#include "regauge/action/moved_model.h"
 
 namespace regauge {
 namespace {

@@ -7,13 +7,13 @@
 #include <limits>
 
 #include "fit_constants.h"
+#include "framed_model.h"
 #include "gauge.h"
-#include "moved_model.h"
 #include "probe.h"
 #include "read_part.h"
+#include "regauge/action/standard_form.h"
 #include "regauge/equivalence/compare.h"
 #include "signature.h"
-#include "standard_form.h"
 #include "stream.h"
 
 namespace regauge {
@@ -240,7 +240,7 @@ class Finder {
 
   // A layer of A and of B as far as it is found, with nothing where there is only rounding.
   std::pair<Parameters<double>, Parameters<double>> both(std::int64_t layer) {
-    const auto seen = [&](const MovedModel& model) {
+    const auto seen = [&](const FramedModel& model) {
       return looks() ? model.layer(layer, frame_) : model.layer(layer);
     };
     auto a = seen(a_form_);
@@ -267,7 +267,7 @@ class Finder {
     return factors;
   }
 
-  MovedModel b_moved() const { return {b_, symmetry_, compose(symmetry_, found_, b_form_)}; }
+  FramedModel b_moved() const { return {b_, symmetry_, compose(symmetry_, found_, b_form_)}; }
   Parameters<double> b_moved(std::int64_t layer) const { return b_moved().layer(layer); }
 
   // Found so far, then these.
@@ -292,7 +292,7 @@ class Finder {
   Known known_;            // what of A's stream it is known for
   StreamCorrelation everything_;
   Frame frame_;
-  MovedModel a_form_;
+  FramedModel a_form_;
   double b_sign_ = 1;  // of the stream, before found_
   Element b_form_;
   Element found_;  // from b's standard form towards a's

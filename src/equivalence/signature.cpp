@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "probe.h"
+#include "regauge/arch/activation.h"
 
 namespace regauge {
 namespace {
@@ -23,20 +24,6 @@ Matrix<double> linear(const Parameters<double>& parameters, const std::string& n
   const auto bias = parameters.find(name + ".bias");
   if (bias != parameters.end()) y.rowwise() += bias->second.row(0);
   return y;
-}
-
-double activate(Activation activation, double x) {
-  switch (activation) {
-    case Activation::relu:
-      return std::max(x, 0.0);
-    case Activation::gelu:
-      return x * std::erfc(-x / std::sqrt(2.0)) / 2;
-    case Activation::gelu_tanh:
-      return x / 2 * (1 + std::tanh(std::sqrt(2 / 3.141592653589793) * (x + 0.044715 * x * x * x)));
-    case Activation::silu:
-      return x / (1 + std::exp(-x));
-  }
-  return x;
 }
 
 // QK-norm, head by head.

@@ -38,6 +38,8 @@ class ParameterSource {
   Matrix<Scalar> read(std::string_view parameter) const;
   // In float or double, as works_in_double says.
   AnyMatrix read_any(std::string_view parameter) const;
+  // read_any for those who need not know where a model lies; the source must outlive it.
+  TensorReader reader() const;
   // The stored tensor that a parameter comes from; null for one that the file does not hold.
   const StoredTensor* stored(std::string_view parameter) const;
   // What is read is not what the file holds.

@@ -1,12 +1,12 @@
-#include "standard_form.h"
+#include "regauge/action/standard_form.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
-#include "moved_model.h"
-#include "regauge/base/error.h"
+#include "regauge/action/moved_model.h"
 
 namespace regauge {
 namespace {
@@ -25,17 +25,16 @@ bool is_norm_shift(const Shift& shift) {
   return shift.effects.front().kind == Effect::Kind::norm_reader;
 }
 
-// The shift that makes its own quantity zero: what it adds to first.
-Matrix<double> vanishing(const Symmetry& symmetry, const Shift& shift,
-                         const Parameters<double>& parameters) {
+// The shift that makes its own quantity zero: what it adds to first. Nothing where that is not
+// known how to find in one layer.
+std::optional<Matrix<double>> vanishing(const Symmetry& symmetry, const Shift& shift,
+                                        const Parameters<double>& parameters) {
   const Effect& effect = shift.effects.front();
   const Matrix<double>& tensor = parameters.at(effect.tensor);
-  const auto norm = [&](const std::string& name) -> const Matrix<double>& {
+  // Tensors of the norm in front, which may be another layer's.
+  const auto norm = [&](const std::string& name) {
     const auto found = parameters.find(name);
-    if (found == parameters.end()) {
-      throw UsageError(fmt::format("[recover] {}: a norm of another layer", shift.name));
-    }
-    return found->second;
+    return found == parameters.end() ? nullptr : &found->second;
   };
   Matrix<double> vector;
   switch (effect.kind) {
@@ -52,16 +51,20 @@ Matrix<double> vanishing(const Symmetry& symmetry, const Shift& shift,
       vector = Matrix<double>::Constant(1, 1, -tensor.mean());
       break;
     case Effect::Kind::reader_constant: {
-      vector = -norm(symmetry.norms.at(effect.norm).bias) * tensor;
+      const Matrix<double>* bias = norm(symmetry.norms.at(effect.norm).bias);
+      if (bias == nullptr) return std::nullopt;
+      vector = -*bias * tensor;
       if (shift.length == 1) vector = Matrix<double>::Constant(1, 1, vector.mean());
       break;
     }
-    case Effect::Kind::reader_columns:
-      vector = -tensor.rowwise().mean().transpose().cwiseProduct(
-          norm(symmetry.norms.at(effect.norm).gain()));
+    case Effect::Kind::reader_columns: {
+      const Matrix<double>* gain = norm(symmetry.norms.at(effect.norm).gain());
+      if (gain == nullptr) return std::nullopt;
+      vector = -tensor.rowwise().mean().transpose().cwiseProduct(*gain);
       break;
+    }
     default:
-      throw UsageError(fmt::format("[recover] {} has no standard form yet", shift.name));
+      return std::nullopt;
   }
   for (std::int64_t i = 0; i < shift.length; ++i) {
     if (!shift.is_free(i)) vector(0, i) = 0;
@@ -106,17 +109,16 @@ std::vector<const Shift*> remaining(const Symmetry& symmetry, const Element& fol
 
 }  // namespace
 
-Element standard_form(const ParameterSource& source, const Symmetry& symmetry, double sign,
+Element standard_form(const TensorReader& read, const Symmetry& symmetry, double sign,
                       std::vector<std::string>& limits, Progress& progress) {
-  Element form = fold_element(
-      symmetry, [&](const std::string& name) { return source.read_any(name); }, {}, progress);
+  Element form = fold_element(symmetry, read, {}, progress);
   // A norm's bias that must stay, because some reader cannot take its constant, becomes
   // sign gain/D.
   for (const auto& [name, site] : symmetry.norms) {
     const std::string shift = name + ".shift";
     if (symmetry.find_shift(shift) == nullptr || form.shifts.contains(shift)) continue;
     const Matrix<double> over =
-        source.read<double>(site.bias).array() / source.read<double>(site.gain()).array();
+        as<double>(read(site.bias)).array() / as<double>(read(site.gain())).array();
     if (std::abs(over.sum()) < kPassable * over.cwiseAbs().sum()) {
       limits.push_back(
           fmt::format("{}: bias/gain sums to almost nothing, and what passes through it "
@@ -126,14 +128,19 @@ Element standard_form(const ParameterSource& source, const Symmetry& symmetry, d
     form.shifts[shift] = sign / static_cast<double>(over.cols()) - over.array();
   }
   const Element folded = form;
-  const MovedModel moved(source, symmetry, folded);
+  const MovedModel moved(read, symmetry, folded);
   for (std::int64_t layer = -1; layer < symmetry.architecture.layers; ++layer) {
     const auto shifts = remaining(symmetry, folded, layer);
     if (shifts.empty()) continue;
     Parameters<double> parameters = moved.layer(layer);
     for (const Shift* shift : shifts) {
+      const auto vector = vanishing(symmetry, *shift, parameters);
+      if (!vector) {
+        limits.push_back(fmt::format("{} has no standard form yet", shift->name));
+        continue;
+      }
       Element step;
-      step.shifts[shift->name] = vanishing(symmetry, *shift, parameters);
+      step.shifts[shift->name] = *vector;
       act_on_layer(symmetry, step, layer, parameters);
       add_to(form.shifts[shift->name], step.shifts[shift->name]);
     }

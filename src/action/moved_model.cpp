@@ -1,0 +1,72 @@
+#include "regauge/action/moved_model.h"
+
+#include <fmt/format.h>
+
+#include "regauge/action/executor.h"
+#include "regauge/base/error.h"
+
+namespace regauge {
+namespace {
+
+template <class Scalar>
+Parameters<Scalar> run(const Symmetry& symmetry, const Element& element, const LayerPlan& layer,
+                       const TensorReader& read) {
+  Executor executor(symmetry, element);
+  executor.begin(layer,
+                 [&](const TensorPlan& tensor) { return as<double>(read(tensor.spec.name)); });
+  Parameters<Scalar> result;
+  for (const auto& tensor : layer.matrices) {
+    Matrix<Scalar>& value = result[tensor.spec.name] = as<Scalar>(read(tensor.spec.name));
+    executor.transform(tensor, value);
+  }
+  for (auto& [name, value] : executor.finish(layer)) {
+    result[name] = value.template cast<Scalar>();
+  }
+  return result;
+}
+
+const LayerPlan& layer_of(const Plan& plan, std::int64_t layer) {
+  return plan.layers[static_cast<std::size_t>(layer + 1)];
+}
+
+}  // namespace
+
+MovedModel::MovedModel(TensorReader read, const Symmetry& symmetry, Element element)
+    : read_(std::move(read)),
+      symmetry_(symmetry),
+      element_(std::move(element)),
+      plan_(make_plan(symmetry, element_)) {}
+
+const LayerPlan& MovedModel::plan_of(std::int64_t layer) const { return layer_of(plan_, layer); }
+
+template <class Scalar>
+Parameters<Scalar> MovedModel::layer(std::int64_t layer) const {
+  return run<Scalar>(symmetry_, element_, layer_of(plan_, layer), read_);
+}
+template Parameters<float> MovedModel::layer(std::int64_t) const;
+template Parameters<double> MovedModel::layer(std::int64_t) const;
+
+Parameters<double> moved_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
+                               const ReadTensor& read) {
+  const Plan plan = make_plan(symmetry, element);
+  return run<double>(symmetry, element, layer_of(plan, layer),
+                     [&](const std::string& name) -> AnyMatrix { return read(name); });
+}
+
+template <class Scalar>
+void act_on_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
+                  Parameters<Scalar>& parameters) {
+  const Plan plan = make_plan(symmetry, element);
+  parameters = run<Scalar>(
+      symmetry, element, layer_of(plan, layer), [&](const std::string& name) -> AnyMatrix {
+        const auto found = parameters.find(name);
+        if (found == parameters.end()) {
+          throw UsageError(fmt::format("[action] layer {} alone does not hold {}", layer, name));
+        }
+        return std::move(found->second);  // each is read once
+      });
+}
+template void act_on_layer(const Symmetry&, const Element&, std::int64_t, Parameters<float>&);
+template void act_on_layer(const Symmetry&, const Element&, std::int64_t, Parameters<double>&);
+
+}  // namespace regauge

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "frame.h"
+#include "regauge/action/moved_model.h"
+
+namespace regauge {
+
+// A checkpoint as an element moves it, whole or through a frame.
+class FramedModel : public MovedModel {
+ public:
+  FramedModel(const ParameterSource& source, const Symmetry& symmetry, Element element)
+      : MovedModel(source, symmetry, std::move(element)), source_(source) {}
+
+  using MovedModel::layer;
+  // Every matrix of a layer as it is seen through the frame; single rows as they are.
+  Parameters<double> layer(std::int64_t layer, const Frame& frame) const;
+
+ private:
+  const ParameterSource& source_;
+};
+
+}  // namespace regauge
