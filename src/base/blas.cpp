@@ -1,6 +1,7 @@
 #include "regauge/base/blas.h"
 
 #include <Eigen/Core>
+#include <Eigen/Eigenvalues>
 #include <Eigen/QR>
 #include <fmt/format.h>
 
@@ -108,6 +109,32 @@ void qr_with_lapack(const BlasFunctions<S>& lapack, int n, S* a) {
   }
 }
 
+template <class S>
+void eigen_with_eigen(int n, S* a, S* values) {
+  Eigen::Map<RowMajor<S>> matrix(a, n, n);
+  const Eigen::SelfAdjointEigenSolver<Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic>> solver(
+      matrix);
+  matrix = solver.eigenvectors().transpose();
+  std::copy_n(solver.eigenvalues().data(), n, values);
+}
+
+// The vectors that LAPACK writes by columns are rows here.
+template <class S>
+void eigen_with_lapack(const BlasFunctions<S>& lapack, int n, S* a, S* values) {
+  int info = 0;
+  int query = -1;
+  S work_size = 0;
+  int integers = 0;
+  lapack.syevd("V", "L", &n, a, &n, values, &work_size, &query, &integers, &query, &info, 1, 1);
+  // A float may not hold the size exactly.
+  int size = static_cast<int>(work_size * S(1.0001)) + 1;
+  std::vector<S> work(static_cast<std::size_t>(size));
+  std::vector<int> integer_work(static_cast<std::size_t>(integers));
+  lapack.syevd("V", "L", &n, a, &n, values, work.data(), &size, integer_work.data(), &integers,
+               &info, 1, 1);
+  if (info != 0) throw Error(fmt::format("[symmetric_eigen] LAPACK answers info = {}", info));
+}
+
 }  // namespace
 
 template <class S>
@@ -144,6 +171,18 @@ void qr_orthogonal(std::int64_t n, S* a) {
   }
 }
 
+template <class S>
+void symmetric_eigen(std::int64_t n, S* a, S* values) {
+  const int order = checked_size("symmetric_eigen", "n", n);
+  if (order == 0) return;
+  const BlasFunctions<S>& blas = blas_functions<S>();
+  if (blas.syevd == nullptr) {
+    eigen_with_eigen(order, a, values);
+  } else {
+    eigen_with_lapack(blas, order, a, values);
+  }
+}
+
 BlasInfo blas_info() { return blas_library().info; }
 
 template void gemm(bool, bool, std::int64_t, std::int64_t, std::int64_t, float, const float*,
@@ -152,5 +191,7 @@ template void gemm(bool, bool, std::int64_t, std::int64_t, std::int64_t, double,
                    std::int64_t, const double*, std::int64_t, double, double*, std::int64_t);
 template void qr_orthogonal(std::int64_t, float*);
 template void qr_orthogonal(std::int64_t, double*);
+template void symmetric_eigen(std::int64_t, float*, float*);
+template void symmetric_eigen(std::int64_t, double*, double*);
 
 }  // namespace regauge

@@ -82,6 +82,7 @@ BlasFunctions<S> functions(void* blas, void* lapack, std::string_view prefix, ch
   if (lapack == nullptr) return found;
   found.gelqf = symbol<GelqfFunction<S>>(lapack, fmt::format("{}{}gelqf_", prefix, letter));
   found.orglq = symbol<OrglqFunction<S>>(lapack, fmt::format("{}{}orglq_", prefix, letter));
+  found.syevd = symbol<SyevdFunction<S>>(lapack, fmt::format("{}{}syevd_", prefix, letter));
   return found;
 }
 

@@ -22,12 +22,19 @@ template <class S>
 using OrglqFunction = void (*)(const int* m, const int* n, const int* k, S* a, const int* lda,
                                const S* tau, S* work, const int* lwork, int* info);
 
+// xSYEVD: eigenvalues and vectors of a symmetric matrix, in place.
+template <class S>
+using SyevdFunction = void (*)(const char* vectors, const char* triangle, const int* n, S* a,
+                               const int* lda, S* values, S* work, const int* lwork, int* iwork,
+                               const int* liwork, int* info, std::size_t, std::size_t);
+
 // Null members: no library has them, use Eigen.
 template <class S>
 struct BlasFunctions {
   GemmFunction<S> gemm = nullptr;
   GelqfFunction<S> gelqf = nullptr;
   OrglqFunction<S> orglq = nullptr;
+  SyevdFunction<S> syevd = nullptr;
 };
 
 struct BlasLibrary {

@@ -23,6 +23,10 @@ void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, st
 template <class S>
 void qr_orthogonal(std::int64_t n, S* a);
 
+// A symmetric a (n x n) = sum_i values_i v_i^T v_i, values ascending; row i of a becomes v_i.
+template <class S>
+void symmetric_eigen(std::int64_t n, S* a, S* values);
+
 struct BlasInfo {
   std::string library;  // what was loaded: "libopenblas.so.0", or "eigen"
   std::string config;   // the library's own description of itself, or empty

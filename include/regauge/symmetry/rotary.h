@@ -37,6 +37,9 @@ class RotaryCommutant {
   Matrix<double> project(const Matrix<double>& matrix) const;
   double violation(const Matrix<double>& matrix) const;
 
+  // Pairs with the same character.
+  const std::vector<std::vector<RotaryClasses::Pair>>& turning() const { return complex_; }
+
  private:
   std::int64_t size_;
   std::vector<std::vector<RotaryClasses::Pair>> complex_;  // classes that see GL(u, C)
@@ -59,6 +62,10 @@ class GainExchange {
   Matrix<double> random(Random& random) const;
   Matrix<double> project(const Matrix<double>& matrix) const;
   double violation(const Matrix<double>& matrix) const;
+
+  // Pairs, and coordinates, that may change places among themselves.
+  const std::vector<std::vector<RotaryClasses::Pair>>& turning() const { return turning_; }
+  const std::vector<std::vector<std::int64_t>>& plain() const { return plain_; }
 
  private:
   std::int64_t size_;

@@ -1,0 +1,48 @@
+// The polar factor beside LAPACK-quality singular values, and rotary pairs.
+#include <Eigen/SVD>
+#include <benchmark/benchmark.h>
+
+#include "regauge/align/procrustes.h"
+#include "regauge/align/rotary_fit.h"
+
+namespace regauge {
+namespace {
+
+Matrix<double> gaussian(std::int64_t n) {
+  Random random(1, "gaussian");
+  return random_gaussian(n, random);
+}
+
+void polar(benchmark::State& state) {
+  const Matrix<double> cross = gaussian(state.range(0));
+  for (auto _ : state) benchmark::DoNotOptimize(polar_factor(cross));
+}
+BENCHMARK(polar)->Arg(64)->Arg(256)->Arg(512)->Unit(benchmark::kMillisecond);
+
+void polar_by_singular_values(benchmark::State& state) {
+  const Matrix<double> cross = gaussian(state.range(0));
+  for (auto _ : state) {
+    const Eigen::BDCSVD<Eigen::MatrixXd> svd(cross, Eigen::ComputeFullU | Eigen::ComputeFullV);
+    const Matrix<double> factor = svd.matrixU() * svd.matrixV().transpose();
+    benchmark::DoNotOptimize(factor.data());
+  }
+}
+BENCHMARK(polar_by_singular_values)->Arg(64)->Arg(256)->Arg(512)->Unit(benchmark::kMillisecond);
+
+void rotary_pairs(benchmark::State& state) {
+  Random random(2, "pairs");
+  std::vector<RotaryPair> pairs(10000);
+  for (auto& pair : pairs) {
+    pair = {1 + random.uniform(),
+            1 + random.uniform(),
+            {random.normal(), random.normal()},
+            {random.normal(), random.normal()}};
+  }
+  std::vector<std::complex<double>> fits(pairs.size());
+  for (auto _ : state) fit_rotary_pairs(pairs, fits);
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(pairs.size()));
+}
+BENCHMARK(rotary_pairs)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace regauge

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <vector>
+
+#include "regauge/arch/parameters.h"
+
+namespace regauge {
+
+// The best permutation of S_g wr S_n: groups of g members change places as wholes, and members
+// within their group. `members` [n g, n g] and `groups` [n, n] say what each pair is worth.
+// target[i] is the place that member i goes to.
+struct NestedAssignment {
+  std::vector<std::int64_t> target;
+  double value = 0;
+};
+NestedAssignment assign_nested(const Matrix<double>& members, const Matrix<double>& groups);
+
+// The best permutation for a small matrix of similarities: target[i] for row i.
+NestedAssignment assign_rows(const Matrix<double>& similarity);
+
+}  // namespace regauge

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "regauge/symmetry/block_map.h"
+#include "regauge/symmetry/orthogonal.h"
+
+namespace regauge {
+
+// Each maximises <cross, G> = tr(cross^T G) over a group of n x n matrices. With cross = B^T A that
+// is the member with the smallest |A - B G|.
+
+// Over O(n): the orthogonal factor of cross = U H. Directions in which cross vanishes are
+// completed at will.
+Matrix<double> polar_factor(const Matrix<double>& cross);
+// Over the members of the group, which leave a subspace fixed.
+Matrix<double> orthogonal_procrustes(const Orthogonal& group, const Matrix<double>& cross);
+// Over permutations, with signs if asked for: a map of n blocks of width 1.
+BlockMap<double> signed_permutation_procrustes(const Matrix<double>& cross, bool signs);
+
+// The sum of the singular values: <cross, polar_factor(cross)>.
+double nuclear_norm(const Matrix<double>& cross);
+
+}  // namespace regauge
