@@ -44,6 +44,7 @@ int main(int argc, char** argv) {
   regauge::cli::add_canon(app, exit_code);
   regauge::cli::add_diff(app, exit_code);
   regauge::cli::add_verify(app, exit_code);
+  regauge::cli::add_align(app, argv, exit_code);
   regauge::cli::add_lab(app, argv, exit_code);
   regauge::cli::cancel_on_interrupt();
   try {

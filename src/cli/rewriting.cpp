@@ -16,8 +16,8 @@ std::string lowercase(std::string text) {
   return text;
 }
 
-void RewriteOptions::declare(CLI::App& verb, bool may_untie) {
-  verb.add_option("MODEL", model, "folder or file")->required();
+void RewriteOptions::declare(CLI::App& verb, bool may_untie, const std::string& name) {
+  verb.add_option(name, model, "folder or file")->required();
   verb.add_option("-o,--output", output, "where the result goes; must not exist yet");
   if (may_untie) {
     verb.add_flag("--untie", untie,

@@ -22,7 +22,7 @@ struct RewriteOptions {
 
   std::string save_element;
 
-  void declare(CLI::App& verb, bool may_untie);
+  void declare(CLI::App& verb, bool may_untie, const std::string& name = "MODEL");
   void declare_save_element(CLI::App& verb);
   // The source's architecture, untied if that was asked for.
   Architecture target_architecture(const Model& model) const;

@@ -5,10 +5,23 @@
 #include <filesystem>
 #include <utility>
 
+#include "../align_task.h"
 #include "../verb.h"
 #include "regauge/base/error.h"
 
 namespace regauge::cli {
+namespace {
+
+[[noreturn]] void hand_over(char** arguments, const std::string& verb) {
+  const auto self = std::filesystem::canonical("/proc/self/exe");
+  const auto program = self.parent_path() / "regauge-lab";
+  execv(program.c_str(), arguments);
+  throw UsageError(
+      fmt::format("{}: {} is not there or cannot be run; build it with -DREGAUGE_WITH_LAB=ON", verb,
+                  program.string()));
+}
+
+}  // namespace
 
 // The lab's verbs live in the program regauge-lab beside this one, which links libtorch; it takes
 // the whole command line.
@@ -21,15 +34,13 @@ void add_lab(CLI::App& app, char** arguments, int&) {
     auto* verb = app.add_subcommand(name, what);
     verb->prefix_command();
     verb->set_help_flag();
-    verb->callback([arguments, name = std::string(name)] {
-      const auto self = std::filesystem::canonical("/proc/self/exe");
-      const auto program = self.parent_path() / "regauge-lab";
-      execv(program.c_str(), arguments);
-      throw UsageError(
-          fmt::format("{}: {} is not there or cannot be run; build it with -DREGAUGE_WITH_LAB=ON",
-                      name, program.string()));
-    });
+    verb->callback([arguments, name = std::string(name)] { hand_over(arguments, name); });
   }
+}
+
+LabAligner declare_lab_align(CLI::App& verb, char** arguments) {
+  verb.allow_extras();  // options of the lab's; the other program checks them
+  return [arguments](const AlignTask&) -> Alignment { hand_over(arguments, "align"); };
 }
 
 }  // namespace regauge::cli

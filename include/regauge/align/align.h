@@ -1,0 +1,51 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string_view>
+
+#include "regauge/action/fold.h"
+#include "regauge/align/scope.h"
+
+namespace regauge {
+
+// How to look for the element that brings B closest to A.
+enum class AlignMethod {
+  two_stage,    // heads and their gauges one layer at a time: the published baseline
+  weights,      // the whole group, from the weights alone
+  activations,  // the whole group, from what both models compute on data
+  learned       // from there on, by the loss between the models
+};
+std::string_view method_name(AlignMethod method);
+AlignMethod method_from_name(std::string_view name);  // throws UsageError with the choices
+
+struct AlignOptions {
+  Scope scope = {};
+  std::uint64_t seed = 0;        // of random starts
+  std::int64_t iterations = 40;  // of one start, at most
+  std::int64_t starts = 4;
+};
+
+// What a method found. B moved by it stands in A's coordinates, gains and balance included, and
+// computes what B computed.
+struct Alignment {
+  Element a_from_b;
+  nlohmann::json report;  // of the method: objective by iteration, what was tried
+};
+
+// `a` and `b` read canonical tensors of symmetry.architecture. Memory: a few layers and D^2.
+Alignment align_two_stage(const Symmetry& symmetry, const TensorReader& a, const TensorReader& b,
+                          const AlignOptions& options, Progress& progress);
+Alignment align_weights(const Symmetry& symmetry, const TensorReader& a, const TensorReader& b,
+                        const AlignOptions& options, Progress& progress);
+
+// The form in which models are compared: norms folded, shifts used up, scales balanced, as far as
+// the scope goes. What is left between two forms of one function is compact: rotations, phases,
+// signs, permutations.
+Element comparable_form(const Symmetry& symmetry, const TensorReader& model, const Scope& scope,
+                        Progress& progress);
+// The element from B to A, given that `relative` carries b_form . B to a_form . A.
+Element between_models(const Symmetry& symmetry, const Element& a_form, const Element& relative,
+                       const Element& b_form);
+
+}  // namespace regauge

@@ -1,0 +1,67 @@
+#include "gauge_fit.h"
+
+#include <complex>
+
+#include "regauge/align/procrustes.h"
+
+namespace regauge {
+namespace {
+
+constexpr double kUnused = 1e-9;
+
+// One complex number per pair, and nothing else.
+bool is_phases(const RotaryCommutant& group) {
+  return 2 * static_cast<std::int64_t>(group.turning().size()) == group.size();
+}
+
+BlockFit fit_phases(const RotaryCommutant& group, const Matrix<double>& cross) {
+  BlockFit fit{Matrix<double>::Zero(cross.rows(), cross.cols()), 0};
+  for (const auto& pairs : group.turning()) {
+    const auto i = pairs.front().first;
+    const std::complex<double> sum(cross(i, i) + cross(i + 1, i + 1),
+                                   cross(i, i + 1) - cross(i + 1, i));
+    const double size = std::abs(sum);
+    const std::complex<double> z = size > 0 ? sum / size : 1;
+    fit.block.block(i, i, 2, 2) << z.real(), z.imag(), -z.imag(), z.real();
+    fit.value += size;
+  }
+  return fit;
+}
+
+}  // namespace
+
+BlockFit fit_block(const BlockGroup& group, const Matrix<double>& cross) {
+  const auto* rotary = std::get_if<RotaryCommutant>(&group);
+  if (rotary != nullptr && is_phases(*rotary)) return fit_phases(*rotary, cross);
+  const auto project = [&](const Matrix<double>& m) {
+    return std::visit([&](const auto& g) { return g.project(m); }, group);
+  };
+  // The group's matrices are an algebra's invertible ones, and an algebra holds the orthogonal
+  // factors of its members. Directions that no tensor uses stay where they are.
+  Matrix<double> inside = project(cross);
+  inside.diagonal().array() += kUnused * inside.norm() + 1e-300;
+  BlockFit fit{project(polar_factor(inside)), 0};
+  fit.value = fit.block.cwiseProduct(cross).sum();
+  return fit;
+}
+
+template <class Scalar>
+HeadCross::HeadCross(const Symmetry& symmetry, const Space& space, const Parameters<Scalar>& a,
+                     const Parameters<Scalar>& b)
+    : space_(&space) {
+  const auto heads = symmetry.architecture.heads * space.width();
+  Matrix<Scalar> shared = Matrix<Scalar>::Zero(space.size(), space.size());
+  Matrix<Scalar> query = Matrix<Scalar>::Zero(heads, heads);
+  for_axes(symmetry, a, space.name, [&](const std::string& name, int axis, const AxisPart& part) {
+    add_cross(b.at(name), a.at(name), axis, part.lift.empty() ? shared : query);
+  });
+  shared_ = shared.template cast<double>();
+  query_ = query.template cast<double>();
+}
+
+template HeadCross::HeadCross(const Symmetry&, const Space&, const Parameters<float>&,
+                              const Parameters<float>&);
+template HeadCross::HeadCross(const Symmetry&, const Space&, const Parameters<double>&,
+                              const Parameters<double>&);
+
+}  // namespace regauge

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "cross.h"
+#include "regauge/align/scope.h"
+
+namespace regauge {
+
+// The heads of one layer: where B's go and how they turn inside, so that as much as possible of
+// <A, g B> is reached; exactly for single heads, by alternation inside groups of queries. Spaces
+// out of scope stay as they are. `a` and `b` are the layer's tensors in comparable form, b moved as
+// far as is known.
+template <class Scalar>
+Element match_heads(const Symmetry& symmetry, std::int64_t layer, const Scope& scope,
+                    const Parameters<Scalar>& a, const Parameters<Scalar>& b);
+
+}  // namespace regauge

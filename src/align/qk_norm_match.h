@@ -1,0 +1,18 @@
+#pragma once
+
+#include "gauge_fit.h"
+#include "regauge/align/scope.h"
+
+namespace regauge {
+
+// The member with entries of modulus 1 that maximises <cross, G> + <moduli, |G|>.
+BlockFit fit_exchange(const GainExchange& group, const Matrix<double>& cross,
+                      const Matrix<double>& moduli);
+
+// match_heads for a layer with a QK-norm: places, a sign per kv head, one exchange of coordinates
+// for all heads, and the turns of the values. By alternation, from several starts.
+template <class Scalar>
+Element match_heads_behind_norm(const Symmetry& symmetry, std::int64_t layer, const Scope& scope,
+                                const Parameters<Scalar>& a, const Parameters<Scalar>& b);
+
+}  // namespace regauge

@@ -1,0 +1,79 @@
+#include "regauge/align/scope.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "regauge/base/error.h"
+
+namespace regauge {
+namespace {
+
+constexpr std::string_view kLayers = "layers.";
+
+// The layer that a factor belongs to by its name; nothing for the stream, embedding and head.
+std::optional<std::int64_t> layer_of(std::string_view name) {
+  if (!name.starts_with(kLayers)) return std::nullopt;
+  name.remove_prefix(kLayers.size());
+  std::int64_t layer = 0;
+  std::from_chars(name.data(), name.data() + name.size(), layer);
+  return layer;
+}
+
+std::int64_t parse_layer(std::string_view text) {
+  std::int64_t layer = -1;
+  const auto end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, layer);
+  if (result.ec != std::errc() || result.ptr != end || layer < 0) {
+    throw UsageError(fmt::format("[scope] '{}' is no layer; layers are written :0 or :0-3", text));
+  }
+  return layer;
+}
+
+}  // namespace
+
+Scope::Scope(std::string_view text) : text_(text) {
+  if (const auto colon = text.find(':'); colon != std::string_view::npos) {
+    const std::string_view layers = text.substr(colon + 1);
+    const auto dash = layers.find('-');
+    layered_ = true;
+    first_ = parse_layer(layers.substr(0, dash));
+    last_ = dash == std::string_view::npos ? first_ : parse_layer(layers.substr(dash + 1));
+    text = text.substr(0, colon);
+  }
+  if (text == "all") return;
+  if (text == "block") {
+    layered_ = true;
+    return;
+  }
+  if (text == "attention") {
+    attention_ = layered_ = true;
+    categories_ = {Category::heads, Category::qk, Category::vo, Category::shifts};
+    return;
+  }
+  categories_.clear();
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const auto comma = std::min(text.find(',', begin), text.size());
+    categories_.insert(category_from_name(text.substr(begin, comma - begin)));
+    begin = comma + 1;
+  }
+}
+
+bool Scope::contains(const std::string& name, Category category) const {
+  if (!categories_.contains(category)) return false;
+  if (!layered_) return true;
+  const auto layer = layer_of(name);
+  if (!layer || *layer < first_ || (last_ && *layer > *last_)) return false;
+  const bool inside = name.find(".attn.") != std::string::npos && !name.ends_with(".norm.shift");
+  return !attention_ || category != Category::shifts || inside;
+}
+
+Element Scope::restrict(const Symmetry& symmetry, Element element) const {
+  std::erase_if(element.maps,
+                [&](const auto& entry) { return !contains(*symmetry.find_space(entry.first)); });
+  std::erase_if(element.shifts,
+                [&](const auto& entry) { return !contains(*symmetry.find_shift(entry.first)); });
+  return element;
+}
+
+}  // namespace regauge

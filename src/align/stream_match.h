@@ -1,0 +1,32 @@
+#pragma once
+
+#include "regauge/symmetry/element.h"
+#include "unit_match.h"
+
+namespace regauge {
+
+// How B's stream meets A's: what all tensors that live in it say together, and the map that makes
+// the most of it. Sums over layers, so that each need be read once.
+template <class Scalar>
+class StreamMatch {
+ public:
+  explicit StreamMatch(const Symmetry& symmetry);
+
+  bool exists() const { return space_ != nullptr; }
+  void add(const Parameters<Scalar>& a, const Parameters<Scalar>& b);
+  // Vectors of the stream itself, b's transposed times a's.
+  void add(const Matrix<double>& cross) { cross_ += cross.template cast<Scalar>(); }
+  // The best map of the stream (on top of what has moved b), and <A, g B> with it.
+  Element solve(double& value) const;
+  // <A, B> as it stands.
+  double value() const;
+
+ private:
+  const Symmetry& symmetry_;
+  const Space* space_;       // null: the stream has no group
+  bool common_sign_;         // of all coordinates at once, where a layer norm sees their mean
+  Matrix<Scalar> cross_;     // what turns or changes its sign
+  Matrix<Scalar> constant_;  // what only changes places
+};
+
+}  // namespace regauge

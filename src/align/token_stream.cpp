@@ -1,0 +1,119 @@
+#include "token_stream.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "regauge/arch/activation.h"
+#include "regauge/symmetry/block_map.h"
+
+namespace regauge {
+namespace {
+
+// x W + b, by the name of the linear map.
+Matrix<double> linear(const Matrix<double>& x, const std::string& name,
+                      const Parameters<double>& tensors) {
+  Matrix<double> y = product(x, tensors.at(name + ".weight"));
+  const auto bias = tensors.find(name + ".bias");
+  if (bias != tensors.end()) y.rowwise() += bias->second.row(0);
+  return y;
+}
+
+}  // namespace
+
+TokenStream::TokenStream(const Architecture& architecture, const Parameters<double>& ends,
+                         const std::vector<std::int64_t>& tokens)
+    : shape_(architecture) {
+  const Matrix<double>& table = ends.at("embed.tokens");
+  stream_.resize(static_cast<Eigen::Index>(tokens.size()), table.cols());
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    stream_.row(static_cast<Eigen::Index>(i)) = shape_.embedding_scale * table.row(tokens[i]);
+  }
+  for (const char* other : {"embed.positions", "embed.types"}) {
+    if (const auto found = ends.find(other); found != ends.end()) {
+      stream_.rowwise() += found->second.row(0);
+    }
+  }
+  if (shape_.positions == Positions::sinusoidal) {
+    for (Eigen::Index i = 0; i < stream_.cols(); ++i) {
+      stream_.col(i).array() += sinusoid(0, i, shape_.width);
+    }
+  }
+  if (shape_.embedding_norm) stream_ = normed(stream_, "embed.norm", ends);
+}
+
+Matrix<double> TokenStream::normed(const Matrix<double>& x, const std::string& norm,
+                                   const Parameters<double>& tensors) const {
+  Matrix<double> y = x;
+  if (shape_.norm == Norm::layer) y.colwise() -= y.rowwise().mean().eval();
+  const Eigen::ArrayXd size =
+      (y.rowwise().squaredNorm().array() / static_cast<double>(y.cols()) + shape_.norm_eps).sqrt();
+  y.array().colwise() /= size;
+  y.array().rowwise() *= tensors.at(norm + ".gain").row(0).array();
+  const auto bias = tensors.find(norm + ".bias");
+  if (bias != tensors.end()) y.rowwise() += bias->second.row(0);
+  return y;
+}
+
+Matrix<double> TokenStream::attended(const Matrix<double>& x, const std::string& at,
+                                     const Parameters<double>& tensors) const {
+  const Matrix<double> values = linear(x, at + ".v", tensors);
+  const auto group = shape_.heads / shape_.kv_heads, width = shape_.v_width;
+  if (group == 1) return linear(values, at + ".o", tensors);
+  Matrix<double> spread(values.rows(), shape_.heads * width);
+  for (std::int64_t i = 0; i < shape_.heads; ++i) {
+    spread.middleCols(i * width, width) = values.middleCols(i / group * width, width);
+  }
+  return linear(spread, at + ".o", tensors);
+}
+
+Matrix<double> TokenStream::fed_forward(const Matrix<double>& x, const std::string& at,
+                                        const Parameters<double>& tensors) const {
+  Matrix<double> hidden = linear(x, at + (shape_.gated ? ".gate" : ".up"), tensors);
+  for (auto& entry : hidden.reshaped()) entry = activate(shape_.activation, entry);
+  if (shape_.gated) hidden = hidden.cwiseProduct(linear(x, at + ".up", tensors));
+  return linear(hidden, at + ".down", tensors);
+}
+
+void TokenStream::advance(std::int64_t layer, const Parameters<double>& tensors) {
+  const std::string at = fmt::format("layers.{}.attn", layer);
+  const std::string ffn = fmt::format("layers.{}.ffn", layer);
+  if (shape_.placement == Placement::post) {
+    attention_ = stream_;
+    stream_ = normed(stream_ + attended(attention_, at, tensors), at + ".norm", tensors);
+    feed_forward_ = stream_;
+    stream_ = normed(stream_ + fed_forward(feed_forward_, ffn, tensors), ffn + ".norm", tensors);
+    return;
+  }
+  attention_ = normed(stream_, at + ".norm", tensors);
+  const Matrix<double> attended_to = attended(attention_, at, tensors);
+  if (!shape_.parallel) stream_ += attended_to;
+  feed_forward_ = normed(stream_, ffn + ".norm", tensors);
+  stream_ += fed_forward(feed_forward_, ffn, tensors);
+  if (shape_.parallel) stream_ += attended_to;
+}
+
+Matrix<double> TokenStream::read_by_head(const Parameters<double>& ends) const {
+  if (shape_.placement == Placement::post) return stream_;
+  return normed(stream_, "head.norm", ends);
+}
+
+Matrix<double> TokenStream::predictions(const Parameters<double>& ends) const {
+  Matrix<double> x = read_by_head(ends);
+  if (shape_.head_transform) {
+    x = linear(x, "head.transform", ends);
+    for (auto& entry : x.reshaped()) entry = activate(shape_.activation, entry);
+    x = normed(x, "head.norm", ends);
+  }
+  Matrix<double> logits = shape_.tied ? product<double>(x, ends.at("embed.tokens").transpose())
+                                      : product(x, ends.at("head.weight"));
+  if (const auto bias = ends.find("head.bias"); bias != ends.end()) {
+    logits.rowwise() += bias->second.row(0);
+  }
+  logits.colwise() -= logits.rowwise().maxCoeff().eval();
+  logits = logits.array().exp();
+  logits.array().colwise() /= logits.rowwise().sum().array().eval();
+  return logits;
+}
+
+}  // namespace regauge

@@ -1,0 +1,184 @@
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "head_match.h"
+#include "metric.h"
+#include "regauge/align/align.h"
+#include "regauge/align/procrustes.h"
+#include "stream_match.h"
+#include "unit_match.h"
+
+namespace regauge {
+namespace {
+
+constexpr double kConverged = 1e-7;           // of the objective, from one pass to the next
+constexpr std::int64_t kDoubleWidth = 256;    // narrower streams are worked on in double
+constexpr std::int64_t kKeptBytes = 1 << 30;  // of both models' tensors, instead of reading again
+
+// Coordinate ascent on <A, g B> over g, both models weighted by a Metric: every pass goes through
+// the layers, solves heads and neurons exactly where the stream is, and then turns the stream.
+template <class Scalar>
+class Search {
+ public:
+  Search(const Symmetry& symmetry, const TensorReader& a, const TensorReader& b,
+         const AlignOptions& options, Progress& progress)
+      : symmetry_(symmetry),
+        options_(options),
+        progress_(progress),
+        a_(a, symmetry, comparable_form(symmetry, a, options.scope, progress)),
+        b_(b, symmetry, comparable_form(symmetry, b, options.scope, progress)),
+        metric_(symmetry, a_, b_, progress) {
+    const Space* stream = symmetry.find_space("residual");
+    moves_stream_ = stream != nullptr && options.scope.contains(*stream);
+    const auto bytes =
+        2 * parameter_count(symmetry.architecture) * static_cast<std::int64_t>(sizeof(Scalar));
+    keeps_ = bytes <= kKeptBytes;
+  }
+
+  Alignment run() {
+    Alignment result;
+    result.report = {{"method", "weights"}, {"starts", nlohmann::json::array()}};
+    double best = -std::numeric_limits<double>::infinity();
+    Element relative;
+    const auto count = moves_stream_ ? options_.starts : 1;
+    for (std::int64_t start = 0; start < count; ++start) {
+      found_ = {};
+      const std::string name = begin(metric_.streams().size() != 0 ? start : start + 1);
+      const auto values = climb(name);
+      result.report["starts"].push_back({{"start", name}, {"objective", values}});
+      if (!values.empty() && values.back() > best) {
+        best = values.back();
+        relative = found_;
+      }
+    }
+    result.report["objective"] = best;
+    result.a_from_b = between_models(symmetry_, a_.element(), relative, b_.element());
+    return result;
+  }
+
+ private:
+  const Parameters<Scalar>& kept(std::map<std::int64_t, Parameters<Scalar>>& layers,
+                                 std::int64_t layer, bool of_a) {
+    if (!keeps_) layers.clear();
+    const auto found = layers.find(layer);
+    if (found != layers.end()) return found->second;
+    return layers[layer] = of_a ? metric_.of_a<Scalar>(layer) : metric_.of_b<Scalar>(layer);
+  }
+  const Parameters<Scalar>& a_layer(std::int64_t layer) { return kept(kept_a_, layer, true); }
+  Parameters<Scalar> b_layer(std::int64_t layer) {
+    Parameters<Scalar> tensors = kept(kept_b_, layer, false);
+    act_on_layer(symmetry_, found_, layer, tensors);
+    return tensors;
+  }
+
+  // Where a climb begins: the stream by single tokens, by embedding and head, as it is, at random.
+  std::string begin(std::int64_t start) {
+    if (!moves_stream_ || start == 2) return "as it is";
+    const Space& stream = *symmetry_.find_space("residual");
+    if (start < 2) {
+      StreamMatch<Scalar> match(symmetry_);
+      if (start == 0) {
+        match.add(metric_.streams());
+      } else {
+        match.add(a_layer(-1), b_layer(-1));
+      }
+      double value = 0;
+      found_ = match.solve(value);
+      return start == 0 ? "single tokens" : "embedding and head";
+    }
+    Random random(options_.seed, fmt::format("align/start/{}", start));
+    found_.maps[stream.name] = stream.random(random, nullptr);
+    return fmt::format("random {}", start - 2);
+  }
+
+  std::vector<double> climb(const std::string& name) {
+    std::vector<double> values;
+    progress_.start("aligning from " + name, options_.iterations);
+    for (std::int64_t i = 0; i < options_.iterations; ++i) {
+      values.push_back(pass());
+      progress_.advance(1);
+      if (i > 0 && values[values.size() - 1] - values[values.size() - 2] <=
+                       kConverged * std::abs(values.back())) {
+        break;
+      }
+    }
+    progress_.finish();
+    return values;
+  }
+
+  double pass() {
+    StreamMatch<Scalar> stream(symmetry_);
+    double elsewhere = 0;
+    for (std::int64_t layer = -1; layer < symmetry_.architecture.layers; ++layer) {
+      const Parameters<Scalar>& a = a_layer(layer);
+      Parameters<Scalar> b = b_layer(layer);
+      const Element step = layer_step(layer, a, b);
+      if (!step.maps.empty()) {
+        act_on_layer(symmetry_, step, layer, b);
+        take(step);
+      }
+      stream.add(a, b);
+      elsewhere += outside_stream(a, b);
+    }
+    double value = stream.value();
+    if (moves_stream_) take(stream.solve(value));
+    return value + elsewhere;
+  }
+
+  Element layer_step(std::int64_t layer, const Parameters<Scalar>& a,
+                     const Parameters<Scalar>& b) const {
+    Element step;
+    const std::string units =
+        layer < 0 ? "head.transform" : fmt::format("layers.{}.ffn.neurons", layer);
+    const Space* neurons = symmetry_.find_space(units);
+    if (neurons != nullptr && options_.scope.contains(*neurons)) {
+      UnitSimilarity<Scalar> similarity(*neurons);
+      similarity.add(symmetry_, *neurons, a, b);
+      double value = 0;
+      step.maps[neurons->name] = match_units(*neurons, std::move(similarity), value);
+    }
+    if (layer >= 0) step.maps.merge(match_heads(symmetry_, layer, options_.scope, a, b).maps);
+    return step;
+  }
+
+  double outside_stream(const Parameters<Scalar>& a, const Parameters<Scalar>& b) const {
+    double sum = 0;
+    for (const auto& [name, tensor] : a) {
+      const TensorAxes& axes = symmetry_.tensors.at(name);
+      bool in_stream = false;
+      for (const auto* axis : {&axes.rows, &axes.cols}) {
+        for (const auto& part : *axis) in_stream = in_stream || part.space == "residual";
+      }
+      if (!in_stream) {
+        sum += static_cast<double>(tensor.cwiseProduct(b.at(name)).sum());
+      }
+    }
+    return sum;
+  }
+
+  // Found so far, then this.
+  void take(const Element& step) { found_ = compose(symmetry_, step, found_); }
+
+  const Symmetry& symmetry_;
+  const AlignOptions& options_;
+  Progress& progress_;
+  MovedModel a_, b_;
+  Metric metric_;
+  bool moves_stream_ = false;
+  bool keeps_ = false;
+  std::map<std::int64_t, Parameters<Scalar>> kept_a_, kept_b_;  // weighted, by layer
+  Element found_;                                               // from b's form towards a's
+};
+
+}  // namespace
+
+Alignment align_weights(const Symmetry& symmetry, const TensorReader& a, const TensorReader& b,
+                        const AlignOptions& options, Progress& progress) {
+  if (symmetry.architecture.width <= kDoubleWidth) {
+    return Search<double>(symmetry, a, b, options, progress).run();
+  }
+  return Search<float>(symmetry, a, b, options, progress).run();
+}
+
+}  // namespace regauge

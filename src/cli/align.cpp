@@ -1,0 +1,112 @@
+#include "regauge/align/align.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "align_task.h"
+#include "regauge/base/error.h"
+#include "regauge/equivalence/compare.h"
+#include "rewriting.h"
+
+namespace regauge::cli {
+namespace {
+
+struct Options : RewriteOptions {
+  std::string a, a_output, report, method = "weights", scope = "all";
+  AlignOptions align;
+
+  void declare_all(CLI::App& verb) {
+    verb.add_option("A", a, "folder or file; is not changed")->required();
+    declare(verb, true, "B");
+    verb.add_option("--a-out", a_output,
+                    "write A here too, in the same shape, where B is untied or given a bias");
+    verb.add_option("--method", method, "two_stage, weights, activations or learned")
+        ->capture_default_str();
+    verb.add_option("--scope", scope,
+                    "what may move: all, attention, block, or categories as in `act --only`; :0 or "
+                    ":0-3 for some layers only")
+        ->capture_default_str();
+    verb.add_option("--iterations", align.iterations, "at most, for each start")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    verb.add_option("--starts", align.starts, "of the search; the best result counts")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    verb.add_option("--seed", align.seed, "of random starts")->capture_default_str();
+    verb.add_option("--report", report, "write how it went to this file, as JSON");
+    declare_save_element(verb);
+  }
+};
+
+// As which both are read; with a tie or a bias that only one has, A must be written again.
+Architecture common_shape(const Options& options, const Model& a, const Model& b) {
+  const auto differences = architecture_differences(a.architecture, b.architecture);
+  if (!differences.empty()) {
+    throw UsageError(fmt::format("align: the models differ in what they compute:\n  {}",
+                                 fmt::join(differences, "\n  ")));
+  }
+  Architecture shape = joint_architecture(a.architecture, b.architecture);
+  if (options.untie && !a.architecture.tied && !b.architecture.tied) {
+    throw UsageError("align --untie: neither model is tied");
+  }
+  if (options.untie) shape.tied = false;
+  const bool same_tensors = parameter_specs(shape).size() == parameter_specs(a.architecture).size();
+  if (!same_tensors && options.a_output.empty() && !options.dry_run) {
+    throw UsageError(
+        "align: B in A's coordinates has tensors that A's file does not have (a head of its own, "
+        "or a bias); say with --a-out where A in the same shape goes");
+  }
+  return shape;
+}
+
+void write_report(const std::string& path, const nlohmann::json& report) {
+  std::ofstream file(path);
+  file << report.dump(2) << '\n';
+  if (!file.flush()) throw FileError(fmt::format("align: cannot write {}", path));
+}
+
+}  // namespace
+
+void add_align(CLI::App& app, char** arguments, int& exit_code) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb =
+      app.add_subcommand("align", "Bring B into A's coordinates: the nearest equal model to A");
+  options->declare_all(*verb);
+  const LabAligner with_lab = declare_lab_align(*verb, arguments);
+  verb->callback([options, with_lab, verb, &exit_code] {
+    options->align.scope = Scope(options->scope);
+    const AlignMethod method = method_from_name(options->method);
+    const bool core = method == AlignMethod::two_stage || method == AlignMethod::weights;
+    if (core && verb->remaining_size() > 0) {
+      throw UsageError(fmt::format("align: --method {} does not take {}", options->method,
+                                   fmt::join(verb->remaining(), " ")));
+    }
+    const Model a = Model::open(options->a), b = Model::open(options->model);
+    const Architecture shape = common_shape(*options, a, b);
+    const Symmetry symmetry = symmetry_of(shape);
+    const ParameterSource from_a(a, shape), from_b(b, shape);
+    const auto progress = make_progress();
+    const AlignTask task{method, symmetry, from_a, from_b, options->align, *progress};
+    Alignment found;
+    if (method == AlignMethod::two_stage) {
+      found =
+          align_two_stage(symmetry, from_a.reader(), from_b.reader(), options->align, *progress);
+    } else if (method == AlignMethod::weights) {
+      found = align_weights(symmetry, from_a.reader(), from_b.reader(), options->align, *progress);
+    } else {
+      found = with_lab(task);
+    }
+    if (!options->a_output.empty() && !options->dry_run) {
+      const Element nothing;
+      Rewrite(from_a, symmetry, nothing, Rewrite::same_as(a)).run(options->a_output, *progress);
+    }
+    if (!options->report.empty()) write_report(options->report, found.report);
+    options->carry_out(from_b, symmetry, found.a_from_b, Rewrite::same_as(b));
+    exit_code = 0;
+  });
+}
+
+}  // namespace regauge::cli

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+
+#include "regauge/action/rewrite.h"
+#include "regauge/align/align.h"
+
+namespace regauge::cli {
+
+// Two models, read as one architecture, and how to align them.
+struct AlignTask {
+  AlignMethod method;
+  const Symmetry& symmetry;
+  const ParameterSource& a;
+  const ParameterSource& b;
+  const AlignOptions& options;
+  Progress& progress;
+};
+using LabAligner = std::function<Alignment(const AlignTask&)>;
+
+// The methods that run models: in regauge-lab their options and their work, in regauge the way
+// there; `arguments` is main's argv.
+LabAligner declare_lab_align(CLI::App& verb, char** arguments);
+
+}  // namespace regauge::cli
