@@ -50,19 +50,18 @@ bool all_readers_have_biases(const NormSite& site) {
 
 }  // namespace
 
-Element fold_element(const Symmetry& symmetry, const TensorReader& read, const FoldOptions& options,
+Element fold_element(const Symmetry& symmetry, const ReadTensor& read, const FoldOptions& options,
                      Progress& progress) {
   Element element;
   for (const auto& [name, site] : symmetry.norms) {
-    const Matrix<double> gain = as<double>(read(site.gain()));
+    const Matrix<double> gain = read(site.gain());
     if (options.gains && symmetry.find_space(name) != nullptr) {
       const Matrix<double> factors = inverse_gain(gain, name).transpose();
       element.maps[name] = BlockMap<double>(factors.rows(), 1, {}, factors);
     }
     const bool shifts = symmetry.find_shift(name + ".shift") != nullptr;
     if (options.biases && shifts && all_readers_have_biases(site)) {
-      element.shifts[name + ".shift"] =
-          -as<double>(read(site.bias)).cwiseProduct(inverse_gain(gain, name));
+      element.shifts[name + ".shift"] = -read(site.bias).cwiseProduct(inverse_gain(gain, name));
     }
   }
   if (!options.centring || symmetry.architecture.norm != Norm::layer) return element;
@@ -72,11 +71,11 @@ Element fold_element(const Symmetry& symmetry, const TensorReader& read, const F
     if (shift.effects.size() != 1) continue;
     const Effect& effect = shift.effects.front();
     if (effect.kind == Effect::Kind::add_columns && shift.name.ends_with(".mean")) {
-      element.shifts[shift.name] = -means(read(effect.tensor));
+      element.shifts[shift.name] = -means(read.any(effect.tensor));
     } else if (effect.kind == Effect::Kind::reader) {
-      const Matrix<double> gain = as<double>(read(symmetry.norms.at(effect.norm).gain()));
+      const Matrix<double> gain = read(symmetry.norms.at(effect.norm).gain());
       element.shifts[shift.name] =
-          -weighted(gain, read(effect.tensor)) / static_cast<double>(gain.cols());
+          -weighted(gain, read.any(effect.tensor)) / static_cast<double>(gain.cols());
     }
   }
   progress.finish();

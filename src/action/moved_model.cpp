@@ -10,13 +10,12 @@ namespace {
 
 template <class Scalar>
 Parameters<Scalar> run(const Symmetry& symmetry, const Element& element, const LayerPlan& layer,
-                       const TensorReader& read) {
+                       const ReadTensor& read) {
   Executor executor(symmetry, element);
-  executor.begin(layer,
-                 [&](const TensorPlan& tensor) { return as<double>(read(tensor.spec.name)); });
+  executor.begin(layer, [&](const TensorPlan& tensor) { return read(tensor.spec.name); });
   Parameters<Scalar> result;
   for (const auto& tensor : layer.matrices) {
-    Matrix<Scalar>& value = result[tensor.spec.name] = as<Scalar>(read(tensor.spec.name));
+    Matrix<Scalar>& value = result[tensor.spec.name] = as<Scalar>(read.any(tensor.spec.name));
     executor.transform(tensor, value);
   }
   for (auto& [name, value] : executor.finish(layer)) {
@@ -31,7 +30,7 @@ const LayerPlan& layer_of(const Plan& plan, std::int64_t layer) {
 
 }  // namespace
 
-MovedModel::MovedModel(TensorReader read, const Symmetry& symmetry, Element element)
+MovedModel::MovedModel(ReadTensor read, const Symmetry& symmetry, Element element)
     : read_(std::move(read)),
       symmetry_(symmetry),
       element_(std::move(element)),
@@ -49,22 +48,20 @@ template Parameters<double> MovedModel::layer(std::int64_t) const;
 Parameters<double> moved_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
                                const ReadTensor& read) {
   const Plan plan = make_plan(symmetry, element);
-  return run<double>(symmetry, element, layer_of(plan, layer),
-                     [&](const std::string& name) -> AnyMatrix { return read(name); });
+  return run<double>(symmetry, element, layer_of(plan, layer), read);
 }
 
 template <class Scalar>
 void act_on_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
                   Parameters<Scalar>& parameters) {
   const Plan plan = make_plan(symmetry, element);
-  parameters = run<Scalar>(
-      symmetry, element, layer_of(plan, layer), [&](const std::string& name) -> AnyMatrix {
-        const auto found = parameters.find(name);
-        if (found == parameters.end()) {
-          throw UsageError(fmt::format("[action] layer {} alone does not hold {}", layer, name));
-        }
-        return std::move(found->second);  // each is read once
-      });
+  parameters = run<Scalar>(symmetry, element, layer_of(plan, layer), [&](std::string_view name) {
+    const auto found = parameters.find(std::string(name));
+    if (found == parameters.end()) {
+      throw UsageError(fmt::format("[action] layer {} alone does not hold {}", layer, name));
+    }
+    return std::move(found->second);  // each is read once
+  });
 }
 template void act_on_layer(const Symmetry&, const Element&, std::int64_t, Parameters<float>&);
 template void act_on_layer(const Symmetry&, const Element&, std::int64_t, Parameters<double>&);

@@ -85,8 +85,8 @@ AnyMatrix ParameterSource::read_any(std::string_view parameter) const {
   return read<float>(parameter);
 }
 
-TensorReader ParameterSource::reader() const {
-  return [this](const std::string& name) { return read_any(name); };
+ReadTensor ParameterSource::reader() const {
+  return [this](std::string_view name) { return read_any(name); };
 }
 
 template Matrix<float> ParameterSource::read(std::string_view) const;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "regauge/action/fold.h"
 #include "regauge/action/moved_model.h"
 
 namespace regauge {
@@ -109,7 +110,7 @@ std::vector<const Shift*> remaining(const Symmetry& symmetry, const Element& fol
 
 }  // namespace
 
-Element standard_form(const TensorReader& read, const Symmetry& symmetry, double sign,
+Element standard_form(const ReadTensor& read, const Symmetry& symmetry, double sign,
                       std::vector<std::string>& limits, Progress& progress) {
   Element form = fold_element(symmetry, read, {}, progress);
   // A norm's bias that must stay, because some reader cannot take its constant, becomes
@@ -117,8 +118,7 @@ Element standard_form(const TensorReader& read, const Symmetry& symmetry, double
   for (const auto& [name, site] : symmetry.norms) {
     const std::string shift = name + ".shift";
     if (symmetry.find_shift(shift) == nullptr || form.shifts.contains(shift)) continue;
-    const Matrix<double> over =
-        as<double>(read(site.bias)).array() / as<double>(read(site.gain())).array();
+    const Matrix<double> over = read(site.bias).array() / read(site.gain()).array();
     if (std::abs(over.sum()) < kPassable * over.cwiseAbs().sum()) {
       limits.push_back(
           fmt::format("{}: bias/gain sums to almost nothing, and what passes through it "

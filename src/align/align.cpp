@@ -76,7 +76,7 @@ Element unit_length(const Symmetry& symmetry, const Parameters<double>& tensors,
   return element;
 }
 
-Element unit_lengths(const Symmetry& symmetry, const TensorReader& model, const Element& form) {
+Element unit_lengths(const Symmetry& symmetry, const ReadTensor& model, const Element& form) {
   Element lengths;
   const bool any = std::any_of(symmetry.spaces.begin(), symmetry.spaces.end(), is_length);
   for (std::int64_t layer = -1; any && layer < symmetry.architecture.layers; ++layer) {
@@ -106,7 +106,7 @@ AlignMethod method_from_name(std::string_view name) {
                                fmt::join(kMethods, ", ")));
 }
 
-Element comparable_form(const Symmetry& symmetry, const TensorReader& model, const Scope& scope,
+Element comparable_form(const Symmetry& symmetry, const ReadTensor& model, const Scope& scope,
                         Progress& progress) {
   std::vector<std::string> limits;
   Element form = scope.restrict(symmetry, standard_form(model, symmetry, 1, limits, progress));

@@ -11,11 +11,11 @@ namespace {
 struct Attention {
   Matrix<double> q, k, v, o;
 
-  Attention(const TensorReader& read, const std::string& at)
-      : q(as<double>(read(at + ".q.weight"))),
-        k(as<double>(read(at + ".k.weight"))),
-        v(as<double>(read(at + ".v.weight"))),
-        o(as<double>(read(at + ".o.weight"))) {}
+  Attention(const ReadTensor& read, const std::string& at)
+      : q(read(at + ".q.weight")),
+        k(read(at + ".k.weight")),
+        v(read(at + ".v.weight")),
+        o(read(at + ".o.weight")) {}
 
   auto query(std::int64_t head, std::int64_t width) const {
     return q.middleCols(head * width, width);
@@ -99,7 +99,7 @@ BlockMap<double> fit_gauge(const Architecture& shape, const Space& space,
 
 // theory.md section 6: the published algorithm with its limits. Stage 1 does not see what tells
 // rotary heads apart; the stream and the neurons stay as they are.
-Alignment align_two_stage(const Symmetry& symmetry, const TensorReader& a, const TensorReader& b,
+Alignment align_two_stage(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
                           const AlignOptions& options, Progress& progress) {
   const Architecture& shape = symmetry.architecture;
   Alignment result;

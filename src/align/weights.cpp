@@ -21,7 +21,7 @@ constexpr std::int64_t kKeptBytes = 1 << 30;  // of both models' tensors, instea
 template <class Scalar>
 class Search {
  public:
-  Search(const Symmetry& symmetry, const TensorReader& a, const TensorReader& b,
+  Search(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
          const AlignOptions& options, Progress& progress)
       : symmetry_(symmetry),
         options_(options),
@@ -173,7 +173,7 @@ class Search {
 
 }  // namespace
 
-Alignment align_weights(const Symmetry& symmetry, const TensorReader& a, const TensorReader& b,
+Alignment align_weights(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
                         const AlignOptions& options, Progress& progress) {
   if (symmetry.architecture.width <= kDoubleWidth) {
     return Search<double>(symmetry, a, b, options, progress).run();

@@ -20,8 +20,7 @@ double squared_norm(const Parameters<double>& parameters) {
 }
 
 void fold(const Symmetry& symmetry, Parameters<double>& parameters) {
-  const auto read = [&](const std::string& name) { return parameters.at(name); };
-  act(symmetry, fold_element(symmetry, read, {}, Progress::silent()), parameters);
+  act(symmetry, fold_element(symmetry, reader_of(parameters), {}, Progress::silent()), parameters);
 }
 
 // With eps = 0 a QK-norm forgets lengths: no length is the least.

@@ -67,8 +67,7 @@ TEST(Invariance, Fold) {
   for (const auto& a : architectures()) {
     const Symmetry symmetry = symmetry_of(a);
     const auto parameters = random_parameters(a, 11);
-    const auto read = [&](const std::string& name) { return parameters.at(name); };
-    const Element element = fold_element(symmetry, read, {}, Progress::silent());
+    const Element element = fold_element(symmetry, reader_of(parameters), {}, Progress::silent());
     auto folded = parameters;
     act(symmetry, element, folded);
     EXPECT_LE(change(a, parameters, folded), 1e-9) << to_json(a).dump();

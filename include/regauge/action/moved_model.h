@@ -7,7 +7,7 @@ namespace regauge {
 // A model as an element moves it, a layer at a time. The symmetry must outlive it.
 class MovedModel {
  public:
-  MovedModel(TensorReader read, const Symmetry& symmetry, Element element);
+  MovedModel(ReadTensor read, const Symmetry& symmetry, Element element);
   MovedModel(const ParameterSource& source, const Symmetry& symmetry, Element element)
       : MovedModel(source.reader(), symmetry, std::move(element)) {}
 
@@ -22,15 +22,11 @@ class MovedModel {
   const LayerPlan& plan_of(std::int64_t layer) const;
 
  private:
-  TensorReader read_;
+  ReadTensor read_;
   const Symmetry& symmetry_;
   Element element_;
   Plan plan_;
 };
-
-// The same of numbers that a function gives.
-Parameters<double> moved_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
-                               const TensorReader& read);
 
 // The same of numbers that a function gives.
 Parameters<double> moved_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,

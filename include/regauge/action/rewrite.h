@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "regauge/action/fold.h"
 #include "regauge/action/plan.h"
+#include "regauge/action/read_tensor.h"
 #include "regauge/arch/layout.h"
 #include "regauge/base/progress.h"
 
@@ -18,9 +18,7 @@ namespace regauge {
 // 16-bit and quantised numbers are worked on in float, wider ones in double.
 bool works_in_double(DType dtype);
 
-// Canonical tensors by name, and what stands in the place of some of them, made from all as they
-// were.
-using ReadTensor = std::function<Matrix<double>(std::string_view)>;
+// What stands in the place of a canonical tensor, made from all as they were.
 using Patch = std::function<Matrix<double>(const ReadTensor&)>;
 using Patches = std::map<std::string, Patch, std::less<>>;
 
@@ -39,7 +37,7 @@ class ParameterSource {
   // In float or double, as works_in_double says.
   AnyMatrix read_any(std::string_view parameter) const;
   // read_any for those who need not know where a model lies; the source must outlive it.
-  TensorReader reader() const;
+  ReadTensor reader() const;
   // The stored tensor that a parameter comes from; null for one that the file does not hold.
   const StoredTensor* stored(std::string_view parameter) const;
   // What is read is not what the file holds.

@@ -12,7 +12,7 @@ namespace regauge {
 // standard forms of both differ by a basis change alone, without any shift; `sign` is -1 for one of
 // them if all coordinates of the stream change theirs in between. `limits` receives where the form
 // loses digits.
-Element standard_form(const TensorReader& read, const Symmetry& symmetry, double sign,
+Element standard_form(const ReadTensor& read, const Symmetry& symmetry, double sign,
                       std::vector<std::string>& limits, Progress& progress);
 inline Element standard_form(const ParameterSource& source, const Symmetry& symmetry, double sign,
                              std::vector<std::string>& limits, Progress& progress) {

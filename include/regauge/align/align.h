@@ -34,15 +34,15 @@ struct Alignment {
 };
 
 // `a` and `b` read canonical tensors of symmetry.architecture. Memory: a few layers and D^2.
-Alignment align_two_stage(const Symmetry& symmetry, const TensorReader& a, const TensorReader& b,
+Alignment align_two_stage(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
                           const AlignOptions& options, Progress& progress);
-Alignment align_weights(const Symmetry& symmetry, const TensorReader& a, const TensorReader& b,
+Alignment align_weights(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
                         const AlignOptions& options, Progress& progress);
 
 // The form in which models are compared: norms folded, shifts used up, scales balanced, as far as
 // the scope goes. What is left between two forms of one function is compact: rotations, phases,
 // signs, permutations.
-Element comparable_form(const Symmetry& symmetry, const TensorReader& model, const Scope& scope,
+Element comparable_form(const Symmetry& symmetry, const ReadTensor& model, const Scope& scope,
                         Progress& progress);
 // The element from B to A, given that `relative` carries b_form . B to a_form . A.
 Element between_models(const Symmetry& symmetry, const Element& a_form, const Element& relative,
