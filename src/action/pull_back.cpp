@@ -1,5 +1,7 @@
 #include "regauge/action/pull_back.h"
 
+#include "regauge/base/blas.h"
+
 namespace regauge {
 namespace {
 
@@ -55,6 +57,13 @@ class PullBack {
     const Space& space = *symmetry_.find_space(part.space);
     const auto width = space.width();
     const std::int64_t length = axis == 0 ? value.rows() : value.cols();
+    if (width == length) {  // wide: the stream
+      Matrix<double> cross(width, width);
+      gemm<double>(axis == 1, axis == 0, width, width, value.size() / length, 1, value.data(),
+                   value.cols(), slope.data(), slope.cols(), 0, cross.data(), width);
+      add_block(part, cross, found->second);
+      return;
+    }
     const std::int64_t step = width * part.repeat;  // coordinates of one block
     const std::int64_t spread =                     // query heads per kv head
         part.lift.empty() ? 1 : symmetry_.find_space(part.lift)->count / space.count;
@@ -66,12 +75,16 @@ class PullBack {
       } else {
         cross = value.middleCols(start, width).transpose() * slope.middleCols(start, width);
       }
-      auto target = found->second.middleRows(block * width, width);
-      if (part.dual) {
-        target -= cross.transpose();
-      } else {
-        target += cross;
-      }
+      add_block(part, cross, found->second.middleRows(block * width, width));
+    }
+  }
+
+  static void add_block(const AxisPart& part, const Matrix<double>& cross,
+                        Eigen::Ref<Matrix<double>> target) {
+    if (part.dual) {
+      target -= cross.transpose();
+    } else {
+      target += cross;
     }
   }
 

@@ -180,8 +180,9 @@ Matrix<double> Space::project(const Matrix<double>& blocks) const {
 }
 
 BlockMap<double> Space::exponential(const Matrix<double>& algebra) const {
-  Matrix<double> blocks(algebra.rows(), algebra.cols());
   const auto w = width();
+  if (w == 1) return {count, w, {}, algebra.array().exp()};
+  Matrix<double> blocks(algebra.rows(), algebra.cols());
   for (std::int64_t i = 0; i < count; ++i) {
     blocks.middleRows(i * w, w) = matrix_exponential(algebra.middleRows(i * w, w));
   }

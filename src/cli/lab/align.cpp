@@ -1,16 +1,160 @@
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "../align_task.h"
+#include "lab_verb.h"
+#include "regauge/action/act.h"
+#include "regauge/align/activations.h"
+#include "regauge/align/learned.h"
 #include "regauge/base/error.h"
+#include "regauge/lab/activations.h"
+#include "regauge/lab/objective.h"
+#include "regauge/lab/train.h"
 
 namespace regauge::cli {
+namespace {
 
-LabAligner declare_lab_align(CLI::App&, char**) {
-  return [](const AlignTask& task) -> Alignment {
-    throw UsageError(
-        fmt::format("align: the method '{}' is not there yet; there are two_stage and "
-                    "weights",
-                    method_name(task.method)));
+struct Options {
+  DataOptions data;
+  std::int64_t batch = 32, batches = 8;
+  std::string start = "activations", loss = "distillation";
+  std::vector<std::string> settings;
+  int threads = 0;
+
+  void declare(CLI::App& verb) {
+    CLI::Option* option = data.declare(verb);
+    option->description("of activations and learned: " + option->get_description());
+    verb.add_option("--batch", batch, "examples at a time, of activations and learned")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    verb.add_option("--batches", batches, "of activations")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    verb.add_option("--start", start, "of learned")
+        ->check(CLI::IsMember({"activations", "weights"}))
+        ->capture_default_str();
+    verb.add_option("--loss", loss,
+                    "of learned: task, or distillation of what A and B predict, without labels")
+        ->check(CLI::IsMember({"task", "distillation"}))
+        ->capture_default_str();
+    verb.add_option("--set", settings,
+                    "KEY=VALUE of learned: steps, rate, compact, ...; docs/alignment.md has them");
+    declare_threads(verb, threads);
+  }
+
+  Learning learning(std::uint64_t seed) const {
+    nlohmann::json json = {{"seed", seed}};
+    for (const auto& setting : settings) {
+      const auto equals = setting.find('=');
+      const auto value = nlohmann::json::parse(
+          equals == std::string::npos ? "" : setting.substr(equals + 1), nullptr, false);
+      if (value.is_discarded()) {
+        throw UsageError(fmt::format("--set {}: expected KEY=VALUE, a number or true", setting));
+      }
+      json[setting.substr(0, equals)] = value;
+    }
+    return learning_from_json(json);
+  }
+};
+
+// A model in comparable form, in memory.
+Parameters<double> in_form(const AlignTask& task, const ParameterSource& source,
+                           const Element& form) {
+  Parameters<double> parameters = read_as<double>(source.model(), task.symmetry.architecture);
+  act(task.symmetry, form, parameters);
+  return parameters;
+}
+
+Parameters<float> rounded(const Parameters<double>& parameters) {
+  Parameters<float> result;
+  for (const auto& [name, value] : parameters) result[name] = value.cast<float>();
+  return result;
+}
+
+class Aligner {
+ public:
+  Aligner(const Options& options, const AlignTask& task, std::string output)
+      : options_(options),
+        task_(task),
+        architecture_(task.symmetry.architecture),
+        output_(std::move(output)),
+        form_a_(form(task.a)),
+        form_b_(form(task.b)),
+        a_(in_form(task, task.a, form_a_)),
+        b_(in_form(task, task.b, form_b_)),
+        data_(options.data.open(architecture_, {&task.a.model(), &task.b.model()}, task.progress)) {
+  }
+
+  Alignment run() {
+    const bool learns = task_.method == AlignMethod::learned;
+    const Element relative = learns ? learned() : by_activations();
+    return {between_models(task_.symmetry, form_a_, relative, form_b_), report_};
+  }
+
+ private:
+  Element form(const ParameterSource& source) const {
+    return comparable_form(task_.symmetry, source.reader(), task_.options.scope, task_.progress);
+  }
+
+  Element by_activations() const {
+    const auto activations =
+        lab::make_activations(architecture_, rounded(a_), rounded(b_), data_, options_.batches,
+                              options_.batch, task_.options.seed);
+    return task_.options.scope.restrict(
+        task_.symmetry, align_by_activations(task_.symmetry, a_, b_, *activations, task_.progress));
+  }
+
+  Element by_weights() const {
+    const Alignment found = align_weights(task_.symmetry, task_.a.reader(), task_.b.reader(),
+                                          task_.options, task_.progress);
+    // From between the models to between their forms.
+    return compose(task_.symmetry, form_a_,
+                   compose(task_.symmetry, found.a_from_b, inverse(task_.symmetry, form_b_)));
+  }
+
+  Element learned() {
+    const Learning learning = options_.learning(task_.options.seed);
+    const Element start = options_.start == "weights" ? by_weights() : by_activations();
+    Learner learner(task_.symmetry, a_, b_, start, learning, task_.options.scope);
+    const auto objective =
+        options_.loss == "task"
+            ? lab::make_objective<float>(architecture_, data_, options_.batch, learning.seed)
+            : lab::make_distillation<float>(architecture_, rounded(a_), rounded(b_), data_,
+                                            options_.batch, learning.seed);
+    const std::string checkpoint = output_ + ".learning.safetensors";
+    const Element found = learn(learner, *objective, learning, checkpoint, task_.progress);
+    report_ = {{"learning", to_json(learning)}, {"loss_by_tenth", learner.losses()}};
+    std::filesystem::remove(checkpoint);
+    return found;
+  }
+
+  const Options& options_;
+  const AlignTask& task_;
+  const Architecture& architecture_;
+  std::string output_;
+  Element form_a_, form_b_;
+  Parameters<double> a_, b_;  // in comparable form
+  std::shared_ptr<const lab::Data> data_;
+  nlohmann::json report_;
+};
+
+}  // namespace
+
+LabAligner declare_lab_align(CLI::App& verb, char**) {
+  auto options = std::make_shared<Options>();
+  options->declare(verb);
+  return [options, &verb](const AlignTask& task) -> Alignment {
+    lab::set_threads(options->threads);
+    if (options->data.spec.empty()) {
+      throw UsageError(fmt::format("align --method {} needs --data: KIND:PATH, or self",
+                                   method_name(task.method)));
+    }
+    const auto output = verb.get_option("--output")->as<std::string>();
+    if (std::filesystem::exists(output)) {  // said now, and not after the work
+      throw UsageError(fmt::format("{} exists; choose another output", output));
+    }
+    return Aligner(*options, task, output).run();
   };
 }
 

@@ -56,7 +56,7 @@ void add_barrier(CLI::App& app, int& exit_code) {
       app.add_subcommand("barrier", "Loss and accuracy on the straight line between two models");
   verb->add_option("A", options->a, "folder or file")->required();
   verb->add_option("B", options->b, "folder or file of the same architecture")->required();
-  options->data.declare(*verb);
+  options->data.declare(*verb)->required();
   verb->add_option("--points", options->points, "on the line, both ends included")
       ->capture_default_str()
       ->check(CLI::Range(2, 100000));

@@ -19,7 +19,7 @@ void add_eval(CLI::App& lab, int& exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = lab.add_subcommand("eval", "Loss, perplexity and accuracy of a model on data");
   verb->add_option("MODEL", options->model, "folder or file")->required();
-  options->data.declare(*verb);
+  options->data.declare(*verb)->required();
   verb->add_option("--examples", options->examples, "at most so many, spread evenly (default: all)")
       ->check(CLI::NonNegativeNumber);
   verb->add_flag("--double", options->in_double, "in double precision");

@@ -3,11 +3,6 @@
 #include "regauge/lab/sample.h"
 
 namespace regauge::cli {
-namespace {
-
-constexpr std::int64_t kSelfSequences = 64;  // of each model
-
-}  // namespace
 
 void add_lab(CLI::App& app, char**, int& exit_code) {
   CLI::App* lab = app.add_subcommand("lab", "Run, train and measure models on libtorch");
@@ -24,13 +19,12 @@ void declare_threads(CLI::App& verb, int& threads) {
       ->check(CLI::Range(0, 1024));
 }
 
-void DataOptions::declare(CLI::App& verb) {
-  verb.add_option(
-          "--data", spec,
-          "KIND:PATH: bytes:FILE, tokens:FILE, text:FILE (with --tokenizer), idx:DIR "
-          "(MNIST's format), cifar:DIR, clinc:DIR, wav:DIR; or self: sequences that the model "
-          "writes itself")
-      ->required();
+CLI::Option* DataOptions::declare(CLI::App& verb) {
+  CLI::Option* data = verb.add_option(
+      "--data", spec,
+      "KIND:PATH: bytes:FILE, tokens:FILE, text:FILE (with --tokenizer), idx:DIR "
+      "(MNIST's format), cifar:DIR, clinc:DIR, wav:DIR; or self: sequences that the model "
+      "writes itself");
   verb.add_option("--tokenizer", tokenizer,
                   "of text: llama2.c's tokenizer .bin, or a .vocab with one piece per line");
   verb.add_option("--split", split,
@@ -38,6 +32,10 @@ void DataOptions::declare(CLI::App& verb) {
       ->check(CLI::IsMember({"all", "train", "test"}));
   verb.add_option("--length", length, "positions of a window of text (default: the model's)")
       ->check(CLI::NonNegativeNumber);
+  verb.add_option("--sequences", sequences, "that each model writes for `self`")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  return data;
 }
 
 std::unique_ptr<lab::Data> DataOptions::open(const Architecture& architecture,
@@ -48,8 +46,8 @@ std::unique_ptr<lab::Data> DataOptions::open(const Architecture& architecture,
     for (const Model* model : models) parameters.push_back(read_as<float>(*model, architecture));
     std::vector<const Parameters<float>*> writers;
     for (const auto& writer : parameters) writers.push_back(&writer);
-    const auto sequences = kSelfSequences * static_cast<std::int64_t>(models.size());
-    return lab::sample_data(architecture, writers, sequences, length, 1, progress);
+    const auto all = sequences * static_cast<std::int64_t>(models.size());
+    return lab::sample_data(architecture, writers, all, length, 1, progress);
   }
   const bool labelled = architecture.output == Output::classes;
   const lab::Split part = split == "train"                                 ? lab::Split::train

@@ -27,8 +27,10 @@ void declare_threads(CLI::App& verb, int& threads);
 struct DataOptions {
   std::string spec, tokenizer, split;
   std::int64_t length = 0;
+  std::int64_t sequences = 64;  // of `self`, by each model
 
-  void declare(CLI::App& verb);
+  // Returns --data, which the caller may require.
+  CLI::Option* declare(CLI::App& verb);
   // `models` have written `self` together, if that is asked for; all of one architecture.
   std::unique_ptr<lab::Data> open(const Architecture& architecture,
                                   const std::vector<const Model*>& models,
