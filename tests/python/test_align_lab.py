@@ -1,0 +1,52 @@
+"""`regauge align` by activations and by learning: what it needs, what it keeps, and that it repeats itself."""
+
+import json
+import os
+import subprocess
+
+import pytest
+from conftest import FIXTURES
+
+SELF = ("--data", "self", "--length", 12, "--threads", 1)
+
+
+@pytest.fixture(scope="module")
+def moved(regauge, tmp_path_factory):
+    path = tmp_path_factory.mktemp("moved") / "moved"
+    regauge("act", FIXTURES / "llama", "-o", path, "--random", 1)
+    return path
+
+
+def test_a_moved_copy_comes_back(lab, regauge, tmp_path, moved):
+    out = tmp_path / "out"
+    regauge("align", FIXTURES / "llama", moved, "-o", out, "--method", "activations", *SELF)
+    regauge("diff", moved, out)  # exit 0: the same function
+    line = json.loads(regauge("barrier", FIXTURES / "llama", out, *SELF, "--points", 3, "--json"))
+    assert abs(line["points"][1]["excess"]) < 1e-3
+    before = json.loads(regauge("barrier", FIXTURES / "llama", moved, *SELF, "--points", 3, "--json"))
+    assert before["points"][1]["excess"] > 0.01
+
+
+def test_learning_repeats_itself_and_keeps_the_function(lab, regauge, tmp_path, moved):
+    outputs = [tmp_path / name for name in ("one", "two")]
+    for out in outputs:
+        regauge("align", FIXTURES / "llama", moved, "-o", out, "--method", "learned", *SELF,
+                "--start", "weights", "--batch", 4, "--set", "steps=6")  # fmt: skip
+        assert not (tmp_path / f"{out.name}.learning.safetensors").exists()
+    assert (outputs[0] / "model.safetensors").read_bytes() == (outputs[1] / "model.safetensors").read_bytes()
+    regauge("diff", moved, outputs[0])
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (("--method", "activations"), "needs --data"),
+        (("--method", "learned", *SELF, "--set", "stpes=3"), "'stpes' is not a setting"),
+        (("--method", "learned", *SELF, "--set", "steps"), "expected KEY=VALUE"),
+    ],
+)
+def test_refusals(lab, tmp_path, moved, options, message):
+    command = [os.environ["REGAUGE"], "align", FIXTURES / "llama", moved, "-o", tmp_path / "out", *options]
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and message in result.stderr, result.stderr
+    assert list(tmp_path.iterdir()) == []
