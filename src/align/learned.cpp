@@ -259,7 +259,9 @@ void Learner::load(const std::filesystem::path& path, Objective<float>& objectiv
 
 Element learn(Learner& learner, Objective<float>& objective, const Learning& learning,
               const std::filesystem::path& checkpoint, Progress& progress) {
-  if (std::filesystem::exists(checkpoint)) learner.load(checkpoint, objective);
+  const bool keeps = !checkpoint.empty();
+  if (keeps && std::filesystem::exists(checkpoint)) learner.load(checkpoint, objective);
+  if (keeps) learner.save(checkpoint);  // what cannot be written is said now
   auto saved = Clock::now();
   progress.start("learning", learning.steps - learner.steps());
   while (learner.steps() < learning.steps) {
@@ -270,7 +272,8 @@ Element learn(Learner& learner, Objective<float>& objective, const Learning& lea
     } catch (const Cancelled&) {
       cancelled = true;
     }
-    if (cancelled || Clock::now() - saved > std::chrono::duration<double>(kSaveEvery)) {
+    const bool due = Clock::now() - saved > std::chrono::duration<double>(kSaveEvery);
+    if (keeps && (cancelled || due || learner.steps() == learning.steps)) {
       learner.save(checkpoint);
       saved = Clock::now();
     }

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "align_task.h"
@@ -105,6 +105,9 @@ void add_align(CLI::App& app, char** arguments, int& exit_code) {
     }
     if (!options->report.empty()) write_report(options->report, found.report);
     options->carry_out(from_b, symmetry, found.a_from_b, Rewrite::same_as(b));
+    if (method == AlignMethod::learned && !options->dry_run) {
+      std::filesystem::remove(learning_state(options->output));
+    }
     exit_code = 0;
   });
 }

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <functional>
+#include <string>
 
 #include "regauge/action/rewrite.h"
 #include "regauge/align/align.h"
@@ -18,6 +19,11 @@ struct AlignTask {
   const AlignOptions& options;
   Progress& progress;
 };
+// What learned keeps until the output is written.
+inline std::string learning_state(const std::string& output) {
+  return output + ".learning.safetensors";
+}
+
 using LabAligner = std::function<Alignment(const AlignTask&)>;
 
 // The methods that run models: in regauge-lab their options and their work, in regauge the way

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <numeric>
 
+#include "../../src/align/brent.h"
 #include "regauge/align/nested.h"
 #include "regauge/align/procrustes.h"
 #include "regauge/align/rotary_fit.h"
@@ -199,6 +201,29 @@ TEST(RotaryFit, IsNeverWorseThanASearch) {
     two_minima += minima > 1 ? 1 : 0;
   }
   EXPECT_GT(two_minima, 400);
+}
+
+// As two_stage searches; where there are two minima it may end in the wrong one.
+TEST(RotaryFit, IsNeverWorseThanBrentsMethod) {
+  Random random(9, "brent");
+  std::vector<RotaryPair> pairs(100'000);
+  for (auto& pair : pairs) pair = random_pair(random);
+  std::vector<std::complex<double>> fits(pairs.size());
+  fit_rotary_pairs(pairs, fits);
+  int worse = 0, better = 0;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto& pair = pairs[i];
+    const double log_radius =
+        brent_minimum([&](double r) { return rotary_objective(pair, std::exp(r)); }, -3, 3);
+    const double by_search = rotary_objective(pair, std::exp(log_radius));
+    const double found = rotary_objective(pair, std::abs(fits[i]));
+    const double size = pair.a + pair.b + std::abs(by_search);
+    worse += found > by_search + 1e-12 * size ? 1 : 0;
+    better += found < by_search - 1e-6 * size ? 1 : 0;
+  }
+  EXPECT_EQ(worse, 0);
+  EXPECT_GT(better, 100);
+  std::printf("of %zu pairs better than Brent's method: %d\n", pairs.size(), better);
 }
 
 TEST(RotaryFit, RecoversAPlantedNumber) {

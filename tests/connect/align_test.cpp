@@ -50,9 +50,7 @@ struct Models {
     return parameters;
   }
   Element form(const Parameters<double>& model) const {
-    return comparable_form(
-        symmetry, [&](const std::string& name) -> AnyMatrix { return model.at(name); }, {},
-        Progress::silent());
+    return comparable_form(symmetry, reader_of(model), {}, Progress::silent());
   }
   Element by_activations() const {
     const auto activations =
@@ -63,7 +61,7 @@ struct Models {
     Learner learner(symmetry, a_in_form, b_in_form, start, learning);
     const auto objective = lab::make_distillation<float>(architecture, rounded(a_in_form),
                                                          rounded(b_in_form), data, 10, 1);
-    return learn(learner, *objective, learning, "never_written", Progress::silent());
+    return learn(learner, *objective, learning, {}, Progress::silent());
   }
   // |A - g B| as a share of |A|, matrices only, in comparable form.
   double left(const Element& relative) const {

@@ -5,10 +5,18 @@ import os
 import pathlib
 import shutil
 import subprocess
+import time
 
 import pytest
 
 FIXTURES = pathlib.Path(__file__).parent.parent / "fixtures"
+
+
+def wait_for(path, seconds=60):
+    end = time.monotonic() + seconds
+    while not (path.exists() and path.stat().st_size > 0):
+        assert time.monotonic() < end, f"{path} did not appear"
+        time.sleep(0.01)
 
 
 @pytest.fixture(scope="session")

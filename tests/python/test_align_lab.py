@@ -2,10 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 
 import pytest
-from conftest import FIXTURES
+from conftest import FIXTURES, wait_for
 
 SELF = ("--data", "self", "--length", 12, "--threads", 1)
 
@@ -35,6 +36,31 @@ def test_learning_repeats_itself_and_keeps_the_function(lab, regauge, tmp_path, 
         assert not (tmp_path / f"{out.name}.learning.safetensors").exists()
     assert (outputs[0] / "model.safetensors").read_bytes() == (outputs[1] / "model.safetensors").read_bytes()
     regauge("diff", moved, outputs[0])
+
+
+def test_learning_goes_on_after_an_interruption(lab, regauge, tmp_path, moved):
+    def command(out, steps=400):
+        return ("align", FIXTURES / "llama", moved, "-o", out, "--method", "learned", *SELF,
+                "--start", "weights", "--batch", 4, "--set", f"steps={steps}")  # fmt: skip
+
+    def start(*arguments):
+        words = [os.environ["REGAUGE"], *map(str, command(*arguments))]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    whole, out, state = tmp_path / "whole", tmp_path / "out", tmp_path / "out.learning.safetensors"
+    regauge(*command(whole))
+    process = start(out)
+    wait_for(state)
+    process.send_signal(signal.SIGINT)
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 130, messages
+    assert state.exists() and not out.exists()
+    other = start(out, 401)
+    _, messages = other.communicate(timeout=60)
+    assert other.returncode == 2 and "with other settings" in messages
+    regauge(*command(out))
+    assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert not state.exists()
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 
 import pytest
 import safetensors.torch
 import torch
+from conftest import wait_for
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent.parent / "bench"))
 import training as peer  # noqa: E402
@@ -188,13 +188,6 @@ def test_every_step_is_that_of_torch(lab, tmp_path, config, text, images, kind):
 def start_training(config, out):
     command = [os.environ["REGAUGE"], "lab", "train", config, "-o", out, "--threads", "1"]
     return subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True)
-
-
-def wait_for(path, seconds=60):
-    end = time.monotonic() + seconds
-    while not (path.exists() and path.stat().st_size > 0):
-        assert time.monotonic() < end, f"{path} did not appear"
-        time.sleep(0.01)
 
 
 def test_goes_on_after_an_interruption(lab, tmp_path, config):

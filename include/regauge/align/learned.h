@@ -61,9 +61,9 @@ class Learner {
   std::unique_ptr<State> state_;
 };
 
-// Takes all steps that are left and returns Learner::better. The state lies in the file
-// `checkpoint` from time to time, and when the work is cancelled; where the file exists the work
-// goes on from there. Progress counts steps.
+// Takes all steps that are left and returns Learner::better. The state goes to the file
+// `checkpoint` (unless that is empty) at the start, from time to time, when the work is cancelled,
+// and at the end; where the file exists the work goes on from there. Progress counts steps.
 Element learn(Learner& learner, Objective<float>& objective, const Learning& learning,
               const std::filesystem::path& checkpoint, Progress& progress);
 

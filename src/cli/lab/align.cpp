@@ -122,10 +122,9 @@ class Aligner {
             ? lab::make_objective<float>(architecture_, data_, options_.batch, learning.seed)
             : lab::make_distillation<float>(architecture_, rounded(a_), rounded(b_), data_,
                                             options_.batch, learning.seed);
-    const std::string checkpoint = output_ + ".learning.safetensors";
-    const Element found = learn(learner, *objective, learning, checkpoint, task_.progress);
+    const Element found =
+        learn(learner, *objective, learning, learning_state(output_), task_.progress);
     report_ = {{"learning", to_json(learning)}, {"loss_by_tenth", learner.losses()}};
-    std::filesystem::remove(checkpoint);
     return found;
   }
 
