@@ -8,6 +8,7 @@
 
 #include "regauge/action/fold.h"
 #include "regauge/action/moved_model.h"
+#include "regauge/base/error.h"
 
 namespace regauge {
 namespace {
@@ -111,7 +112,7 @@ std::vector<const Shift*> remaining(const Symmetry& symmetry, const Element& fol
 }  // namespace
 
 Element standard_form(const ReadTensor& read, const Symmetry& symmetry, double sign,
-                      std::vector<std::string>& limits, Progress& progress) {
+                      std::vector<std::string>& limits, Progress& progress, UnknownShifts unknown) {
   Element form = fold_element(symmetry, read, {}, progress);
   // A norm's bias that must stay, because some reader cannot take its constant, becomes
   // sign gain/D.
@@ -136,7 +137,8 @@ Element standard_form(const ReadTensor& read, const Symmetry& symmetry, double s
     for (const Shift* shift : shifts) {
       const auto vector = vanishing(symmetry, *shift, parameters);
       if (!vector) {
-        limits.push_back(fmt::format("{} has no standard form yet", shift->name));
+        limits.push_back(fmt::format("[recover] {} has no standard form yet", shift->name));
+        if (unknown == UnknownShifts::refused) throw UsageError(limits.back());
         continue;
       }
       Element step;

@@ -109,7 +109,8 @@ AlignMethod method_from_name(std::string_view name) {
 Element comparable_form(const Symmetry& symmetry, const ReadTensor& model, const Scope& scope,
                         Progress& progress) {
   std::vector<std::string> limits;
-  Element form = scope.restrict(symmetry, standard_form(model, symmetry, 1, limits, progress));
+  Element form = scope.restrict(
+      symmetry, standard_form(model, symmetry, 1, limits, progress, UnknownShifts::kept));
   form = compose(symmetry, scope.restrict(symmetry, unit_lengths(symmetry, model, form)), form);
   const MovedModel folded(model, symmetry, form);
   Element balanced;

@@ -71,7 +71,7 @@ TEST(Weights, FindAPlantedElementOfRandomArchitectures) {
     const Symmetry symmetry = symmetry_of(architecture);
     const auto a = random_parameters(architecture, 1);
     std::vector<std::string> limits;
-    standard_form(reader_of(a), symmetry, 1, limits, Progress::silent());
+    standard_form(reader_of(a), symmetry, 1, limits, Progress::silent(), UnknownShifts::kept);
     if (!well_conditioned(symmetry, a) || !limits.empty()) continue;
     const auto b = planted(symmetry, a, random_element(symmetry, 2), 0, 0);
     EXPECT_LE(difference(a, aligned(align_weights, symmetry, a, b)), kExact)
