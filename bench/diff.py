@@ -65,7 +65,8 @@ def main():
     parser.add_argument("--skip-1b", action="store_true")
     options = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    regauge, two_maps, phases = (options.build / n for n in ("regauge", "two_maps", "diff_phases"))
+    regauge = options.build / "regauge"
+    two_maps, phases = (options.build / "bench" / name for name in ("two_maps", "diff_phases"))
     rounds = options.rounds
     record = {"load before": os.getloadavg()[0]}
 

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <ctime>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "regauge/base/blas.h"
 #include "regauge/equivalence/compare.h"
@@ -20,21 +24,48 @@ double time_of(Work work) {
   return seconds() - begin;
 }
 
-// Numbers per second through a product of [rows, inner] and [inner, cols] floats.
-double flops_per_second(std::int64_t rows, std::int64_t cols, std::int64_t inner) {
+struct Product {
+  const char* phase;
+  std::int64_t rows, cols, inner;  // [rows, inner] times [inner, cols], floats
+  std::int64_t count;
+};
+
+// What a recovery and its verdict have to multiply at least: some directions of the stream through
+// every matrix of both models, and through the map of the stream once for each layer; a few vectors
+// per coordinate for that map's correlation; a dozen products to make it orthogonal; and 16 columns
+// for the residuals.
+std::vector<Product> products_of(const regauge::Architecture& a) {
+  const std::int64_t d = a.width, layers = a.layers;
+  const std::int64_t seen = std::max<std::int64_t>(32, 2 * std::max(a.qk_width, a.v_width));
+  const std::int64_t readers = a.heads * a.qk_width + a.kv_heads * (a.qk_width + a.v_width);
+  const std::int64_t ffn = (a.gated ? 2 : 1) * a.ffn_width;
+  const std::int64_t anchors = std::min(a.vocabulary, 2 * d);
+  return {{"layers", seen, readers, d, 2 * layers},
+          {"layers", seen, a.heads * a.v_width, d, 2 * layers},
+          {"layers", 32, ffn + a.ffn_width, d, 2 * layers},
+          {"layers", seen + 32, d, d, layers},
+          {"stream", d, d, anchors, a.tied ? 1 : 2},
+          {"stream", d, d, d, 12},
+          {"residuals", 16, readers + a.heads * a.v_width, d, 2 * layers},
+          {"residuals", 16, ffn + a.ffn_width, d, 2 * layers},
+          {"residuals", 16, a.vocabulary, d, a.tied ? 2 : 4},
+          {"residuals", 16, d, d, layers}};
+}
+
+double bare_seconds(const Product& p) {
   const auto size = [](std::int64_t a, std::int64_t b) { return static_cast<std::size_t>(a * b); };
-  const std::vector<float> a(size(rows, inner), 0.5F), b(size(inner, cols), 0.5F);
-  std::vector<float> c(size(rows, cols));
+  const std::vector<float> a(size(p.rows, p.inner), 0.5F), b(size(p.inner, p.cols), 0.5F);
+  std::vector<float> c(size(p.rows, p.cols));
   const auto product = [&] {
-    regauge::gemm<float>(false, false, rows, cols, inner, 1, a.data(), inner, b.data(), cols, 0,
-                         c.data(), cols);
+    regauge::gemm<float>(false, false, p.rows, p.cols, p.inner, 1, a.data(), p.inner, b.data(),
+                         p.cols, 0, c.data(), p.cols);
   };
   product();
-  const double used = time_of([&] {
-    for (int i = 0; i < 3; ++i) product();
-  });
-  return 6.0 * static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(inner) /
-         used;
+  const double once = time_of([&] {
+                        for (int i = 0; i < 3; ++i) product();
+                      }) /
+                      3;
+  return once * static_cast<double>(p.count);
 }
 
 }  // namespace
@@ -56,7 +87,15 @@ int main(int count, char** names) {
   record["estimate"] = time_of(
       [&] { residuals = estimate(symmetry, found.a_from_b, from_a, from_b, Progress::silent()); });
   record["same"] = all_agree(residuals);
-  record["GFLOP/s, D x D x D"] = flops_per_second(shape.width, shape.width, shape.width) / 1e9;
-  record["GFLOP/s, D x D x 32"] = flops_per_second(shape.width, 32, shape.width) / 1e9;
+  std::map<std::string, double> bare;
+  double all = 0;
+  for (const auto& product : products_of(shape)) {
+    const double used = bare_seconds(product);
+    bare[product.phase] += used;
+    all += used;
+  }
+  record["bare products"] = bare;
+  record["times bare products"] =
+      (record["recover"].get<double>() + record["estimate"].get<double>()) / all;
   fmt::print("{}\n", record.dump(2));
 }

@@ -1,7 +1,6 @@
 #include "regauge/action/balance.h"
 
 #include <Eigen/Eigenvalues>
-#include <Eigen/SVD>
 
 #include <algorithm>
 #include <cmath>
@@ -40,9 +39,7 @@ Matrix<double> balancing(const Matrix<double>& p, const Matrix<double>& n) {
   const Eigen::MatrixXd root_n = of_n.eigenvectors() *
                                  of_n.eigenvalues().cwiseMax(0).cwiseSqrt().asDiagonal() *
                                  of_n.eigenvectors().transpose();
-  const Eigen::BDCSVD<Eigen::MatrixXd> svd(root_p * root_n, Eigen::ComputeFullU);
-  const Eigen::MatrixXd& w = svd.matrixU();
-  Eigen::VectorXd s = svd.singularValues();
+  auto [w, s, right] = svd(root_p * root_n);
   const Eigen::MatrixXd modulus = w * s.asDiagonal() * w.transpose();
   Eigen::VectorXd seen(size);
   for (Eigen::Index i = 0; i < size; ++i) {
@@ -59,11 +56,9 @@ Matrix<double> balancing(const Matrix<double>& p, const Matrix<double>& n) {
     side.rightCols(1) = seen(i) == 1 ? Eigen::VectorXd(root_p * w.col(i)) : w.col(i);
   }
   if (reached.cols() > 0) {
-    const Eigen::MatrixXd basis =
-        Eigen::JacobiSVD<Eigen::MatrixXd>(reached, Eigen::ComputeThinU).matrixU();
-    const Eigen::JacobiSVD<Eigen::MatrixXd> polar(others - basis * (basis.transpose() * others),
-                                                  Eigen::ComputeThinU | Eigen::ComputeThinV);
-    result += polar.matrixU() * polar.matrixV().transpose() * others.transpose();
+    const Eigen::MatrixXd basis = svd(reached).u;
+    const Svd polar = svd(others - basis * (basis.transpose() * others));
+    result += polar.u * polar.v.transpose() * others.transpose();
   } else {
     result.setIdentity();
   }

@@ -116,6 +116,32 @@ Matrix<Scalar> StoredMatrix<Scalar>::right(const Matrix<Scalar>& y) const {
   return result;
 }
 
+template <class Scalar>
+Matrix<Scalar> StoredMatrix<Scalar>::every(std::int64_t step) const {
+  const auto& columns = place_.columns;
+  const std::int64_t count = (place_.transposed ? cols_ : rows_) / step;
+  const std::int64_t length = place_.transposed ? rows_ : cols_;
+  const DType type = tensor_->dtype;
+  const auto row_bytes =
+      static_cast<std::size_t>(place_.stride / block_elements(type) * block_bytes(type));
+  const auto bytes = checkpoint_->bytes(*tensor_);
+  std::vector<Scalar> numbers(static_cast<std::size_t>(place_.stride));
+  Matrix<Scalar> result(count, length);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t row =
+        place_.transposed ? columns[static_cast<std::size_t>(i * step)] : i * step;
+    decode<Scalar>(type, bytes.subspan(static_cast<std::size_t>(row) * row_bytes, row_bytes),
+                   std::span(numbers));
+    for (std::int64_t j = 0; j < length; ++j) {
+      const std::int64_t at = place_.transposed ? j : columns[static_cast<std::size_t>(j)];
+      result(i, j) = numbers[static_cast<std::size_t>(at)];
+    }
+  }
+  checkpoint_->release(*tensor_);
+  if (place_.offset != 0) result.array() += static_cast<Scalar>(place_.offset);
+  return result;
+}
+
 template class StoredMatrix<float>;
 template class StoredMatrix<double>;
 

@@ -57,7 +57,7 @@ Matrix<double> LatentMatching::products(const Parameters<double>& left,
     if (place.axis == 1) {
       sum += product_transposed(l, r);
     } else {
-      sum += product<double>(l, r.transpose());
+      sum += product(l, r.transpose());
     }
   }
   return sum;

@@ -175,7 +175,7 @@ Parameters<Scalar> Metric::weighted(const Side& side, std::int64_t layer) const 
     }
     const auto found = side.roots.find(layer < 0 ? "head" : sublayer_of(name));
     if (reads && tensor.rows() == width && found != side.roots.end()) {
-      tensor = product<Scalar>(found->second.template cast<Scalar>(), tensor);
+      tensor = product(found->second.template cast<Scalar>(), tensor);
     }
     const Scalar size = tensor.norm();
     if (!(size > 0)) continue;

@@ -1,7 +1,5 @@
 #include "regauge/align/procrustes.h"
 
-#include <Eigen/SVD>
-
 #include <cmath>
 
 #include "regauge/align/assignment.h"
@@ -21,14 +19,14 @@ void check_square(const Matrix<double>& cross) {
 }
 
 Matrix<double> by_svd(const Matrix<double>& cross) {
-  const Eigen::BDCSVD<Eigen::MatrixXd> svd(cross, Eigen::ComputeFullU | Eigen::ComputeFullV);
-  return svd.matrixU() * svd.matrixV().transpose();
+  const Svd parts = svd(cross);
+  return product(parts.u, parts.v.transpose());
 }
 
 // x -> x (3 - x^T x) / 2: an almost orthogonal matrix to the nearest one, error squared.
 Matrix<double> polished(const Matrix<double>& x) {
   const auto n = x.rows();
-  return product<double>(x, 1.5 * Matrix<double>::Identity(n, n) - 0.5 * product_transposed(x, x));
+  return product(x, 1.5 * Matrix<double>::Identity(n, n) - 0.5 * product_transposed(x, x));
 }
 
 }  // namespace
@@ -54,7 +52,7 @@ Matrix<double> orthogonal_procrustes(const Orthogonal& group, const Matrix<doubl
   const Matrix<double> kept = product_transposed(fixed, fixed);
   const Matrix<double> free = Matrix<double>::Identity(kept.rows(), kept.cols()) - kept;
   // Block diagonal between what stays and the rest; so is its orthogonal factor.
-  const Matrix<double> inside = product<double>(free, product(cross, free));
+  const Matrix<double> inside = product(free, product(cross, free));
   const double size = cross.norm() / std::sqrt(static_cast<double>(cross.rows()) + 1);
   return polar_factor(inside + (size > 0 ? size : 1.0) * kept);
 }

@@ -105,7 +105,7 @@ Matrix<double> TokenStream::predictions(const Parameters<double>& ends) const {
     for (auto& entry : x.reshaped()) entry = activate(shape_.activation, entry);
     x = normed(x, "head.norm", ends);
   }
-  Matrix<double> logits = shape_.tied ? product<double>(x, ends.at("embed.tokens").transpose())
+  Matrix<double> logits = shape_.tied ? product(x, ends.at("embed.tokens").transpose())
                                       : product(x, ends.at("head.weight"));
   if (const auto bias = ends.find("head.bias"); bias != ends.end()) {
     logits.rowwise() += bias->second.row(0);

@@ -33,7 +33,7 @@ bool is_whole(const Matrix<double>& m, double tolerance) {
 
 // Rows at right angles; by `turns` of length 1 as well.
 bool has_orthogonal_rows(const Matrix<double>& m, double tolerance) {
-  Matrix<double> gram = m * m.transpose();
+  Matrix<double> gram = product(m, m.transpose());
   const Eigen::VectorXd sizes = gram.diagonal();
   gram.diagonal().setZero();
   return gram.cwiseAbs().maxCoeff() < tolerance * sizes.maxCoeff();

@@ -14,6 +14,10 @@ class FramedModel : public MovedModel {
   using MovedModel::layer;
   // Every matrix of a layer as it is seen through the frame; single rows as they are.
   Parameters<double> layer(std::int64_t layer, const Frame& frame) const;
+  // Embedding and head; where vectors of the stream move one by one, only `most` of them, evenly
+  // spaced.
+  template <class Scalar>
+  Parameters<Scalar> ends(std::int64_t most) const;
 
  private:
   const ParameterSource& source_;

@@ -137,11 +137,11 @@ BlockMap<double> least_squares_blocks(const Symmetry& symmetry, const Space& spa
         const auto block_a = in_a.middleCols(i * width, width);
         const auto block_b = in_b.middleCols(i * width, width);
         if (part->dual) {
-          normal.n += block_a.transpose() * block_a / size;
+          normal.n += product_transposed(block_a, block_a) / size;
         } else {
-          normal.p += block_b.transpose() * block_b / size;
+          normal.p += product_transposed(block_b, block_b) / size;
         }
-        normal.c += block_b.transpose() * block_a / size;
+        normal.c += product_transposed(block_b, block_a) / size;
       }
     }
   }

@@ -26,6 +26,20 @@ struct Cubic {
   double operator()(double x) const { return scale * (1.5 * a * x - 0.5 * std::pow(a * x, 3)); }
 };
 
+// x^T x, its upper half only in blocks.
+template <class Scalar>
+Matrix<Scalar> gram_of(const Matrix<Scalar>& x) {
+  constexpr std::int64_t kBlock = 256;
+  const auto size = x.cols();
+  Matrix<Scalar> gram(size, size);
+  for (std::int64_t i = 0; i < size; i += kBlock) {
+    const auto rows = std::min(kBlock, size - i), rest = size - i;
+    multiply<Scalar>(true, x.middleCols(i, rows), x.rightCols(rest), gram.block(i, i, rows, rest));
+    gram.block(i, i, rest, rows) = gram.block(i, i, rows, rest).transpose().eval();
+  }
+  return gram;
+}
+
 // By powers; of 20 the error is below ln(n) / 40 almost surely.
 template <class Scalar>
 Scalar largest_eigenvalue(const Matrix<Scalar>& gram) {
@@ -49,14 +63,14 @@ double by_products(Matrix<double>& m) {
                          static_cast<Scalar>(m.rows());
   Matrix<Scalar> x = m.cast<Scalar>();
   x /= static_cast<Scalar>(m.norm());
-  Matrix<Scalar> gram = product_transposed(x, x);
+  Matrix<Scalar> gram = gram_of(x);
   const Scalar largest = std::sqrt(static_cast<Scalar>(1.3) * largest_eigenvalue(gram));
   x /= largest;
   gram /= largest * largest;
   std::vector<Cubic> steps;
   double least = 0.05;
   for (int step = 0; step < kMostSteps; ++step) {
-    if (step > 0) gram = product_transposed(x, x);
+    if (step > 0) gram = gram_of(x);
     gram.diagonal().array() -= Scalar{1};
     const Scalar off = gram.norm();
     if (!std::isfinite(off)) return 0;
@@ -93,7 +107,7 @@ double by_inverses(Matrix<double>& m) {
     const Matrix<double> dual = lu.inverse().transpose();
     const double scale = std::sqrt(dual.norm() / m.norm());
     m = (scale * m + dual / scale) / 2;
-    if ((product_transposed(m, m) - Matrix<double>::Identity(size, size)).norm() < 0.1) break;
+    if ((gram_of(m) - Matrix<double>::Identity(size, size)).norm() < 0.1) break;
   }
   return condition;
 }
@@ -107,9 +121,9 @@ double make_orthogonal(Matrix<double>& m, bool coarse) {
   if (condition == 0) condition = by_inverses(m);
   if (condition == 0) return 0;
   for (int step = 0; step < 6; ++step) {
-    const Matrix<double> gram = product_transposed(m, m);
+    const Matrix<double> gram = gram_of(m);
     const double off = (gram - Matrix<double>::Identity(size, size)).norm();
-    m = product<double>(m, 1.5 * Matrix<double>::Identity(size, size) - 0.5 * gram);
+    m = product(m, 1.5 * Matrix<double>::Identity(size, size) - 0.5 * gram);
     if (off < 1e-7) break;
   }
   return m.allFinite() ? condition : 0;

@@ -1,8 +1,9 @@
 #include "probe.h"
 
-#include <Eigen/Eigenvalues>
+#include <Eigen/Cholesky>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace regauge {
@@ -42,14 +43,22 @@ Matrix<double> probes(const char* name, const Known& known) {
 }
 
 Matrix<double> span_root(const Matrix<double>& columns) {
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> gram(columns.transpose() * columns);
-  const Eigen::VectorXd& squares = gram.eigenvalues();
-  const double least = kSpan * squares(squares.size() - 1) + 1e-300;
-  Matrix<double> root = gram.eigenvectors();
-  for (Eigen::Index j = 0; j < root.cols(); ++j) {
-    root.col(j) *= squares(j) > least ? 1 / std::sqrt(squares(j)) : 0;
-  }
-  return root;
+  // Columns that are combinations of others but for rounding come last and are left out.
+  const Eigen::LDLT<Eigen::MatrixXd> gram(product_transposed(columns, columns));
+  const Eigen::VectorXd squares = gram.vectorD();
+  const double least = kSpan * squares(0) + 1e-300;
+  const auto size = squares.size();
+  const auto rank = std::find_if(squares.begin(), squares.end(),
+                                 [&](double square) { return !(square > least); }) -
+                    squares.begin();
+  Eigen::MatrixXd root = Eigen::MatrixXd::Identity(size, rank);
+  const Eigen::MatrixXd factor = gram.matrixL();
+  factor.topLeftCorner(rank, rank)
+      .transpose()
+      .triangularView<Eigen::UnitUpper>()
+      .solveInPlace(root.topRows(rank));
+  root *= squares.head(rank).cwiseSqrt().cwiseInverse().asDiagonal();
+  return gram.transpositionsP().transpose() * root;
 }
 
 std::vector<Matrix<double>> layer_vectors(const Architecture& a, std::int64_t layer,

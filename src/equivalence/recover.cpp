@@ -231,9 +231,9 @@ class Finder {
   StreamCorrelation anchors(std::int64_t most) const {
     StreamCorrelation sum(symmetry_);
     if (rounding_ > kCoarse) {
-      sum.add(symmetry_, a_form_.layer<float>(-1), b_moved().layer<float>(-1), most);
+      sum.add(symmetry_, a_form_.ends<float>(most), b_moved().ends<float>(most), most);
     } else {
-      sum.add(symmetry_, a_form_.layer(-1), b_moved(-1), most);
+      sum.add(symmetry_, a_form_.ends<double>(most), b_moved().ends<double>(most), most);
     }
     return sum;
   }

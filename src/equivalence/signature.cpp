@@ -20,7 +20,7 @@ constexpr double kNoLength = 1e-6;
 // x W + b, by the name of the linear map.
 Matrix<double> linear(const Parameters<double>& parameters, const std::string& name,
                       const Matrix<double>& x) {
-  Matrix<double> y = x * parameters.at(name + ".weight");
+  Matrix<double> y = product(x, parameters.at(name + ".weight"));
   const auto bias = parameters.find(name + ".bias");
   if (bias != parameters.end()) y.rowwise() += bias->second.row(0);
   return y;
@@ -56,11 +56,11 @@ double logit(const Architecture& a, const Row& q, const Row& k, double distance)
 // Blocks of columns as the spaces that they span: x P y for pairs of probes. One row per block.
 Matrix<double> spans(const Matrix<double>& columns, std::int64_t width, const Known& known) {
   const Matrix<double> x = probes("span", known);
-  const Matrix<double> products = x * columns;
+  const Matrix<double> products = product(x, columns);
   Matrix<double> rows(columns.cols() / width, kProbes);
   for (Eigen::Index i = 0; i < rows.rows(); ++i) {
-    const Matrix<double> inside =
-        products.middleCols(i * width, width) * span_root(columns.middleCols(i * width, width));
+    const Matrix<double> inside = product(products.middleCols(i * width, width),
+                                          span_root(columns.middleCols(i * width, width)));
     for (Eigen::Index n = 0; n < kProbes; ++n) {
       rows(i, n) = inside.row(n).dot(inside.row((n + 1) % kProbes));
     }
@@ -182,23 +182,25 @@ std::vector<std::int64_t> match_rows(const Matrix<double>& b, const Matrix<doubl
   };
   const Matrix<double> to = scaled(a), from = scaled(b);
   const auto count = to.rows();
-  // Rows of `to` in the order of their first column: the search goes outwards from where a row
-  // would stand and ends when that column alone is further off than the best so far.
+  // Rows of `to` in the order of the column that spreads them most: the search goes outwards from
+  // where a row would stand and ends when that column alone is further off than the best so far.
+  Eigen::Index key = 0;
+  to.colwise().lpNorm<1>().maxCoeff(&key);
   std::vector<std::int64_t> order(static_cast<std::size_t>(count));
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(),
-            [&](std::int64_t i, std::int64_t j) { return to(i, 0) < to(j, 0); });
+            [&](std::int64_t i, std::int64_t j) { return to(i, key) < to(j, key); });
   std::vector<bool> used(static_cast<std::size_t>(count));
   std::vector<std::int64_t> permutation(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
     const auto here =
-        std::lower_bound(order.begin(), order.end(), from(i, 0),
-                         [&](std::int64_t j, double value) { return to(j, 0) < value; });
+        std::lower_bound(order.begin(), order.end(), from(i, key),
+                         [&](std::int64_t j, double value) { return to(j, key) < value; });
     double best = std::numeric_limits<double>::infinity();
     std::int64_t nearest = -1;
     // False when nothing beyond can be nearer.
     const auto consider = [&](std::int64_t j) {
-      const double first = to(j, 0) - from(i, 0);
+      const double first = to(j, key) - from(i, key);
       if (first * first > best) return false;
       if (used[static_cast<std::size_t>(j)]) return true;
       const double distance = (to.row(j) - from.row(i)).squaredNorm();
@@ -208,8 +210,14 @@ std::vector<std::int64_t> match_rows(const Matrix<double>& b, const Matrix<doubl
       }
       return true;
     };
-    for (auto up = here; up != order.end() && consider(*up); ++up) continue;
-    for (auto down = here; down != order.begin() && consider(*std::prev(down)); --down) continue;
+    // Both ways, nearer ones first.
+    auto up = here, down = here;
+    while (up != order.end() || down != order.begin()) {
+      const bool upwards = down == order.begin() ||
+                           (up != order.end() &&
+                            to(*up, key) - from(i, key) < from(i, key) - to(*std::prev(down), key));
+      if (!consider(upwards ? *up++ : *--down)) break;
+    }
     used[static_cast<std::size_t>(nearest)] = true;
     permutation[static_cast<std::size_t>(i)] = nearest;
   }

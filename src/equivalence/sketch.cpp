@@ -1,7 +1,6 @@
 #include "sketch.h"
 
 #include <Eigen/LU>
-#include <Eigen/SVD>
 
 #include <algorithm>
 #include <cmath>
@@ -32,8 +31,8 @@ Matrix<double> nearest_turn(const Matrix<double>& m) {
   // Directions that m does not know stay where they are.
   const Eigen::MatrixXd known =
       m + (1e-13 * m.norm() + 1e-300) * Matrix<double>::Identity(m.rows(), m.cols());
-  const Eigen::BDCSVD<Eigen::MatrixXd> svd(known, Eigen::ComputeFullU | Eigen::ComputeFullV);
-  return svd.matrixU() * svd.matrixV().transpose();
+  const Svd parts = svd(known);
+  return product(parts.u, parts.v.transpose());
 }
 
 // Newton's iteration x -> (s x + (s x)^-T) / 2 with Higham's scaling, and once it is near
@@ -51,7 +50,7 @@ double turn_nearest(Matrix<double>& m) {
     if ((product_transposed(m, m) - identity).norm() < 0.1) break;
   }
   for (int step = 0; step < 6; ++step) {
-    m = product<double>(m, 1.5 * identity - 0.5 * product_transposed(m, m));
+    m = product(m, 1.5 * identity - 0.5 * product_transposed(m, m));
   }
   return condition;
 }

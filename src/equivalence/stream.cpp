@@ -1,7 +1,5 @@
 #include "stream.h"
 
-#include <Eigen/SVD>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -116,11 +114,10 @@ StreamFit fit_rotation(const Space& space, const Orthogonal& group, const Stream
   const double determined = make_orthogonal(map, rounding > kCoarse);
   if (determined > least)
     return {BlockMap<double>(1, size, {}, map), false, Known(size), determined};
-  const Eigen::BDCSVD<Eigen::MatrixXd> svd(cross, Eigen::ComputeFullU | Eigen::ComputeFullV);
-  const auto known = (svd.singularValues().array() > least * svd.singularValues()(0)).count();
-  return {BlockMap<double>(1, size, {}, svd.matrixU() * svd.matrixV().transpose()), false,
-          known == size ? Known(size)
-                        : Known(Matrix<double>(svd.matrixV().leftCols(known).transpose())),
+  const Svd parts = svd(cross);
+  const auto known = (parts.values.array() > least * parts.values(0)).count();
+  return {BlockMap<double>(1, size, {}, product(parts.u, parts.v.transpose())), false,
+          known == size ? Known(size) : Known(Matrix<double>(parts.v.leftCols(known).transpose())),
           determined};
 }
 

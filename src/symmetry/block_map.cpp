@@ -11,9 +11,6 @@
 namespace regauge {
 namespace {
 
-// From this width on a block goes to BLAS; below it Eigen's own kernels win.
-constexpr std::int64_t kBlasWidth = 256;
-
 bool is_identity_permutation(const std::vector<std::int64_t>& permutation) {
   for (std::size_t i = 0; i < permutation.size(); ++i) {
     if (permutation[i] != static_cast<std::int64_t>(i)) return false;
@@ -22,28 +19,6 @@ bool is_identity_permutation(const std::vector<std::int64_t>& permutation) {
 }
 
 }  // namespace
-
-template <class Scalar>
-Matrix<Scalar> product(const Matrix<Scalar>& a, const Matrix<Scalar>& b) {
-  if (b.rows() < kBlasWidth || a.rows() < kBlasWidth) return a * b;
-  Matrix<Scalar> c(a.rows(), b.cols());
-  gemm<Scalar>(false, false, a.rows(), b.cols(), a.cols(), 1, a.data(), a.cols(), b.data(),
-               b.cols(), 0, c.data(), c.cols());
-  return c;
-}
-template Matrix<float> product(const Matrix<float>&, const Matrix<float>&);
-template Matrix<double> product(const Matrix<double>&, const Matrix<double>&);
-
-template <class Scalar>
-Matrix<Scalar> product_transposed(const Matrix<Scalar>& a, const Matrix<Scalar>& b) {
-  if (a.rows() < kBlasWidth || b.cols() < kBlasWidth) return a.transpose() * b;
-  Matrix<Scalar> c(a.cols(), b.cols());
-  gemm<Scalar>(true, false, a.cols(), b.cols(), a.rows(), 1, a.data(), a.cols(), b.data(), b.cols(),
-               0, c.data(), c.cols());
-  return c;
-}
-template Matrix<float> product_transposed(const Matrix<float>&, const Matrix<float>&);
-template Matrix<double> product_transposed(const Matrix<double>&, const Matrix<double>&);
 
 template <class Scalar>
 BlockMap<Scalar>::BlockMap(std::int64_t count, std::int64_t width,
@@ -236,7 +211,7 @@ void BlockMap<Scalar>::apply(Matrix<Scalar>& tensor, int axis) const {
       if (!has_blocks()) {
         destination = source;
       } else {
-        destination.noalias() = blocks_.middleRows(i * width_, width_).transpose() * source;
+        multiply<Scalar>(true, blocks_.middleRows(i * width_, width_), source, destination);
       }
     }
   } else if (width_ == 1) {
@@ -254,7 +229,7 @@ void BlockMap<Scalar>::apply(Matrix<Scalar>& tensor, int axis) const {
       if (!has_blocks()) {
         destination = source;
       } else {
-        destination.noalias() = source * blocks_.middleRows(i * width_, width_);
+        multiply<Scalar>(false, source, blocks_.middleRows(i * width_, width_), destination);
       }
     }
   }

@@ -69,6 +69,11 @@ class StoredMatrix {
   Matrix<Scalar> left(const Matrix<Scalar>& x) const;   // x W
   Matrix<Scalar> right(const Matrix<Scalar>& y) const;  // W y
 
+  // One of the two axes can be read a vector at a time: rows (0) or columns (1) that lie together.
+  bool lies_along(int axis) const { return tensor_ != nullptr && place_.transposed == (axis == 1); }
+  // Every step-th vector of that axis, as rows.
+  Matrix<Scalar> every(std::int64_t step) const;
+
  private:
   template <class Visit>
   void for_each_piece(Visit visit) const;

@@ -3,14 +3,9 @@
 #include <vector>
 
 #include "regauge/arch/parameters.h"
+#include "regauge/symmetry/dense.h"
 
 namespace regauge {
-
-// a b and a^T b, wide ones through BLAS. Instantiated for float and double.
-template <class Scalar>
-Matrix<Scalar> product(const Matrix<Scalar>& a, const Matrix<Scalar>& b);
-template <class Scalar>
-Matrix<Scalar> product_transposed(const Matrix<Scalar>& a, const Matrix<Scalar>& b);
 
 // A block-monomial matrix M: `count` blocks of width `width`, block i is multiplied by B_i and goes
 // to place p(i):
