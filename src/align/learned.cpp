@@ -160,7 +160,7 @@ struct Learner::State {
     }
     for (auto& [name, matching] : matchings) {
       matching.each([&, &space = name](const std::string& part, Matrix<double>& value) {
-        visit("matching/" + space + "/" + part, value);
+        visit(fmt::format("matching/{}/{}", space, part), value);
       });
     }
   }
