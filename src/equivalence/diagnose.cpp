@@ -6,6 +6,7 @@
 #include "declarations.h"
 #include "explain.h"
 #include "mistakes_stream.h"
+#include "one_layer.h"
 #include "regauge/action/moved_model.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/diff.h"
@@ -59,7 +60,11 @@ class Diagnostician {
  public:
   // `b` declares A's numbers and switches.
   Diagnostician(const Model& a, const Model& b, const Diff& found, Progress& progress)
-      : a_(a), b_(b), found_(found), progress_(progress), shape_(found.architecture) {}
+      : a_(a), b_(b), found_(found), progress_(progress), shape_(found.architecture) {
+    for (const auto& residual : found.residuals) {
+      if (!residual.agrees()) wrong_.insert(residual.tensor);
+    }
+  }
 
   Diagnosis run() {
     if (in_place()) return result_;
@@ -95,12 +100,37 @@ class Diagnostician {
     return result;
   }
 
+  // A layer in which B differs, if there is one that is read otherwise than it stands.
+  std::int64_t telling_layer(const Patches& on_a, const Patches& on_b) const {
+    std::int64_t first = -1;
+    for (const auto& spec : parameter_specs(shape_)) {
+      if (spec.layer < 0 || !wrong_.contains(spec.name)) continue;
+      if (first < 0) first = spec.layer;
+      if (on_a.contains(spec.name) || on_b.contains(spec.name)) return spec.layer;
+    }
+    return std::max<std::int64_t>(first, 0);
+  }
+
+  // No element carries even one layer of B to A's.
+  bool is_refuted(const Symmetry& symmetry, const Patches& on_a, const Patches& on_b) const {
+    const Architecture& shape = symmetry.architecture;
+    if (!has_single_layers(shape) || shape.layers < 2) return false;
+    const std::int64_t layer = telling_layer(on_a, on_b);
+    const Symmetry single = symmetry_of(one_layer(shape));
+    const ParameterSource a = one_layer(a_, shape, on_a, layer);
+    const ParameterSource b = one_layer(b_, shape, on_b, layer);
+    const Recovery recovery = recover(single, a, b, Progress::silent());
+    if (!recovery.limits.empty()) return false;
+    return !all_agree(estimate(single, recovery.a_from_b, a, b, Progress::silent()));
+  }
+
   // The element that carries B, read so, to A, read so.
   std::optional<Element> equal(const Symmetry& symmetry, const Patches& on_a,
                                const Patches& on_b) const {
     const ParameterSource a = source_a(symmetry.architecture, on_a);
     const ParameterSource b = source_b(symmetry.architecture, on_b);
     try {
+      if (is_refuted(symmetry, on_a, on_b)) return std::nullopt;
       Recovery recovery = recover(symmetry, a, b, progress_);
       if (all_agree(estimate(symmetry, recovery.a_from_b, a, b, progress_))) {
         return std::move(recovery.a_from_b);
@@ -212,18 +242,14 @@ class Diagnostician {
   // The same change on all layers that differ; where it concerns several tensors, also on each
   // alone.
   std::vector<std::vector<Change>> hypotheses(const Pair& both) const {
-    std::set<std::string> wrong, wrong_sites;
+    std::set<std::string> wrong_sites;
     std::vector<std::int64_t> layers;
-    for (const auto& residual : found_.residuals) {
-      if (residual.agrees()) continue;
-      wrong.insert(residual.tensor);
-      wrong_sites.insert(site_of(residual.tensor));
-    }
+    for (const auto& tensor : wrong_) wrong_sites.insert(site_of(tensor));
     std::vector<Change> changes;
     for (std::int64_t layer = -1; layer < shape_.layers; ++layer) {
       const auto names = tensors_of(shape_, layer);
       if (std::none_of(names.begin(), names.end(),
-                       [&](const auto& name) { return wrong.contains(name); })) {
+                       [&](const auto& name) { return wrong_.contains(name); })) {
         continue;
       }
       if (layer >= 0) layers.push_back(layer);
@@ -298,6 +324,7 @@ class Diagnostician {
   const Diff& found_;
   Progress& progress_;
   Architecture shape_;
+  std::set<std::string> wrong_;  // tensors that differ in the coordinates that were found
   Diagnosis result_;
   std::vector<TensorResidual> in_place_;
   bool near_in_place_ = false;

@@ -1,10 +1,10 @@
 #include "fit_constants.h"
 
 #include <Eigen/Cholesky>
+#include <fmt/format.h>
 
 #include <algorithm>
 
-#include "read_part.h"
 #include "regauge/action/moved_model.h"
 
 namespace regauge {
@@ -23,8 +23,8 @@ void add_to(Matrix<double>& sum, const Matrix<double>& vector) {
 class Constants {
  public:
   Constants(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
-            Element& a_from_b)
-      : symmetry_(symmetry), a_(a), b_(b), a_from_b_(a_from_b) {}
+            const Enlarged& enlarged, Element& a_from_b)
+      : symmetry_(symmetry), a_(a), b_(b), enlarged_(enlarged), a_from_b_(a_from_b) {}
 
   // The part of each reader along 1/gain.
   void unread(std::int64_t layer) {
@@ -51,18 +51,16 @@ class Constants {
   // A constant of the values that leaves by the output bias: where the values' rounding is
   // enlarged, the bias knows it better. The least squares of both, in units of their rounding.
   void values(std::int64_t layer) {
-    const auto larger_a = enlarged(symmetry_, a_, layer), larger_b = enlarged(symmetry_, b_, layer);
     for (const auto& shift : symmetry_.shifts) {
       if (shift.depends_on_values) continue;
       const Effect& reads = shift.effects.front();
-      const bool here = larger_a.contains(reads.tensor) && larger_b.contains(reads.tensor);
-      if (reads.kind != Effect::Kind::reader_constant || !here) continue;
       const auto absorbs =
           std::find_if(shift.effects.begin(), shift.effects.end(), [](const Effect& effect) {
             return effect.kind == Effect::Kind::absorb && !effect.target.empty();
           });
-      const double larger = std::max(larger_a.at(reads.tensor), larger_b.at(reads.tensor));
-      if (absorbs == shift.effects.end() || larger < kMuchLarger) continue;
+      if (reads.kind != Effect::Kind::reader_constant || absorbs == shift.effects.end()) continue;
+      const double larger = enlarged_.at(reads.tensor);
+      if (larger < kMuchLarger || !is_of(layer, reads.tensor)) continue;
       const auto moved = MovedModel(b_, symmetry_, a_from_b_).layer(layer);
       const Matrix<double> bias = a_.read<double>(symmetry_.norms.at(reads.norm).bias);
       const Matrix<double> weight = a_.read<double>(reads.tensor);
@@ -85,6 +83,10 @@ class Constants {
   }
 
  private:
+  bool is_of(std::int64_t layer, const std::string& tensor) const {
+    return tensor.starts_with(fmt::format("layers.{}.", layer));
+  }
+
   // Row i: what the output bias gives up for a unit of the shift's coordinate i.
   Matrix<double> absorbed(const Effect& effect, std::int64_t length) const {
     const Matrix<double> outputs = a_.read<double>(effect.tensor);
@@ -100,15 +102,16 @@ class Constants {
   const Symmetry& symmetry_;
   const ParameterSource& a_;
   const ParameterSource& b_;
+  const Enlarged& enlarged_;
   Element& a_from_b_;
 };
 
 }  // namespace
 
 void fit_constants(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
-                   Element& a_from_b) {
+                   const Enlarged& enlarged, Element& a_from_b) {
   if (symmetry.architecture.norm != Norm::layer) return;
-  Constants constants(symmetry, a, b, a_from_b);
+  Constants constants(symmetry, a, b, enlarged, a_from_b);
   for (std::int64_t layer = -1; layer < symmetry.architecture.layers; ++layer) {
     constants.unread(layer);
     constants.values(layer);

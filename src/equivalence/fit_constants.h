@@ -1,6 +1,6 @@
 #pragma once
 
-#include "regauge/action/rewrite.h"
+#include "read_part.h"
 
 namespace regauge {
 
@@ -8,6 +8,6 @@ namespace regauge {
 // they were found in standard form, where gains are 1 and constants pass; small gains of A's, or
 // constants that hardly pass there, enlarge their errors.
 void fit_constants(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
-                   Element& a_from_b);
+                   const Enlarged& enlarged, Element& a_from_b);
 
 }  // namespace regauge

@@ -114,8 +114,7 @@ Matrix<double> vectors(const Symmetry& symmetry, const Matrix<double>& tensor, i
 BlockMap<double> least_squares_blocks(const Symmetry& symmetry, const Space& space,
                                       const std::set<std::string>& unknown,
                                       const Parameters<double>& a, const Parameters<double>& b,
-                                      double rounding,
-                                      const std::map<std::string, double>& enlarged) {
+                                      double rounding, const Enlarged& enlarged) {
   const auto width = space.width();
   const Matrix<double> zero = Matrix<double>::Zero(width, width);
   std::vector<Normal> normals(static_cast<std::size_t>(space.count), {zero, zero, zero});

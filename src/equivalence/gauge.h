@@ -1,10 +1,9 @@
 #pragma once
 
-#include <map>
 #include <set>
 #include <string>
 
-#include "regauge/symmetry/element.h"
+#include "read_part.h"
 
 namespace regauge {
 
@@ -16,8 +15,7 @@ namespace regauge {
 BlockMap<double> least_squares_blocks(const Symmetry& symmetry, const Space& space,
                                       const std::set<std::string>& unknown,
                                       const Parameters<double>& a, const Parameters<double>& b,
-                                      double rounding,
-                                      const std::map<std::string, double>& enlarged);
+                                      double rounding, const Enlarged& enlarged);
 
 // Behind a QK-norm: the lengths of heads and keys, and the exchange of gains.
 Element recover_qk_norm(const Symmetry& symmetry, std::int64_t layer, const Parameters<double>& a,

@@ -1,7 +1,7 @@
 #include "read_part.h"
 
+#include <algorithm>
 #include <cmath>
-#include <set>
 
 namespace regauge {
 namespace {
@@ -43,20 +43,17 @@ Matrix<Scalar> ReadPart::of(const std::string& tensor, Matrix<Scalar> value) con
 template Matrix<float> ReadPart::of(const std::string&, Matrix<float>) const;
 template Matrix<double> ReadPart::of(const std::string&, Matrix<double>) const;
 
-std::map<std::string, double> enlarged(const Symmetry& symmetry, const ParameterSource& source,
-                                       std::int64_t layer) {
-  std::map<std::string, double> factors;
-  std::set<std::string> in_layer;
-  for (const auto& spec : parameter_specs(symmetry.architecture)) {
-    if (spec.layer == layer) in_layer.insert(spec.name);
-  }
+Enlarged enlarged(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b) {
+  Enlarged factors;
   for (const auto& [tensor, norm] : readers(symmetry)) {
-    if (!in_layer.contains(tensor)) continue;
-    const Matrix<double> met =
-        source.read<double>(norm->gain()).row(0).asDiagonal() * source.read<double>(tensor);
-    const double mean = met.colwise().mean().squaredNorm() * static_cast<double>(met.rows());
-    const double all = met.squaredNorm();
-    if (all > mean) factors[tensor] = all / (all - mean);
+    double& factor = factors[tensor] = 1;
+    for (const ParameterSource* source : {&a, &b}) {
+      const Matrix<double> met =
+          source->read<double>(norm->gain()).row(0).asDiagonal() * source->read<double>(tensor);
+      const double mean = met.colwise().mean().squaredNorm() * static_cast<double>(met.rows());
+      const double all = met.squaredNorm();
+      if (all > mean) factor = std::max(factor, all / (all - mean));
+    }
   }
   return factors;
 }

@@ -27,9 +27,9 @@ class ReadPart {
   std::map<std::string, Behind> behind_;
 };
 
-// How much larger, in the mean square, such maps are stored than what is read of them: their
-// rounding is larger by as much. Tensors that are not named are read as they are.
-std::map<std::string, double> enlarged(const Symmetry& symmetry, const ParameterSource& source,
-                                       std::int64_t layer);
+// How much larger, in the mean square, such maps are stored in either model than what is read of
+// them: their rounding is larger by as much. Tensors that are not named are read as they are.
+using Enlarged = std::map<std::string, double>;
+Enlarged enlarged(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b);
 
 }  // namespace regauge

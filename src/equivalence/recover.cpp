@@ -24,6 +24,7 @@ constexpr double kCoarse = 1e-5;      // rounding from which floats do
 constexpr std::int64_t kVectors = 2;  // of embedding and of head, for each coordinate of the stream
 constexpr auto kAll = std::numeric_limits<std::int64_t>::max();
 constexpr double kRounding = 8;
+constexpr double kMostRounding = 0.1;  // of what is read of a tensor
 
 double coarsest_rounding(const ParameterSource& source) {
   double coarsest = 0;
@@ -69,11 +70,18 @@ class Finder {
         a_(a),
         b_(b),
         rounding_(std::max(coarsest_rounding(a), coarsest_rounding(b))),
+        enlarged_(enlarged(symmetry, a, b)),
         known_(symmetry.architecture.width),
-        everything_(symmetry),
+        everything_(symmetry, enlarged_),
         frame_(symmetry),
-        a_form_(a, symmetry, standard_form(a, symmetry, 1, limits_, progress)),
-        b_form_(standard_form(b, symmetry, b_sign_, limits_, progress)) {}
+        a_form_(a, symmetry, standard_form(a, symmetry, 1, lost_, progress)),
+        b_form_(standard_form(b, symmetry, b_sign_, lost_, progress)) {
+    for (const auto& [tensor, factor] : enlarged_) {
+      if (rounding_ * std::sqrt(factor) < kMostRounding) continue;
+      limits_.push_back(
+          fmt::format("{}: what is read of it is lost in the rounding of what is not", tensor));
+    }
+  }
 
   void embedding_and_head() {
     if (has_scales()) recover_scales(symmetry_, a_form_.layer(-1), b_moved(-1), found_);
@@ -121,12 +129,11 @@ class Finder {
         unknown.insert(space.name);
       }
     }
-    const auto larger = enlarged_rounding(layer);
     for (const auto& space : symmetry_.spaces) {
       if (!unknown.contains(space.name)) continue;
       Element step;
       step.maps[space.name] =
-          least_squares_blocks(symmetry_, space, unknown, a, b, rounding_, larger);
+          least_squares_blocks(symmetry_, space, unknown, a, b, rounding_, enlarged_);
       unknown.erase(space.name);
       act_on_layer(symmetry_, step, layer, b);
       take(step.maps);
@@ -158,7 +165,7 @@ class Finder {
   Recovery finish() const {
     const Element to_a = inverse(symmetry_, a_form_.element());
     Recovery result{compose(symmetry_, to_a, compose(symmetry_, found_, b_form_)), limits_};
-    fit_constants(symmetry_, a_, b_, result.a_from_b);
+    fit_constants(symmetry_, a_, b_, enlarged_, result.a_from_b);
     return result;
   }
 
@@ -170,7 +177,7 @@ class Finder {
     if (fit.reversed) {
       take({{"residual.sign", BlockMap<double>(1, 1, {}, Matrix<double>::Constant(1, 1, -1))}});
       b_sign_ = -b_sign_;
-      b_form_ = standard_form(b_, symmetry_, b_sign_, limits_, Progress::silent());
+      b_form_ = standard_form(b_, symmetry_, b_sign_, lost_, Progress::silent());
     }
     known_ = fit.known;
     determined_ = fit.determined;
@@ -183,7 +190,7 @@ class Finder {
     std::int64_t before = 0;
     while (!known_.is_all() && known_.dimension() > before) {
       before = known_.dimension();
-      StreamCorrelation vectors(symmetry_);
+      StreamCorrelation vectors(symmetry_, enlarged_);
       vectors.add(symmetry_, a_form_.layer(-1), b_moved(-1));
       for (std::int64_t layer = 0; layer < symmetry_.architecture.layers; ++layer) {
         auto [a, b] = both(layer);
@@ -229,7 +236,7 @@ class Finder {
 
   // Embedding and head, of each at most so many vectors.
   StreamCorrelation anchors(std::int64_t most) const {
-    StreamCorrelation sum(symmetry_);
+    StreamCorrelation sum(symmetry_, enlarged_);
     if (rounding_ > kCoarse) {
       sum.add(symmetry_, a_form_.ends<float>(most), b_moved().ends<float>(most), most);
     } else {
@@ -257,16 +264,6 @@ class Finder {
     return {std::move(a), std::move(b)};
   }
 
-  // How much more than other tensors of the layer some are rounded, in either model.
-  std::map<std::string, double> enlarged_rounding(std::int64_t layer) const {
-    auto factors = enlarged(symmetry_, a_, layer);
-    for (const auto& [name, factor] : enlarged(symmetry_, b_, layer)) {
-      double& larger = factors[name];
-      larger = std::max(larger, factor);
-    }
-    return factors;
-  }
-
   FramedModel b_moved() const { return {b_, symmetry_, compose(symmetry_, found_, b_form_)}; }
   Parameters<double> b_moved(std::int64_t layer) const { return b_moved().layer(layer); }
 
@@ -287,7 +284,9 @@ class Finder {
   const ParameterSource& a_;
   const ParameterSource& b_;
   std::vector<std::string> limits_;
-  double rounding_;        // relative, of the coarser model's matrices
+  std::vector<std::string> lost_;  // digits of constants: a matter of rounding, and no limit
+  double rounding_;                // relative, of the coarser model's matrices
+  Enlarged enlarged_;
   double determined_ = 1;  // the stream's map
   Known known_;            // what of A's stream it is known for
   StreamCorrelation everything_;

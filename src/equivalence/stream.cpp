@@ -123,7 +123,8 @@ StreamFit fit_rotation(const Space& space, const Orthogonal& group, const Stream
 
 }  // namespace
 
-StreamCorrelation::StreamCorrelation(const Symmetry& symmetry) {
+StreamCorrelation::StreamCorrelation(const Symmetry& symmetry, Enlarged enlarged)
+    : enlarged_(std::move(enlarged)) {
   const Space* space = symmetry.find_space("residual");
   const auto size = space == nullptr ? 0 : space->size();
   cross = Matrix<double>::Zero(size, size);
@@ -137,11 +138,13 @@ void StreamCorrelation::add(const Symmetry& symmetry, const Parameters<Scalar>& 
   for (const auto& [name, tensor] : a) {
     if (tensor.rows() == 1) continue;  // in standard form perhaps zero but for rounding
     const TensorAxes& axes = symmetry.tensors.at(name);
+    const auto factor = enlarged_.find(name);
+    const double weight = factor == enlarged_.end() ? 1 : 1 / factor->second;
     for (const int axis : {0, 1}) {
       for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
         if (part.space != "residual" || part.take != AxisPart::Take::whole) continue;
         add(rows_in_stream(symmetry, name, axis, tensor, most),
-            rows_in_stream(symmetry, name, axis, b.at(name), most));
+            rows_in_stream(symmetry, name, axis, b.at(name), most), weight);
       }
     }
   }
@@ -153,10 +156,11 @@ template void StreamCorrelation::add(const Symmetry&, const Parameters<double>&,
                                      const Parameters<double>&, std::int64_t);
 
 template <class Scalar>
-void StreamCorrelation::add(const Matrix<Scalar>& rows_a, const Matrix<Scalar>& rows_b) {
+void StreamCorrelation::add(const Matrix<Scalar>& rows_a, const Matrix<Scalar>& rows_b,
+                            double weight) {
   const double size_a = rows_a.norm(), size_b = rows_b.norm();
   if (cross.size() == 0 || size_a == 0 || size_b == 0) return;
-  const double entries = static_cast<double>(rows_a.size());
+  const double entries = weight * static_cast<double>(rows_a.size());
   cross +=
       product_transposed(rows_b, rows_a).template cast<double>() * (entries / (size_a * size_b));
   squares_a += rows_a.colwise().squaredNorm().transpose().template cast<double>() *
@@ -165,8 +169,8 @@ void StreamCorrelation::add(const Matrix<Scalar>& rows_a, const Matrix<Scalar>& 
                (entries / (size_b * size_b));
 }
 
-template void StreamCorrelation::add(const Matrix<float>&, const Matrix<float>&);
-template void StreamCorrelation::add(const Matrix<double>&, const Matrix<double>&);
+template void StreamCorrelation::add(const Matrix<float>&, const Matrix<float>&, double);
+template void StreamCorrelation::add(const Matrix<double>&, const Matrix<double>&, double);
 
 void StreamCorrelation::move(const StreamFit& fit) {
   const BlockMap<double>& map = fit.map;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "regauge/symmetry/element.h"
+#include "read_part.h"
 
 namespace regauge {
 
@@ -37,21 +37,25 @@ struct StreamFit {
 };
 
 // Vectors of the stream, compared coordinate by coordinate: the sum of b^T a over all that were
-// added, each set in units of its own size, and the squared lengths of the coordinates.
+// added, each set in units of its own size, and the squared lengths of the coordinates. Tensors
+// count less where their rounding is enlarged.
 struct StreamCorrelation {
-  explicit StreamCorrelation(const Symmetry& symmetry);
+  explicit StreamCorrelation(const Symmetry& symmetry, Enlarged enlarged = {});
   // All tensors that live in the stream, of each at most `most` vectors, evenly spaced.
   template <class Scalar>
   void add(const Symmetry& symmetry, const Parameters<Scalar>& a, const Parameters<Scalar>& b,
            std::int64_t most = std::numeric_limits<std::int64_t>::max());
   // Vectors as rows, [any, D]. Both are there for float and double.
   template <class Scalar>
-  void add(const Matrix<Scalar>& rows_a, const Matrix<Scalar>& rows_b);
+  void add(const Matrix<Scalar>& rows_a, const Matrix<Scalar>& rows_b, double weight = 1);
   // As if b had been moved before.
   void move(const StreamFit& fit);
 
   Matrix<double> cross;  // [D, D], or empty where the stream has no group
   Eigen::VectorXd squares_a, squares_b;
+
+ private:
+  Enlarged enlarged_;
 };
 
 // For symmetries whose stream has a group.
