@@ -22,9 +22,8 @@ std::optional<std::int64_t> layer_of(std::string_view name) {
 
 std::int64_t parse_layer(std::string_view text) {
   std::int64_t layer = -1;
-  const auto end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, layer);
-  if (result.ec != std::errc() || result.ptr != end || layer < 0) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), layer);
+  if (error != std::errc() || end != text.data() + text.size() || layer < 0) {
     throw UsageError(fmt::format("[scope] '{}' is no layer; layers are written :0 or :0-3", text));
   }
   return layer;
