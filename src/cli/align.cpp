@@ -23,7 +23,10 @@ struct Options : RewriteOptions {
     declare(verb, true, "B");
     verb.add_option("--a-out", a_output,
                     "write A here too, in the same shape, where B is untied or given a bias");
-    verb.add_option("--method", method, "two_stage, weights, activations or learned")
+    verb.add_option(
+            "--method", method,
+            "two_stage or weights; activations or learned, which take --data KIND:PATH|self "
+            "and more: regauge-lab align --help")
         ->capture_default_str();
     verb.add_option("--scope", scope,
                     "what may move: all, attention, block, or categories as in `act --only`; :0 or "
