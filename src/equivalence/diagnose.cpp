@@ -145,7 +145,7 @@ class Diagnostician {
     result_.causes = causes_of(shape, changes);
     result_.certain = certain;
     result_.architecture = shape;
-    result_.repairable = true;
+    result_.repairable = !changes.empty();
     for (const auto& change : changes) {
       for (const auto& [name, patch] : change.undo) {
         if (patch) {

@@ -32,13 +32,18 @@ bool mostly_near(const std::vector<TensorResidual>& residuals) {
   return 2 * near > all;
 }
 
-// Of a matrix that the element brings no nearer than it stood, no more is accepted than of one that
-// nothing moves: a change is no move.
+// Of what the element brings no nearer than it stood, no more is accepted than of what nothing
+// moves: a change is no move.
 void hold_what_stood(const std::vector<TensorResidual>& in_place,
                      std::vector<TensorResidual>& moved) {
   for (std::size_t i = 0; i < moved.size(); ++i) {
     const bool nearer = in_place[i].residual > kNearer * moved[i].residual;
-    if (!moved[i].single_row && !nearer) moved[i].in_place = true;
+    if (nearer) continue;
+    if (!moved[i].single_row) {
+      moved[i].in_place = true;
+    } else if (!in_place[i].agrees()) {
+      moved[i] = in_place[i];
+    }
   }
 }
 
@@ -151,9 +156,12 @@ Diff diff(const Model& a, const Model& b, Progress& progress) {
       limits = recovery.limits;
       auto residuals = estimate(symmetry, recovery.a_from_b, from_a, from_b, progress);
       hold_what_stood(result.residuals, residuals);
-      if (disagreeing(residuals) < disagreeing(result.residuals)) {
+      // An element that moves nothing beyond rounding explains nothing.
+      auto movements = describe(symmetry, recovery.a_from_b, residuals, from_a, from_b);
+      if (!movements.empty() && disagreeing(residuals) < disagreeing(result.residuals)) {
         result.residuals = std::move(residuals);
         result.a_from_b = std::move(recovery.a_from_b);
+        result.movements = std::move(movements);
       }
     } catch (const UsageError& error) {
       limits.emplace_back(error.what());
@@ -161,9 +169,7 @@ Diff diff(const Model& a, const Model& b, Progress& progress) {
   }
   judge(result, limits);
   const bool near = result.verdict == Verdict::same || result.verdict == Verdict::perturbed;
-  if (near && !result.a_from_b.is_identity()) {
-    result.movements = describe(symmetry, result.a_from_b, result.residuals, from_a, from_b);
-  }
+  if (!near) result.movements.clear();
   return result;
 }
 

@@ -1,10 +1,9 @@
 #include "probe.h"
 
-#include <Eigen/Cholesky>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace regauge {
 namespace {
@@ -43,22 +42,32 @@ Matrix<double> probes(const char* name, const Known& known) {
 }
 
 Matrix<double> span_root(const Matrix<double>& columns) {
-  // Columns that are combinations of others but for rounding come last and are left out.
-  const Eigen::LDLT<Eigen::MatrixXd> gram(product_transposed(columns, columns));
-  const Eigen::VectorXd squares = gram.vectorD();
-  const double least = kSpan * squares(0) + 1e-300;
-  const auto size = squares.size();
-  const auto rank = std::find_if(squares.begin(), squares.end(),
-                                 [&](double square) { return !(square > least); }) -
-                    squares.begin();
-  Eigen::MatrixXd root = Eigen::MatrixXd::Identity(size, rank);
-  const Eigen::MatrixXd factor = gram.matrixL();
-  factor.topLeftCorner(rank, rank)
-      .transpose()
-      .triangularView<Eigen::UnitUpper>()
-      .solveInPlace(root.topRows(rank));
-  root *= squares.head(rank).cwiseSqrt().cwiseInverse().asDiagonal();
-  return gram.transpositionsP().transpose() * root;
+  // Cholesky's factor of the Gram matrix, the column that has most left of itself next; what has
+  // nothing left is a combination of others but for rounding.
+  const Matrix<double> gram = product_transposed(columns, columns);
+  const auto size = gram.rows();
+  Matrix<double> factor = Matrix<double>::Zero(size, size);
+  Eigen::VectorXd left = gram.diagonal();
+  const double least = kSpan * left.maxCoeff() + 1e-300;
+  std::vector<Eigen::Index> chosen;
+  for (Eigen::Index k = 0; k < size; ++k) {
+    Eigen::Index next = 0;
+    const double most = left.maxCoeff(&next);
+    if (!(most > least)) break;
+    factor.col(k) = gram.col(next);
+    if (k > 0) factor.col(k) -= factor.leftCols(k) * factor.row(next).head(k).transpose();
+    factor.col(k) /= std::sqrt(most);
+    left -= factor.col(k).cwiseAbs2();
+    left(next) = 0;
+    chosen.push_back(next);
+  }
+  const auto rank = static_cast<Eigen::Index>(chosen.size());
+  const Eigen::MatrixXd triangle = factor(chosen, Eigen::seqN(0, rank)).transpose();
+  Eigen::MatrixXd inverse = Eigen::MatrixXd::Identity(rank, rank);
+  triangle.triangularView<Eigen::Upper>().solveInPlace(inverse);
+  Matrix<double> root = Matrix<double>::Zero(size, rank);
+  root(chosen, Eigen::all) = inverse;
+  return root;
 }
 
 std::vector<Matrix<double>> layer_vectors(const Architecture& a, std::int64_t layer,

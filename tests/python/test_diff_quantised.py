@@ -25,15 +25,15 @@ def folder(tmp_path_factory):
     return path
 
 
-def quantise(regauge, folder, kind, path, noise=0.0):
-    """The folder as GGUF, every matrix quantised; layer 1's up projection changed by `noise` of its size before."""
+def quantise(regauge, folder, kind, path, noise=0.0, changed="blk.1.ffn_up.weight"):
+    """The folder as GGUF, every matrix quantised; one tensor changed by `noise` of its size before."""
     plain = path.with_suffix(".plain.gguf")
     regauge("convert", folder, "-o", plain, "--to", "gguf")
     random = numpy.random.default_rng(1)
     writer = gguf_writer(path, config())
     for tensor in gguf.GGUFReader(plain).tensors:
         values = numpy.array(tensor.data)
-        if tensor.name == "blk.1.ffn_up.weight":
+        if tensor.name == changed:
             values += (noise * values.std() * random.standard_normal(values.shape)).astype(numpy.float32)
         if values.ndim == 1:
             writer.add_tensor(tensor.name, values)
@@ -64,3 +64,11 @@ def test_changed_by_more_than_the_steps(regauge, tmp_path, folder, kind, noise):
     assert found["verdict"] == "perturbed"
     worst = max(found["tensors"], key=lambda tensor: tensor["residual"] / (tensor["rounding"] or 1))
     assert worst["tensor"] == "layers.1.ffn.up.weight"
+
+
+def test_single_rows_are_known_better_than_that(regauge, tmp_path, folder):
+    path = quantise(regauge, folder, Type.Q8_0, tmp_path / "model.gguf", 0.05, "blk.1.attn_norm.weight")
+    found = json.loads(regauge("diff", folder, path, "--json", expect=1))
+    assert found["verdict"] == "perturbed"
+    worst = max(found["tensors"], key=lambda tensor: tensor["residual"] / (tensor["rounding"] or 1))
+    assert worst["tensor"] == "layers.1.attn.norm.gain"
