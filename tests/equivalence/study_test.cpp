@@ -125,13 +125,7 @@ class Variants : public Study, public ::testing::WithParamInterface<KnownArchite
 TEST_P(Variants, MovedByRandomElements) {
   const std::uint64_t elements = std::max<std::uint64_t>(1, study_size());
   const KnownArchitecture& known = GetParam();
-  Architecture shape = known.architecture;
-  shape.width = 16;
-  shape.heads = 4;
-  shape.kv_heads = known.architecture.kv_heads == 1 ? 1 : 2;
-  shape.ffn_width = 24;
-  shape.vocabulary = 40;
-  shape.norm_eps = 1e-6;
+  const Architecture shape = widened(known.architecture);
   std::string row = "| " + known.name;
   int verified = 0;
   for (const DType dtype : kDtypes) {
@@ -161,17 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Known, Variants, ::testing::ValuesIn(known_architecture
 std::vector<Architecture> some_shapes() {
   std::vector<Architecture> shapes;
   for (const char* name : {"llama", "gpt2, untied", "llama, qk norm", "bert"}) {
-    for (const auto& known : known_architectures()) {
-      if (known.name != name) continue;
-      Architecture shape = known.architecture;
-      shape.width = 16;
-      shape.heads = 4;
-      shape.kv_heads = 2;
-      shape.ffn_width = 24;
-      shape.vocabulary = 40;
-      shape.norm_eps = 1e-6;
-      shapes.push_back(shape);
-    }
+    shapes.push_back(widened(known_architecture(name)));
   }
   return shapes;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <numbers>
+#include <stdexcept>
 #include <utility>
 
 #include "regauge/base/random.h"
@@ -323,6 +324,23 @@ void draw_output(Draw& draw, Architecture& a) {
 const std::vector<KnownArchitecture>& known_architectures() {
   static const std::vector<KnownArchitecture> rows = make_known_architectures();
   return rows;
+}
+
+const Architecture& known_architecture(const std::string& name) {
+  for (const auto& known : known_architectures()) {
+    if (known.name == name) return known.architecture;
+  }
+  throw std::logic_error("no architecture is called " + name);
+}
+
+Architecture widened(Architecture a) {
+  a.width = 16;
+  a.heads = 4;
+  a.kv_heads = a.kv_heads == 1 ? 1 : 2;
+  a.ffn_width = 24;
+  a.vocabulary = 40;
+  a.norm_eps = 1e-6;
+  return a;
 }
 
 std::vector<Architecture> full_turn_architectures(std::size_t count) {

@@ -19,6 +19,11 @@ struct KnownArchitecture {
 // The thirty-one rows, in the table's order. norm_eps = 0, logits as output unless the name says
 // more.
 const std::vector<KnownArchitecture>& known_architectures();
+// The one with this name; throws std::logic_error if there is none.
+const Architecture& known_architecture(const std::string& name);
+// One of them, wide enough for its parts to be told apart in coarse numbers: D 16, four heads in
+// two groups or one, m 24, V 40, norm_eps 1e-6.
+Architecture widened(Architecture architecture);
 
 // A small valid architecture, drawn from every switch of Architecture: D 4..7, L 1..3, m 3..8,
 // V 10..30 (44..64 where normed tokens must be in general position), T 3..8, head widths below D.
