@@ -4,6 +4,7 @@
 
 #include "regauge/align/procrustes.h"
 #include "regauge/align/rotary_fit.h"
+#include "regauge/symmetry/polar.h"
 
 namespace regauge {
 namespace {

@@ -197,6 +197,12 @@ struct Rewrite::Sink {
   void encode_to(const Layout::Stored& stored, const std::vector<Scalar>& values) {
     const DType dtype = rewrite.decisions_.at(stored.name).dtype;
     const auto total = static_cast<std::int64_t>(values.size());
+    if (!Eigen::Map<const Eigen::ArrayX<Scalar>>(values.data(), total).isFinite().all()) {
+      throw UsageError(fmt::format(
+          "[rewrite] {}: some of its entries are no numbers (NaN or infinite), or become so here; "
+          "`regauge diff` with a good copy shows where",
+          stored.name));
+    }
     std::vector<std::byte> bytes;
     for (std::int64_t at = 0; at < total; at += kPiece) {
       const std::int64_t count = std::min(kPiece, total - at);

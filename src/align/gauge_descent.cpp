@@ -5,8 +5,8 @@
 #include <complex>
 
 #include "brent.h"
-#include "regauge/align/procrustes.h"
 #include "regauge/align/rotary_fit.h"
+#include "regauge/symmetry/polar.h"
 
 namespace regauge {
 namespace {

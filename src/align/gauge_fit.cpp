@@ -2,7 +2,7 @@
 
 #include <complex>
 
-#include "regauge/align/procrustes.h"
+#include "regauge/symmetry/polar.h"
 
 namespace regauge {
 namespace {

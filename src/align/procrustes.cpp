@@ -5,12 +5,10 @@
 #include "regauge/align/assignment.h"
 #include "regauge/base/blas.h"
 #include "regauge/base/error.h"
+#include "regauge/symmetry/polar.h"
 
 namespace regauge {
 namespace {
-
-// Of the Gram matrix' eigenvalues: below it they are mostly rounding.
-constexpr double kSpread = 1e-10;
 
 void check_square(const Matrix<double>& cross) {
   if (cross.rows() != cross.cols() || !cross.allFinite()) {
@@ -18,33 +16,7 @@ void check_square(const Matrix<double>& cross) {
   }
 }
 
-Matrix<double> by_svd(const Matrix<double>& cross) {
-  const Svd parts = svd(cross);
-  return product(parts.u, parts.v.transpose());
-}
-
-// x -> x (3 - x^T x) / 2: an almost orthogonal matrix to the nearest one, error squared.
-Matrix<double> polished(const Matrix<double>& x) {
-  const auto n = x.rows();
-  return product(x, 1.5 * Matrix<double>::Identity(n, n) - 0.5 * product_transposed(x, x));
-}
-
 }  // namespace
-
-// cross (cross^T cross)^(-1/2), by the eigenvectors of the Gram matrix: two products and one
-// symmetric eigenproblem, cheaper than singular values.
-Matrix<double> polar_factor(const Matrix<double>& cross) {
-  check_square(cross);
-  const auto n = cross.rows();
-  if (n == 0) return cross;
-  Matrix<double> vectors = product_transposed(cross, cross);
-  Eigen::VectorXd values(n);
-  symmetric_eigen(n, vectors.data(), values.data());
-  if (!(values(0) > kSpread * values(n - 1))) return by_svd(cross);
-  Matrix<double> scaled = vectors;
-  for (Eigen::Index i = 0; i < n; ++i) scaled.row(i) /= std::sqrt(values(i));
-  return polished(product(cross, product_transposed(vectors, scaled)));
-}
 
 Matrix<double> orthogonal_procrustes(const Orthogonal& group, const Matrix<double>& cross) {
   const Matrix<double>& fixed = group.fixed();

@@ -8,19 +8,6 @@
 #include "regauge/symmetry/block_map.h"
 
 namespace regauge {
-namespace {
-
-// x W + b, by the name of the linear map.
-Matrix<double> linear(const Matrix<double>& x, const std::string& name,
-                      const Parameters<double>& tensors) {
-  Matrix<double> y = product(x, tensors.at(name + ".weight"));
-  const auto bias = tensors.find(name + ".bias");
-  if (bias != tensors.end()) y.rowwise() += bias->second.row(0);
-  return y;
-}
-
-}  // namespace
-
 TokenStream::TokenStream(const Architecture& architecture, const Parameters<double>& ends,
                          const std::vector<std::int64_t>& tokens)
     : shape_(architecture) {
@@ -57,22 +44,22 @@ Matrix<double> TokenStream::normed(const Matrix<double>& x, const std::string& n
 
 Matrix<double> TokenStream::attended(const Matrix<double>& x, const std::string& at,
                                      const Parameters<double>& tensors) const {
-  const Matrix<double> values = linear(x, at + ".v", tensors);
+  const Matrix<double> values = linear(tensors, at + ".v", x);
   const auto group = shape_.heads / shape_.kv_heads, width = shape_.v_width;
-  if (group == 1) return linear(values, at + ".o", tensors);
+  if (group == 1) return linear(tensors, at + ".o", values);
   Matrix<double> spread(values.rows(), shape_.heads * width);
   for (std::int64_t i = 0; i < shape_.heads; ++i) {
     spread.middleCols(i * width, width) = values.middleCols(i / group * width, width);
   }
-  return linear(spread, at + ".o", tensors);
+  return linear(tensors, at + ".o", spread);
 }
 
 Matrix<double> TokenStream::fed_forward(const Matrix<double>& x, const std::string& at,
                                         const Parameters<double>& tensors) const {
-  Matrix<double> hidden = linear(x, at + (shape_.gated ? ".gate" : ".up"), tensors);
+  Matrix<double> hidden = linear(tensors, at + (shape_.gated ? ".gate" : ".up"), x);
   for (auto& entry : hidden.reshaped()) entry = activate(shape_.activation, entry);
-  if (shape_.gated) hidden = hidden.cwiseProduct(linear(x, at + ".up", tensors));
-  return linear(hidden, at + ".down", tensors);
+  if (shape_.gated) hidden = hidden.cwiseProduct(linear(tensors, at + ".up", x));
+  return linear(tensors, at + ".down", hidden);
 }
 
 void TokenStream::advance(std::int64_t layer, const Parameters<double>& tensors) {
@@ -101,7 +88,7 @@ Matrix<double> TokenStream::read_by_head(const Parameters<double>& ends) const {
 Matrix<double> TokenStream::predictions(const Parameters<double>& ends) const {
   Matrix<double> x = read_by_head(ends);
   if (shape_.head_transform) {
-    x = linear(x, "head.transform", ends);
+    x = linear(ends, "head.transform", x);
     for (auto& entry : x.reshaped()) entry = activate(shape_.activation, entry);
     x = normed(x, "head.norm", ends);
   }

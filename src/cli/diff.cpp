@@ -32,13 +32,23 @@ void print(const Diagnosis& diagnosis) {
     fmt::print("no known mistake explains it\n");
     return;
   }
-  fmt::print("{}{}\n",
-             diagnosis.certain ? "cause, with which undone B is A" : "probably, and not all of it",
-             diagnosis.moved ? " in other coordinates:" : ":");
+  fmt::print("{}{}:\n",
+             diagnosis.certain ? "the cause; with it undone B is A"
+                               : "what could be told, though it is perhaps not all",
+             diagnosis.moved ? ", in other coordinates" : "");
   for (const auto& cause : diagnosis.causes) {
     fmt::print("  {}: {}\n", mistake_name(cause.mistake), cause.sentence);
     if (!cause.repair.empty()) fmt::print("    repair: {}\n", cause.repair);
   }
+}
+
+void print(const Diff& result, bool all_tensors) {
+  fmt::print("{}\n", verdict_sentence(result));
+  if (!result.movements.empty()) fmt::print("  {}\n", movements_line(result));
+  for (const auto& line : result.declarations) fmt::print("  {}\n", line);
+  for (const auto& reason : result.reasons) fmt::print("  {}\n", reason);
+  if (result.verdict != Verdict::same) print(result.diagnosis);
+  if (!result.residuals.empty()) print_residuals(result.residuals, all_tensors ? 0 : 8);
 }
 
 }  // namespace
@@ -55,14 +65,19 @@ void add_diff(CLI::App& app, int& exit_code) {
       app.add_subcommand("diff", "Are two models the same function? Shows it, or what differs");
   verb->add_option("A", options->a, "folder or file")->required();
   verb->add_option("B", options->b, "folder or file")->required();
-  verb->add_option("--certificate", options->certificate,
-                   "if they are the same, write what `regauge verify` needs to this file");
-  CLI::Option* output = verb->add_option("-o,--output", options->output,
-                                         "where the repaired B goes; must not exist yet");
-  verb->add_flag("--repair", options->repair,
-                 "if B differs from A by a known mistake, write B with the mistake undone")
-      ->needs(output);
-  verb->add_option("--html", options->html, "write a page for people to this file");
+  const auto add_new_path = [&](const char* names, std::string& path, const char* help) {
+    return verb->add_option(names, path, help)->check(CLI::NonexistentPath)->type_name("PATH");
+  };
+  add_new_path("--certificate", options->certificate,
+               "if they are the same, write what `regauge verify` needs to this new file");
+  CLI::Option* output =
+      add_new_path("-o,--output", options->output, "where the repaired B goes; must not exist yet");
+  CLI::Option* repairing =
+      verb->add_flag("--repair", options->repair,
+                     "if B differs from A by a known mistake, write B with the mistake undone");
+  repairing->needs(output);
+  output->needs(repairing);
+  add_new_path("--html", options->html, "write a page for people to this new file");
   verb->add_flag("--all", options->all, "the residual of every tensor, not only of the worst");
   verb->add_flag("--json", options->json, "everything as JSON");
   verb->footer(
@@ -75,7 +90,8 @@ void add_diff(CLI::App& app, int& exit_code) {
     Diff result = diff(a, b, *progress);
     const bool same = result.verdict == Verdict::same;
     if (!same) result.diagnosis = diagnose(a, b, result, *progress);
-    if (options->repair && !same) repair(b, result.diagnosis, options->output, *progress);
+    const bool repaired = options->repair && result.diagnosis.repairable;
+    if (repaired) repair(b, result.diagnosis, options->output, *progress);
     exit_code = same ? 0 : 1;
     PageNotes notes;
     if (same && !options->certificate.empty()) {
@@ -94,15 +110,18 @@ void add_diff(CLI::App& app, int& exit_code) {
                                       {"tensors", residuals_as_json(result.residuals)},
                                       {"diagnosis", as_json(result.diagnosis)}};
       fmt::print("{}\n", summary.dump(2));
-      return;
+    } else {
+      print(result, options->all);
     }
-    fmt::print("{}\n", verdict_sentence(result));
-    if (!result.movements.empty()) fmt::print("  {}\n", movements_line(result));
-    for (const auto& line : result.declarations) fmt::print("  {}\n", line);
-    for (const auto& reason : result.reasons) fmt::print("  {}\n", reason);
-    if (!same) print(result.diagnosis);
-    if (options->repair && !same) fmt::print("{}: B with this undone\n", options->output);
-    if (!result.residuals.empty()) print_residuals(result.residuals, options->all ? 0 : 8);
+    if (repaired) fmt::print(stderr, "{}: B with this undone\n", options->output);
+    if (options->repair && !repaired) {
+      fmt::print(stderr, "not repaired: {}\n",
+                 same ? "B is the same function as A"
+                      : "the difference is no known mistake that can be undone");
+    }
+    if (!options->certificate.empty() && !same) {
+      fmt::print(stderr, "no certificate: there is nothing to certify\n");
+    }
   });
 }
 

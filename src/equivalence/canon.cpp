@@ -11,6 +11,7 @@
 #include "regauge/action/moved_model.h"
 #include "regauge/action/standard_form.h"
 #include "regauge/equivalence/compare.h"
+#include "regauge/symmetry/polar.h"
 #include "sketch.h"
 
 namespace regauge {
@@ -127,14 +128,14 @@ class Canonical {
                       const Parameters<double>& tensors) {
     Matrix<double> sum = stream_sketch(symmetry_, tensors, space.size());
     Matrix<double> map = fixing(group, sum);
-    double determined = turn_nearest(map);
+    double determined = make_orthogonal(map, false);
     // Few tokens span less than the stream: what attention makes of them spans more.
     for (std::int64_t layer = 0; determined < kVague && layer < symmetry_.architecture.layers;
          ++layer) {
       const Matrix<double> further = through_attention(layer, sum.transpose());
       if (further.norm() > 0) sum += further.transpose() * (sum.norm() / further.norm());
       map = fixing(group, sum);
-      determined = turn_nearest(map);
+      determined = make_orthogonal(map, false);
     }
     if (determined < kVague) {
       limits_.push_back(fmt::format(

@@ -7,10 +7,13 @@
 #include <functional>
 #include <numeric>
 
+#include "regauge/symmetry/polar.h"
 #include "sketch.h"
 
 namespace regauge {
 namespace {
+
+constexpr double kNudge = 1e-13;  // of a matrix, towards the identity
 
 using Visit =
     std::function<void(const AxisPart&, const std::string& tensor, const Matrix<double>&)>;
@@ -160,7 +163,11 @@ Element turned(const Symmetry& symmetry, const Parameters<double>& tensors) {
       const auto project = [&](const Matrix<double>& m) {
         return std::visit([&](const auto& group) { return group.project(m); }, space.group);
       };
-      block = project(nearest_turn(project(block)));
+      const Matrix<double> known = project(block);
+      // Directions that are not known stay where they are.
+      const double nudge = kNudge * known.norm() + 1e-300;
+      block = project(
+          polar_factor(known + nudge * Matrix<double>::Identity(known.rows(), known.cols())));
     }
     step.maps[name] = BlockMap<double>(space.count, width, {}, sum);
   }

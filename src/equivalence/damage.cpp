@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "explain.h"
 
@@ -35,6 +36,35 @@ std::vector<std::string> summarised(const Architecture& architecture,
   return order;
 }
 
+// Which entries of a difference are beyond rounding.
+std::string whereabouts(const Matrix<double>& off, double rounding) {
+  std::int64_t entries = 0, no_numbers = 0;
+  double most = 0;
+  Eigen::Index row = 0, col = 0;
+  for (Eigen::Index i = 0; i < off.rows(); ++i) {
+    for (Eigen::Index j = 0; j < off.cols(); ++j) {
+      const double entry = off(i, j);
+      if (!std::isfinite(entry)) {
+        ++no_numbers;
+      } else if (entry > rounding) {
+        ++entries;
+      }
+      if (entry <= most || std::isinf(most)) continue;
+      most = std::isfinite(entry) ? entry : std::numeric_limits<double>::infinity();
+      row = i;
+      col = j;
+    }
+  }
+  const std::string place =
+      off.rows() == 1 ? fmt::format("entry {}", col) : fmt::format("input {}, output {}", row, col);
+  if (no_numbers > 0) {
+    return fmt::format("{} of {} entries are no numbers (NaN or infinite), the first at {}",
+                       no_numbers, off.size(), place);
+  }
+  return fmt::format("{} of {} entries differ, most of all at {} by {:.2g}", entries, off.size(),
+                     place, most);
+}
+
 }  // namespace
 
 void Explainer::locate_damage() {
@@ -43,15 +73,9 @@ void Explainer::locate_damage() {
   for (const auto& name : names) {
     const TensorResidual& residual = residuals_.at(name);
     const Matrix<double> off = (pair_.a(name) - pair_.b(name)).cwiseAbs();
-    Eigen::Index row = 0, col = 0;
-    const double most = off.maxCoeff(&row, &col);
-    const double tolerance = kBeyondRounding * residual.rounding;
-    std::int64_t entries = 0;
-    for (const double entry : off.reshaped()) entries += entry > tolerance ? 1 : 0;
     Change change;
     change.mistake = Mistake::damaged;
-    change.what = fmt::format("{} of {} entries differ, most of all ({}, {}) by {:.2g}", entries,
-                              off.size(), row, col, most);
+    change.what = whereabouts(off, kBeyondRounding * residual.rounding);
     change.undo[name] = nullptr;
     accept(std::move(change));
   }

@@ -6,6 +6,7 @@
 #include "declarations.h"
 #include "explain.h"
 #include "mistakes_stream.h"
+#include "nearest.h"
 #include "one_layer.h"
 #include "regauge/action/moved_model.h"
 #include "regauge/base/error.h"
@@ -131,14 +132,12 @@ class Diagnostician {
     const ParameterSource b = source_b(symmetry.architecture, on_b);
     try {
       if (is_refuted(symmetry, on_a, on_b)) return std::nullopt;
-      Recovery recovery = recover(symmetry, a, b, progress_);
-      if (all_agree(estimate(symmetry, recovery.a_from_b, a, b, progress_))) {
-        return std::move(recovery.a_from_b);
-      }
-      return std::nullopt;
     } catch (const UsageError&) {
       return std::nullopt;  // no standard form: nothing that this way could show
     }
+    Nearest nearest = bring_near(symmetry, a, b, progress_);
+    if (!all_agree(nearest.residuals)) return std::nullopt;
+    return std::move(nearest.a_from_b);
   }
 
   void conclude(const Architecture& shape, const std::vector<Change>& changes, bool certain) {

@@ -6,15 +6,13 @@
 #include <algorithm>
 #include <set>
 
-#include "regauge/base/error.h"
-#include "regauge/equivalence/recover.h"
+#include "nearest.h"
 
 namespace regauge {
 namespace {
 
 constexpr double kTold = 3;    // times its rounding
 constexpr double kNear = 0.5;  // of a tensor's size: nearer than what is unrelated
-constexpr double kNearer = 2;  // times: what an element has to bring a matrix
 
 std::ptrdiff_t disagreeing(const std::vector<TensorResidual>& residuals) {
   return std::count_if(residuals.begin(), residuals.end(),
@@ -30,21 +28,6 @@ bool mostly_near(const std::vector<TensorResidual>& residuals) {
     if (r.residual <= kNear * r.size) ++near;
   }
   return 2 * near > all;
-}
-
-// Of what the element brings no nearer than it stood, no more is accepted than of what nothing
-// moves: a change is no move.
-void hold_what_stood(const std::vector<TensorResidual>& in_place,
-                     std::vector<TensorResidual>& moved) {
-  for (std::size_t i = 0; i < moved.size(); ++i) {
-    const bool nearer = in_place[i].residual > kNearer * moved[i].residual;
-    if (nearer) continue;
-    if (!moved[i].single_row) {
-      moved[i].in_place = true;
-    } else if (!in_place[i].agrees()) {
-      moved[i] = in_place[i];
-    }
-  }
 }
 
 // Tensors that are known only up to a quantiser's steps.
@@ -96,8 +79,9 @@ void judge(Diff& result, const std::vector<std::string>& limits) {
     for (const auto& r : result.residuals) {
       if (r.agrees()) continue;
       result.reasons.push_back(
-          fmt::format("{}: mere rounding is {:.0f} % of its size, too much to tell", r.tensor,
-                      100 * r.rounding / r.size));
+          r.size > 0 ? fmt::format("{}: mere rounding is {:.0f} % of its size, too much to tell",
+                                   r.tensor, 100 * r.rounding / r.size)
+                     : fmt::format("{}: zero in A, and mere rounding in B", r.tensor));
     }
     return;
   }
@@ -148,26 +132,11 @@ Diff diff(const Model& a, const Model& b, Progress& progress) {
   const auto folded = folded_norms(from_a, from_b);
   result.declarations.insert(result.declarations.end(), folded.begin(), folded.end());
   result.reasons = storage_notes(from_a, from_b);
-  result.residuals = compare_in_place(from_a, from_b, progress);
-  std::vector<std::string> limits;
-  if (!all_agree(result.residuals)) {
-    try {
-      Recovery recovery = recover(symmetry, from_a, from_b, progress);
-      limits = recovery.limits;
-      auto residuals = estimate(symmetry, recovery.a_from_b, from_a, from_b, progress);
-      hold_what_stood(result.residuals, residuals);
-      // An element that moves nothing beyond rounding explains nothing.
-      auto movements = describe(symmetry, recovery.a_from_b, residuals, from_a, from_b);
-      if (!movements.empty() && disagreeing(residuals) < disagreeing(result.residuals)) {
-        result.residuals = std::move(residuals);
-        result.a_from_b = std::move(recovery.a_from_b);
-        result.movements = std::move(movements);
-      }
-    } catch (const UsageError& error) {
-      limits.emplace_back(error.what());
-    }
-  }
-  judge(result, limits);
+  Nearest nearest = bring_near(symmetry, from_a, from_b, progress);
+  result.residuals = std::move(nearest.residuals);
+  result.a_from_b = std::move(nearest.a_from_b);
+  result.movements = std::move(nearest.movements);
+  judge(result, nearest.limits);
   const bool near = result.verdict == Verdict::same || result.verdict == Verdict::perturbed;
   if (!near) result.movements.clear();
   return result;

@@ -74,6 +74,7 @@ class Constants {
       const double outputs =
           std::max(taken.squaredNorm(), b_.read<double>(absorbs->target).squaredNorm()) /
           static_cast<double>(taken.size());
+      if (outputs == 0) continue;  // no bias on either side: nothing was given to it
       Eigen::MatrixXd normal = out * out.transpose() * (values / outputs);
       normal.diagonal().array() += 1;
       const Eigen::VectorXd right =

@@ -117,12 +117,34 @@ bool across_heads(const Architecture& a, const Place& here, const std::vector<Mo
   return crossed;
 }
 
-std::string range(const char* unit, std::int64_t first, std::int64_t last) {
-  return first == last ? fmt::format("{} {}", unit, first)
-                       : fmt::format("{}s {} to {}", unit, first, last);
+const char* unit_name(int axis) { return axis == 0 ? "input" : "output"; }
+
+// "outputs 3 to 7", or how many where they do not follow one another.
+std::string listed(const std::vector<Place>& places) {
+  const char* unit = unit_name(places.front().axis);
+  const std::int64_t first = places.front().index, last = places.back().index;
+  if (places.size() == 1) return fmt::format("{} {}", unit, first);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (places[i].index == first + static_cast<std::int64_t>(i)) continue;
+    return fmt::format("{} {}s", places.size(), unit);
+  }
+  return fmt::format("{}s {} to {}", unit, first, last);
 }
 
-const char* unit_name(int axis) { return axis == 0 ? "row" : "column"; }
+// What stands at these places of the tensor, or where it stands now.
+std::string where_they_are(const Place& here, const std::vector<Move>& moves) {
+  std::vector<Place> wrong, others;
+  const bool known = moves.front().from_a.has_value();
+  for (const auto& move : moves) {
+    wrong.push_back({here.tensor, here.axis, move.index});
+    const auto& other = known ? move.from_a : move.in_b;
+    if (other && other->tensor == (known ? moves.front().from_a : moves.front().in_b)->tensor) {
+      others.push_back(*other);
+    }
+  }
+  return fmt::format("{} {} {} of {}", listed(wrong), known ? "hold" : "stand at", listed(others),
+                     others.front().tensor);
+}
 
 Patch moved_back(const Place& here, const std::vector<Move>& moves, const ReadTensor& read_a) {
   return [=](const ReadTensor& read_b) {
@@ -192,20 +214,7 @@ void Explainer::find_misplaced_rows() {
         change.what = "coordinates of one head stand in another";
       } else {
         change.mistake = Mistake::rows_elsewhere;
-        const Move& first = moves.front();
-        change.what = range(unit_name(axis), first.index, moves.back().index);
-        if (first.from_a) {
-          change.what += fmt::format(
-              " hold {} of {}",
-              range(unit_name(first.from_a->axis), first.from_a->index,
-                    moves.back().from_a ? moves.back().from_a->index : first.from_a->index),
-              first.from_a->tensor);
-        } else {
-          change.what +=
-              fmt::format(" stand at {} of {}",
-                          range(unit_name(first.in_b->axis), first.in_b->index, first.in_b->index),
-                          first.in_b->tensor);
-        }
+        change.what = where_they_are(here, moves);
       }
       const bool all_in_b = std::all_of(moves.begin(), moves.end(),
                                         [](const Move& move) { return move.in_b.has_value(); });

@@ -16,15 +16,7 @@ namespace {
 
 constexpr std::array<double, 2> kDistances = {0, 1};
 constexpr double kNoLength = 1e-6;
-
-// x W + b, by the name of the linear map.
-Matrix<double> linear(const Parameters<double>& parameters, const std::string& name,
-                      const Matrix<double>& x) {
-  Matrix<double> y = product(x, parameters.at(name + ".weight"));
-  const auto bias = parameters.find(name + ".bias");
-  if (bias != parameters.end()) y.rowwise() += bias->second.row(0);
-  return y;
-}
+constexpr double kMuchNearer = 2;  // times, in squares: what makes a row leave its place
 
 // QK-norm, head by head.
 void normalise(const Architecture& a, const Matrix<double>& gain, Matrix<double>& x) {
@@ -191,12 +183,8 @@ std::vector<std::int64_t> match_rows(const Matrix<double>& b, const Matrix<doubl
   std::sort(order.begin(), order.end(),
             [&](std::int64_t i, std::int64_t j) { return to(i, key) < to(j, key); });
   std::vector<bool> used(static_cast<std::size_t>(count));
-  std::vector<std::int64_t> permutation(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto here =
-        std::lower_bound(order.begin(), order.end(), from(i, key),
-                         [&](std::int64_t j, double value) { return to(j, key) < value; });
-    double best = std::numeric_limits<double>::infinity();
+  // The free row that is nearest to from's row i, if it is nearer than `best`.
+  const auto nearest_free = [&](std::int64_t i, double best) {
     std::int64_t nearest = -1;
     // False when nothing beyond can be nearer.
     const auto consider = [&](std::int64_t j) {
@@ -204,12 +192,15 @@ std::vector<std::int64_t> match_rows(const Matrix<double>& b, const Matrix<doubl
       if (first * first > best) return false;
       if (used[static_cast<std::size_t>(j)]) return true;
       const double distance = (to.row(j) - from.row(i)).squaredNorm();
-      if (distance < best || nearest < 0) {
+      if (distance < best || (nearest < 0 && std::isinf(best))) {
         best = distance;
         nearest = j;
       }
       return true;
     };
+    const auto here =
+        std::lower_bound(order.begin(), order.end(), from(i, key),
+                         [&](std::int64_t j, double value) { return to(j, key) < value; });
     // Both ways, nearer ones first.
     auto up = here, down = here;
     while (up != order.end() || down != order.begin()) {
@@ -218,8 +209,26 @@ std::vector<std::int64_t> match_rows(const Matrix<double>& b, const Matrix<doubl
                             to(*up, key) - from(i, key) < from(i, key) - to(*std::prev(down), key));
       if (!consider(upwards ? *up++ : *--down)) break;
     }
-    used[static_cast<std::size_t>(nearest)] = true;
-    permutation[static_cast<std::size_t>(i)] = nearest;
+    return nearest;
+  };
+  // Rows that have no place much nearer than their own stay; the others go where there is room.
+  std::vector<std::int64_t> permutation(static_cast<std::size_t>(count));
+  std::vector<bool> stays(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double own = (to.row(i) - from.row(i)).squaredNorm();
+    auto& place = permutation[static_cast<std::size_t>(i)] = nearest_free(i, own / kMuchNearer);
+    if (place >= 0) continue;
+    place = i;
+    stays[static_cast<std::size_t>(i)] = true;
+  }
+  used = stays;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (stays[static_cast<std::size_t>(i)]) continue;
+    auto& place = permutation[static_cast<std::size_t>(i)];
+    if (used[static_cast<std::size_t>(place)]) {
+      place = nearest_free(i, std::numeric_limits<double>::infinity());
+    }
+    used[static_cast<std::size_t>(place)] = true;
   }
   return permutation;
 }

@@ -9,11 +9,4 @@ namespace regauge {
 // sketch: R^T (rows^T Z).
 Matrix<double> sketch(const Matrix<double>& rows, std::int64_t width);
 
-// The orthogonal matrix nearest to m, inside the algebra that holds m; the identity where m is
-// zero.
-Matrix<double> nearest_turn(const Matrix<double>& m);
-// The same in place for one as wide as the stream. Returns the reciprocal of m's condition, 0 for a
-// singular m, which is left undefined.
-double turn_nearest(Matrix<double>& m);
-
 }  // namespace regauge

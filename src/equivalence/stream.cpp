@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "orthogonal_factor.h"
+#include "regauge/symmetry/polar.h"
 
 namespace regauge {
 namespace {

@@ -9,9 +9,9 @@
 namespace regauge::lab {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Training, data, test_data, tokenizer, length, steps,
-                                                batch, warmup, learning_rate, final_fraction,
-                                                weight_decay, beta1, beta2, clip, seed, test_every,
-                                                test_examples)
+                                                batch, warmup, deviation, learning_rate,
+                                                final_fraction, weight_decay, beta1, beta2, clip,
+                                                seed, test_every, test_examples)
 
 nlohmann::json to_json(const Training& training) { return training; }
 
@@ -41,6 +41,7 @@ Training training_from_json(const nlohmann::json& json) {
   const auto t = json.get<Training>();
   expect(!t.data.empty(), "'data' is missing: KIND:PATH, see regauge lab eval --help");
   expect(t.steps > 0 && t.batch > 0, "'steps' and 'batch' must be positive");
+  expect(t.deviation >= 0, "'deviation' must not be negative");
   expect(t.learning_rate > 0 && t.clip > 0, "'learning_rate' and 'clip' must be positive");
   expect(t.beta1 >= 0 && t.beta1 < 1 && t.beta2 >= 0 && t.beta2 < 1,
          "'beta1' and 'beta2' must be in [0, 1)");
@@ -48,7 +49,7 @@ Training training_from_json(const nlohmann::json& json) {
   return t;
 }
 
-Parameters<float> initial_parameters(const Architecture& architecture, std::uint64_t seed) {
+Parameters<float> initial_parameters(const Architecture& architecture, const Training& training) {
   Parameters<float> parameters;
   const double depth = std::sqrt(2.0 * static_cast<double>(architecture.layers));
   for (const auto& spec : parameter_specs(architecture)) {
@@ -57,12 +58,13 @@ Parameters<float> initial_parameters(const Architecture& architecture, std::uint
       value.setConstant(spec.rows, spec.cols, spec.name.ends_with(".gain") ? 1 : 0);
       continue;
     }
-    double deviation = 1 / std::sqrt(static_cast<double>(spec.rows));
+    double deviation =
+        training.deviation > 0 ? training.deviation : 1 / std::sqrt(static_cast<double>(spec.rows));
     if (spec.name.ends_with("attn.o.weight") || spec.name.ends_with("ffn.down.weight")) {
       deviation /= depth;
     }
     if (!spec.name.ends_with(".weight")) deviation = 0.02;
-    Random random(seed, "initial." + spec.name);
+    Random random(training.seed, "initial." + spec.name);
     value.resize(spec.rows, spec.cols);
     for (auto& entry : value.reshaped<Eigen::RowMajor>()) {
       entry = static_cast<float>(deviation * random.normal());

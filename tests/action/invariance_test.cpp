@@ -37,12 +37,9 @@ TEST(Invariance, InFloat) {
     const Symmetry symmetry = symmetry_of(a);
     const auto parameters = random_parameters(a, 3);
     if (!well_conditioned(symmetry, parameters)) continue;
-    Parameters<float> narrow;
-    for (const auto& [name, value] : parameters) narrow[name] = value.cast<float>();
+    auto narrow = cast<float>(parameters);
     act(symmetry, random_element(symmetry, 3), narrow);
-    Parameters<double> moved;
-    for (const auto& [name, value] : narrow) moved[name] = value.cast<double>();
-    EXPECT_LE(change(a, parameters, moved), 5e-4) << known.name;
+    EXPECT_LE(change(a, parameters, cast<double>(narrow)), 5e-4) << known.name;
   }
 }
 

@@ -14,6 +14,7 @@
 #include "regauge/align/rotary_fit.h"
 #include "regauge/base/error.h"
 #include "regauge/base/random.h"
+#include "regauge/symmetry/polar.h"
 
 namespace regauge {
 namespace {

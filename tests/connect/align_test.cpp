@@ -31,12 +31,6 @@ class RandomInputs : public lab::Data {
   Architecture architecture_;
 };
 
-Parameters<float> rounded(const Parameters<double>& parameters) {
-  Parameters<float> result;
-  for (const auto& [name, value] : parameters) result[name] = value.cast<float>();
-  return result;
-}
-
 struct Models {
   Models(const Architecture& of, Parameters<double> model_a, Parameters<double> model_b)
       : architecture(of), symmetry(symmetry_of(of)), a(std::move(model_a)), b(std::move(model_b)) {
@@ -53,14 +47,14 @@ struct Models {
     return comparable_form(symmetry, reader_of(model), {}, Progress::silent());
   }
   Element by_activations() const {
-    const auto activations =
-        lab::make_activations(architecture, rounded(a_in_form), rounded(b_in_form), data, 2, 40, 1);
+    const auto activations = lab::make_activations(architecture, cast<float>(a_in_form),
+                                                   cast<float>(b_in_form), data, 2, 40, 1);
     return align_by_activations(symmetry, a_in_form, b_in_form, *activations, Progress::silent());
   }
   Element learned(const Element& start, const Learning& learning) const {
     Learner learner(symmetry, a_in_form, b_in_form, start, learning);
-    const auto objective = lab::make_distillation<float>(architecture, rounded(a_in_form),
-                                                         rounded(b_in_form), data, 10, 1);
+    const auto objective = lab::make_distillation<float>(architecture, cast<float>(a_in_form),
+                                                         cast<float>(b_in_form), data, 10, 1);
     return learn(learner, *objective, learning, {}, Progress::silent());
   }
   // |A - g B| as a share of |A|, matrices only, in comparable form.
@@ -163,8 +157,9 @@ TEST(AlignLearned, LowersTheLineOfUnrelatedModels) {
     for (const auto& [name, value] : models.a_in_form) {
       point[name] = ((value + moved_b.at(name)) / 2).cast<float>();
     }
-    const auto objective = lab::make_distillation<float>(
-        architecture, rounded(models.a_in_form), rounded(models.b_in_form), models.data, 100, 5);
+    const auto objective =
+        lab::make_distillation<float>(architecture, cast<float>(models.a_in_form),
+                                      cast<float>(models.b_in_form), models.data, 100, 5);
     objective->place(0.5);
     return objective->evaluate(point, nullptr);
   };

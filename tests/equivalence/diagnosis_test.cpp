@@ -292,7 +292,7 @@ TEST(Diagnosis, OneWeightIsFoundAndItsPlaceNamed) {
     const Cause& cause = result.diagnosis.causes.front();
     EXPECT_EQ(cause.mistake, Mistake::damaged);
     EXPECT_EQ(cause.tensors, std::vector{spec.name});
-    EXPECT_NE(cause.sentence.find("(2, 3)"), std::string::npos) << cause.sentence;
+    EXPECT_NE(cause.sentence.find("input 2, output 3 by"), std::string::npos) << cause.sentence;
     EXPECT_FALSE(result.diagnosis.repairable);
   }
 }

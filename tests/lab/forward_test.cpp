@@ -57,8 +57,7 @@ TEST(Forward, InFloat) {
   for (const auto& known : known_architectures()) {
     const Architecture& a = known.architecture;
     const auto parameters = random_parameters(a, 2);
-    Parameters<float> narrow;
-    for (const auto& [name, value] : parameters) narrow[name] = value.cast<float>();
+    const auto narrow = cast<float>(parameters);
     const lab::Batch batch = testing::random_batch(a, 2, 2);
     const Matrix<double> wide = lab::forward(a, parameters, batch);
     const Matrix<double> found = lab::forward(a, narrow, batch).cast<double>();

@@ -21,8 +21,7 @@ struct Pair {
   std::unique_ptr<lab::Data> data = sampled(400, 1);
 
   std::unique_ptr<lab::Data> sampled(std::int64_t sequences, std::uint64_t seed) const {
-    Parameters<float> writer;
-    for (const auto& [name, value] : a) writer[name] = value.cast<float>();
+    const auto writer = cast<float>(a);
     return lab::sample_data(architecture, {&writer}, sequences, 6, seed, Progress::silent());
   }
   lab::Line line(const Parameters<double>& end, const lab::Data& on, std::int64_t points) const {

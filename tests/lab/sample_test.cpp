@@ -14,8 +14,7 @@ namespace regauge {
 namespace {
 
 Parameters<float> sharp_parameters(const Architecture& a) {
-  Parameters<float> p;
-  for (const auto& [name, value] : random_parameters(a, 1)) p[name] = value.cast<float>();
+  auto p = cast<float>(random_parameters(a, 1));
   p["head.weight"] *= 3;
   return p;
 }

@@ -166,8 +166,9 @@ def test_a_mistake_is_named_and_undone(regauge, tmp_path, name, mistake, edit):
     if mistake == "damaged":
         answer = json.loads(regauge("diff", source, broken, "--json", expect=1))["diagnosis"]
         assert [cause["mistake"] for cause in answer["causes"]] == ["damaged"]
-        assert "(5, 3)" in answer["causes"][0]["sentence"]
-        regauge("diff", source, broken, "--repair", "-o", fixed, expect=2)
+        assert "at input 5, output 3 by" in answer["causes"][0]["sentence"]
+        regauge("diff", source, broken, "--repair", "-o", fixed, expect=1)
+        assert not fixed.exists()
         return
     diagnose(regauge, source, broken, fixed, [mistake])
     before = safetensors.numpy.load_file(source / "model.safetensors")

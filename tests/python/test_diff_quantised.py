@@ -26,14 +26,15 @@ def folder(tmp_path_factory):
 
 
 def quantise(regauge, folder, kind, path, noise=0.0, changed="blk.1.ffn_up.weight"):
-    """The folder as GGUF, every matrix quantised; one tensor changed by `noise` of its size before."""
+    """The folder as GGUF, every matrix quantised; tensors of this name changed by `noise` of their size before."""
     plain = path.with_suffix(".plain.gguf")
     regauge("convert", folder, "-o", plain, "--to", "gguf")
     random = numpy.random.default_rng(1)
-    writer = gguf_writer(path, config())
+    declared = transformers.AutoConfig.from_pretrained(folder)
+    writer = gguf_writer(path, declared, declared.model_type)
     for tensor in gguf.GGUFReader(plain).tensors:
         values = numpy.array(tensor.data)
-        if tensor.name == changed:
+        if tensor.name.endswith(changed):
             values += (noise * values.std() * random.standard_normal(values.shape)).astype(numpy.float32)
         if values.ndim == 1:
             writer.add_tensor(tensor.name, values)
@@ -72,3 +73,31 @@ def test_single_rows_are_known_better_than_that(regauge, tmp_path, folder):
     assert found["verdict"] == "perturbed"
     worst = max(found["tensors"], key=lambda tensor: tensor["residual"] / (tensor["rounding"] or 1))
     assert worst["tensor"] == "layers.1.attn.norm.gain"
+
+
+def test_changed_biases_are_not_taken_for_a_rotation(regauge, tmp_path):
+    torch.manual_seed(1)
+    size = config().to_dict() | {"vocab_size": 512}
+    model = transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**size))
+    for parameter in model.parameters():
+        if parameter.dim() == 1:
+            parameter.data += 0.2 * torch.randn_like(parameter)
+    model.save_pretrained(tmp_path / "model")
+    path = quantise(regauge, tmp_path / "model", Type.Q8_0, tmp_path / "model.gguf", 0.3, ".bias")
+    found = json.loads(regauge("diff", tmp_path / "model", path, "--json", expect=1))
+    assert found["verdict"] == "perturbed"
+    assert {cause["mistake"] for cause in found["diagnosis"]["causes"]} <= {"damaged"}
+    assert not found["diagnosis"]["certain"]
+    off = [tensor["tensor"] for tensor in found["tensors"] if not tensor["agrees"]]
+    assert off and all(name.endswith(".bias") for name in off)
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
+def test_rotated_and_then_quantised(regauge, tmp_path, kind):
+    torch.manual_seed(2)
+    size = config().to_dict() | {"vocab_size": 512}
+    transformers.LlamaForCausalLM(transformers.LlamaConfig(**size)).save_pretrained(tmp_path / "model")
+    regauge("act", tmp_path / "model", "-o", tmp_path / "rotated", "--random", 1, "--only", "residual")
+    path = quantise(regauge, tmp_path / "rotated", kind, tmp_path / "rotated.gguf")
+    found = json.loads(regauge("diff", tmp_path / "model", path, "--json"))
+    assert found["verdict"] == "same" and not found["identity"]

@@ -5,7 +5,9 @@ import os
 import shutil
 import subprocess
 
+import numpy
 import pytest
+import safetensors.numpy
 from conftest import FIXTURES
 
 
@@ -28,6 +30,15 @@ def with_broken_config(tmp_path):
     folder = tmp_path / "broken"
     shutil.copytree(FIXTURES / "llama", folder)
     (folder / "config.json").write_text('{"model_type": "llama", ')
+    return folder
+
+
+def with_no_numbers(tmp_path):
+    folder = tmp_path / "no_numbers"
+    shutil.copytree(FIXTURES / "llama", folder)
+    tensors = safetensors.numpy.load_file(folder / "model.safetensors")
+    tensors["model.layers.1.mlp.up_proj.weight"][2, 3] = numpy.nan
+    safetensors.numpy.save_file(tensors, folder / "model.safetensors", {"format": "pt"})
     return folder
 
 
@@ -78,6 +89,21 @@ CASES = {
         "out/deeper: cannot create",
     ),
     "no output": (["act", FIXTURES / "llama", "--random", "1"], "-o OUT"),
+    "no numbers": (["act", with_no_numbers, "--random", "1", "-o", "{out}"], "NaN or infinite"),
+    "no numbers to fold": (["fold", with_no_numbers, "-o", "{out}"], "NaN or infinite"),
+    "no numbers to order": (["canon", with_no_numbers, "-o", "{out}"], "NaN or infinite"),
+    "a certificate that exists": (
+        ["diff", FIXTURES / "llama", FIXTURES / "llama", "--certificate", "{existing}"],
+        "already exists",
+    ),
+    "a page that exists": (
+        ["diff", FIXTURES / "llama", FIXTURES / "llama", "--html", "{existing}"],
+        "already exists",
+    ),
+    "an output of nothing": (
+        ["diff", FIXTURES / "llama", FIXTURES / "llama", "-o", "{out}"],
+        "--repair",
+    ),
     "no element": (["act", FIXTURES / "llama", "-o", "{out}"], "--random SEED or --element FILE"),
     "untie an untied model": (
         ["act", FIXTURES / "llama", "--random", "1", "--untie", "-o", "{out}"],

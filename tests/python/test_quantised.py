@@ -95,9 +95,9 @@ def dequantised(path):
     return result
 
 
-def gguf_writer(path, size):
-    """A GGUF file that declares the llama of this config, without tensors yet."""
-    writer = gguf.GGUFWriter(path, "llama")
+def gguf_writer(path, size, family="llama"):
+    """A GGUF file that declares the model of this config, without tensors yet."""
+    writer = gguf.GGUFWriter(path, family)
     writer.add_block_count(size.num_hidden_layers)
     writer.add_context_length(size.max_position_embeddings)
     writer.add_embedding_length(size.hidden_size)

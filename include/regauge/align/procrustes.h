@@ -9,11 +9,8 @@
 namespace regauge {
 
 // Each maximises <cross, G> = tr(cross^T G) over a group of n x n matrices. With cross = B^T A that
-// is the member with the smallest |A - B G|.
+// is the member with the smallest |A - B G|. Over all of O(n) it is polar_factor(cross).
 
-// Over O(n): the orthogonal factor of cross = U H. Directions in which cross vanishes are
-// completed at will.
-Matrix<double> polar_factor(const Matrix<double>& cross);
 // Over the members of the group, which leave a subspace fixed.
 Matrix<double> orthogonal_procrustes(const Orthogonal& group, const Matrix<double>& cross);
 // Over permutations, with signs if asked for: a map of n blocks of width 1.

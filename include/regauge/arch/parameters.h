@@ -18,6 +18,13 @@ using Matrix = Eigen::Matrix<Scalar, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 template <class Scalar>
 using Parameters = std::map<std::string, Matrix<Scalar>>;
 
+template <class To, class From>
+Parameters<To> cast(const Parameters<From>& parameters) {
+  Parameters<To> result;
+  for (const auto& [name, value] : parameters) result[name] = value.template cast<To>();
+  return result;
+}
+
 // Generic values: weights normal with variance 1/rows (tables too), gains around 1 and never near
 // 0, biases of order 0.3.
 Parameters<double> random_parameters(const Architecture& architecture, std::uint64_t seed);

@@ -18,6 +18,7 @@ struct Training {
   std::int64_t steps = 2000;
   std::int64_t batch = 32;
   std::int64_t warmup = 100;
+  double deviation = 0;  // of the first weights; 0: 1/sqrt(inputs)
   double learning_rate = 1e-3;
   double final_fraction = 0.1;  // of the learning rate, at the end
   double weight_decay = 0.1;
@@ -32,10 +33,10 @@ nlohmann::json to_json(const Training& training);
 // Absent keys at their defaults; throws UsageError for unknown ones and for values out of range.
 Training training_from_json(const nlohmann::json& json);
 
-// Where training starts: each tensor from its own stream of the seed. Weights normal with variance
-// 1/rows, those that write to the stream smaller by sqrt(2 layers), tables of deviation 0.02,
-// gains 1, biases 0.
-Parameters<float> initial_parameters(const Architecture& architecture, std::uint64_t seed);
+// Where training starts: each tensor from its own stream of the seed. Weights normal with the
+// deviation that is asked for, those that write to the stream smaller by sqrt(2 layers), tables of
+// deviation 0.02, gains 1, biases 0.
+Parameters<float> initial_parameters(const Architecture& architecture, const Training& training);
 
 // Trains from `start` and writes a folder of the family `regauge`, with training.json and
 // metrics.jsonl beside the weights. While it runs the work lies in OUTPUT.partial; the same call

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "regauge/arch/parameters.h"
 
 namespace regauge {
@@ -28,6 +30,10 @@ Matrix<typename A::Scalar> product_transposed(const Eigen::MatrixBase<A>& a,
   multiply<typename A::Scalar>(true, a.derived(), b.derived(), c);
   return c;
 }
+
+// x W + b, by the name of the linear map; not every one has a bias.
+Matrix<double> linear(const Parameters<double>& parameters, const std::string& name,
+                      const Matrix<double>& x);
 
 // m = u diag(values) v^T, values falling, u and v with as many columns as m has rows or columns,
 // whichever are fewer.

@@ -66,12 +66,6 @@ Parameters<double> in_form(const AlignTask& task, const ParameterSource& source,
   return parameters;
 }
 
-Parameters<float> rounded(const Parameters<double>& parameters) {
-  Parameters<float> result;
-  for (const auto& [name, value] : parameters) result[name] = value.cast<float>();
-  return result;
-}
-
 class Aligner {
  public:
   Aligner(const Options& options, const AlignTask& task, std::string output)
@@ -99,8 +93,8 @@ class Aligner {
 
   Element by_activations() const {
     const auto activations =
-        lab::make_activations(architecture_, rounded(a_), rounded(b_), data_, options_.batches,
-                              options_.batch, task_.options.seed);
+        lab::make_activations(architecture_, cast<float>(a_), cast<float>(b_), data_,
+                              options_.batches, options_.batch, task_.options.seed);
     return task_.options.scope.restrict(
         task_.symmetry, align_by_activations(task_.symmetry, a_, b_, *activations, task_.progress));
   }
@@ -120,7 +114,7 @@ class Aligner {
     const auto objective =
         options_.loss == "task"
             ? lab::make_objective<float>(architecture_, data_, options_.batch, learning.seed)
-            : lab::make_distillation<float>(architecture_, rounded(a_), rounded(b_), data_,
+            : lab::make_distillation<float>(architecture_, cast<float>(a_), cast<float>(b_), data_,
                                             options_.batch, learning.seed);
     const Element found =
         learn(learner, *objective, learning, learning_state(output_), task_.progress);

@@ -69,9 +69,8 @@ void add_train(CLI::App& lab, int& exit_code) {
     const auto progress = make_progress();
     lab::Score score;
     try {
-      score =
-          lab::train(architecture, training, lab::initial_parameters(architecture, training.seed),
-                     options->output, *progress);
+      score = lab::train(architecture, training, lab::initial_parameters(architecture, training),
+                         options->output, *progress);
     } catch (const Cancelled&) {
       fmt::print(stderr, "regauge: interrupted; the same command goes on from here\n");
       exit_code = 130;

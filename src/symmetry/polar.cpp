@@ -1,4 +1,4 @@
-#include "orthogonal_factor.h"
+#include "regauge/symmetry/polar.h"
 
 #include <Eigen/LU>
 
@@ -6,9 +6,13 @@
 #include <cmath>
 #include <vector>
 
+#include "regauge/base/blas.h"
+#include "regauge/base/error.h"
+
 namespace regauge {
 namespace {
 
+constexpr double kSpread = 1e-10;  // of a Gram matrix' eigenvalues: less is mostly rounding
 constexpr double kSingular = 1e-13;
 constexpr std::int64_t kLarge = 256;
 constexpr int kMostSteps = 14;
@@ -112,7 +116,33 @@ double by_inverses(Matrix<double>& m) {
   return condition;
 }
 
+// x -> x (3 - x^T x) / 2: an almost orthogonal matrix to the nearest one, error squared.
+Matrix<double> polished(const Matrix<double>& x, const Matrix<double>& gram) {
+  return product(x, 1.5 * Matrix<double>::Identity(x.rows(), x.rows()) - 0.5 * gram);
+}
+
 }  // namespace
+
+// m (m^T m)^(-1/2), by the eigenvectors of the Gram matrix: two products and one symmetric
+// eigenproblem, cheaper than singular values.
+Matrix<double> polar_factor(const Matrix<double>& m) {
+  if (m.rows() != m.cols() || !m.allFinite()) {
+    throw UsageError("[polar] the matrix is not square, or not finite: it holds NaN or infinite");
+  }
+  const auto n = m.rows();
+  if (n == 0) return m;
+  Matrix<double> vectors = gram_of(m);
+  Eigen::VectorXd values(n);
+  symmetric_eigen(n, vectors.data(), values.data());
+  if (!(values(0) > kSpread * values(n - 1))) {
+    const Svd parts = svd(m);
+    return product(parts.u, parts.v.transpose());
+  }
+  Matrix<double> scaled = vectors;
+  for (Eigen::Index i = 0; i < n; ++i) scaled.row(i) /= std::sqrt(values(i));
+  const Matrix<double> factor = product(m, product_transposed(vectors, scaled));
+  return polished(factor, gram_of(factor));
+}
 
 double make_orthogonal(Matrix<double>& m, bool coarse) {
   const auto size = m.rows();
@@ -123,7 +153,7 @@ double make_orthogonal(Matrix<double>& m, bool coarse) {
   for (int step = 0; step < 6; ++step) {
     const Matrix<double> gram = gram_of(m);
     const double off = (gram - Matrix<double>::Identity(size, size)).norm();
-    m = product(m, 1.5 * Matrix<double>::Identity(size, size) - 0.5 * gram);
+    m = polished(m, gram);
     if (off < 1e-7) break;
   }
   return m.allFinite() ? condition : 0;

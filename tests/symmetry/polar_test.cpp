@@ -1,4 +1,4 @@
-#include "../../src/equivalence/orthogonal_factor.h"
+#include "regauge/symmetry/polar.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,57 @@
+#include "nearest.h"
+
+#include <algorithm>
+
+#include "regauge/base/error.h"
+#include "regauge/equivalence/recover.h"
+
+namespace regauge {
+namespace {
+
+constexpr double kNearer = 2;  // times: what an element has to bring a tensor
+
+std::ptrdiff_t agreeing(const std::vector<TensorResidual>& residuals) {
+  return std::count_if(residuals.begin(), residuals.end(),
+                       [](const TensorResidual& r) { return r.agrees(); });
+}
+
+// Of what the element brings no nearer than it stood, no more is accepted than of what nothing
+// moves: a change is no move.
+void hold_what_stood(const std::vector<TensorResidual>& in_place,
+                     std::vector<TensorResidual>& moved) {
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    const bool nearer = in_place[i].residual > kNearer * moved[i].residual;
+    if (nearer) continue;
+    if (!moved[i].single_row) {
+      moved[i].in_place = true;
+    } else if (!in_place[i].agrees()) {
+      moved[i] = in_place[i];
+    }
+  }
+}
+
+}  // namespace
+
+Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
+                   Progress& progress) {
+  Nearest result;
+  result.residuals = compare_in_place(a, b, progress);
+  if (all_agree(result.residuals)) return result;
+  try {
+    Recovery recovery = recover(symmetry, a, b, progress);
+    result.limits = recovery.limits;
+    auto residuals = estimate(symmetry, recovery.a_from_b, a, b, progress);
+    hold_what_stood(result.residuals, residuals);
+    // An element that moves nothing beyond rounding explains nothing.
+    auto movements = describe(symmetry, recovery.a_from_b, residuals, a, b);
+    if (movements.empty() || agreeing(residuals) <= agreeing(result.residuals)) return result;
+    result.residuals = std::move(residuals);
+    result.a_from_b = std::move(recovery.a_from_b);
+    result.movements = std::move(movements);
+  } catch (const UsageError& error) {
+    result.limits.emplace_back(error.what());
+  }
+  return result;
+}
+
+}  // namespace regauge

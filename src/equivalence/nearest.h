@@ -1,0 +1,22 @@
+#pragma once
+
+#include "regauge/equivalence/compare.h"
+#include "regauge/equivalence/describe.h"
+
+namespace regauge {
+
+// B as near to A as was found, and what then remains of each tensor. The identity if the files
+// agree as they stand, or if no element makes more of the tensors agree.
+struct Nearest {
+  Element a_from_b;
+  std::vector<Movement> movements;        // what it does
+  std::vector<TensorResidual> residuals;  // in the order of parameter_specs
+  std::vector<std::string> limits;        // why there may be a better one
+};
+
+// `a` and `b` are read as symmetry.architecture. This is what diff() rests on, and every hypothesis
+// of diagnose().
+Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
+                   Progress& progress);
+
+}  // namespace regauge
