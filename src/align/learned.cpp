@@ -26,7 +26,8 @@ constexpr double kSaveEvery = 60;  // seconds
 // The steps that see one batch: one anywhere on the line, one at its worst.
 constexpr std::int64_t kStepsPerBatch = 2;
 
-constexpr int kJudged = 5;  // points of the line that tell a good element from a bad one
+constexpr double kSameLoss = 1e-4;  // whatever the threads
+constexpr int kJudged = 5;          // points of the line that tell a good element from a bad one
 
 bool is_learned(const Space& space) {
   return space.dimension() > 0 && space.category != Category::scales;
@@ -103,7 +104,16 @@ struct Learner::State {
     return largest;
   }
 
+  // In the middle of the line from the start, on the objective's first batch: what A, B, the start,
+  // the data and the loss have in common.
+  double loss_at_start(Objective<float>& objective) const {
+    Parameters<double> end = b;
+    act(symmetry, start, end);
+    return evaluate(objective, end, 0.5, nullptr);
+  }
+
   double step(Objective<float>& objective) {
+    if (steps == 0) first_loss = loss_at_start(objective);
     const double t = path.draw();
     Parameters<float> gradient;
     const double loss = evaluate(objective, moved, t, &gradient);
@@ -175,6 +185,7 @@ struct Learner::State {
   std::map<std::string, LatentMatching> matchings;
   PathSampler path;
   std::int64_t steps = 0;
+  double first_loss = 0;  // once a step was taken
 };
 
 Learner::Learner(const Symmetry& symmetry, const Parameters<double>& a, const Parameters<double>& b,
@@ -211,6 +222,7 @@ void Learner::save(const std::filesystem::path& path) const {
     }
   }
   const auto& losses = state_->path.losses();
+  file.matrices["first_loss"] = Matrix<double>::Constant(1, 1, state_->first_loss);
   file.matrices["path"] =
       Eigen::Map<const Eigen::RowVectorXd>(losses.data(), static_cast<Eigen::Index>(losses.size()));
   file.save(path);
@@ -253,6 +265,14 @@ void Learner::load(const std::filesystem::path& path, Objective<float>& objectiv
     losses.at(i) = noted(0, static_cast<Eigen::Index>(i));
   }
   state_->path.restore(state_->steps, losses);
+  state_->first_loss = get("first_loss")(0, 0);
+  const double first = state_->steps > 0 ? state_->loss_at_start(objective) : state_->first_loss;
+  if (!(std::abs(first - state_->first_loss) <= kSameLoss * std::abs(first))) {
+    throw UsageError(fmt::format(
+        "{} is the beginning of a work with other models, another start, other data or another "
+        "loss: that began at {:.6g}, this does at {:.6g}; remove it to begin anew",
+        path.string(), state_->first_loss, first));
+  }
   for (std::int64_t i = 0; i < state_->steps / kStepsPerBatch; ++i) objective.advance();
   state_->move();
 }

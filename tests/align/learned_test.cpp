@@ -148,6 +148,10 @@ TEST(Learned, GoesOnWhereItWasInterrupted) {
   EXPECT_EQ(regauge::distance(pair.symmetry, whole.a_from_b(), resumed.a_from_b()), 0);
   Learner other(pair.symmetry, pair.a, pair.b, {}, Learning{.steps = 31});
   EXPECT_THROW(other.load(file, again), UsageError);
+  Pair changed = pair;
+  changed.b.at("layers.1.ffn.up.weight") *= 1.1;
+  Learner of_another(pair.symmetry, pair.a, changed.b, {}, learning);
+  EXPECT_THROW(of_another.load(file, again), UsageError);
   std::filesystem::remove(file);
 }
 
