@@ -62,7 +62,7 @@ def write_safetensors(path, shapes, generator):
             file.write((values.astype(numpy.float32).view(numpy.uint32) >> 16).astype(numpy.uint16))
 
 
-def make_checkpoint(folder, shards, layers, width, ffn, vocabulary, heads, kv_heads):
+def make_checkpoint(folder, shards, layers, width, ffn, vocabulary, heads, kv_heads, seed=0):
     """A folder that transformers can load; returns the number of bytes of its tensors."""
     folder.mkdir()
     shapes = tensor_shapes(layers, width, ffn, vocabulary, heads, kv_heads)
@@ -92,7 +92,7 @@ def make_checkpoint(folder, shards, layers, width, ffn, vocabulary, heads, kv_he
             filled = 0
         parts[-1][name] = shape
         filled += 2 * int(numpy.prod(shape))
-    generator = numpy.random.default_rng(0)
+    generator = numpy.random.default_rng(seed)
     places = {}
     for i, part in enumerate(parts):
         file = f"model-{i + 1:05}-of-{len(parts):05}.safetensors"

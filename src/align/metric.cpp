@@ -12,6 +12,9 @@
 namespace regauge {
 namespace {
 
+template <class Scalar>
+using Vector = Eigen::Vector<Scalar, Eigen::Dynamic>;
+
 constexpr std::int64_t kTokens = 1024;  // followed through the model
 constexpr int kChainSteps = 30;         // from uniform to what the model settles on
 constexpr double kRidge = 0.02;         // of the mean variance, for directions that no token takes
@@ -29,7 +32,8 @@ std::vector<std::int64_t> some_tokens(std::int64_t vocabulary) {
 }
 
 // The largest of them.
-std::vector<std::int64_t> frequent_tokens(const Eigen::VectorXd& frequencies) {
+template <class Scalar>
+std::vector<std::int64_t> frequent_tokens(const Vector<Scalar>& frequencies) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(frequencies.size()));
   std::iota(order.begin(), order.end(), 0);
   if (frequencies.size() <= kTokens) return order;
@@ -40,23 +44,26 @@ std::vector<std::int64_t> frequent_tokens(const Eigen::VectorXd& frequencies) {
   return order;
 }
 
-TokenStream followed(const Architecture& shape, const MovedModel& model,
-                     const std::vector<std::int64_t>& tokens) {
-  TokenStream stream(shape, model.layer(-1), tokens);
+template <class Scalar>
+TokenStream<Scalar> followed(const Architecture& shape, const MovedModel& model,
+                             const std::vector<std::int64_t>& tokens) {
+  TokenStream<Scalar> stream(shape, model.layer<Scalar>(-1), tokens);
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    stream.advance(layer, model.layer(layer));
+    stream.advance(layer, model.layer<Scalar>(layer));
   }
   return stream;
 }
 
 // Where a chain of next-token predictions from single tokens comes to rest: how often the model
 // expects each token.
-Eigen::VectorXd expected_frequencies(const Architecture& shape, const MovedModel& model) {
+template <class Scalar>
+Vector<Scalar> expected_frequencies(const Architecture& shape, const MovedModel& model) {
   const auto tokens = some_tokens(shape.vocabulary);
-  const Matrix<double> next = followed(shape, model, tokens).predictions(model.layer(-1));
-  Eigen::RowVectorXd now =
-      Eigen::RowVectorXd::Constant(next.rows(), 1.0 / static_cast<double>(next.rows()));
-  Eigen::RowVectorXd all = now * next;
+  const Matrix<Scalar> next =
+      followed<Scalar>(shape, model, tokens).predictions(model.layer<Scalar>(-1));
+  Eigen::RowVector<Scalar, Eigen::Dynamic> now(next.rows());
+  now.setConstant(Scalar{1} / static_cast<Scalar>(next.rows()));
+  Eigen::RowVector<Scalar, Eigen::Dynamic> all = now * next;
   for (int step = 0; step < kChainSteps; ++step) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       now(static_cast<Eigen::Index>(i)) = all(tokens[i]);
@@ -66,25 +73,30 @@ Eigen::VectorXd expected_frequencies(const Architecture& shape, const MovedModel
   return all.transpose();
 }
 
-Matrix<double> root(Matrix<double> covariance) {
+template <class Scalar>
+Matrix<Scalar> root(Matrix<Scalar> covariance) {
   const auto size = covariance.rows();
-  covariance *= static_cast<double>(size) / covariance.trace();
-  covariance.diagonal().array() += kRidge;
-  Eigen::VectorXd values(size);
+  covariance *= static_cast<Scalar>(size) / covariance.trace();
+  covariance.diagonal().array() += static_cast<Scalar>(kRidge);
+  Vector<Scalar> values(size);
   symmetric_eigen(size, covariance.data(), values.data());
-  Matrix<double> scaled = covariance;
-  for (Eigen::Index i = 0; i < size; ++i) scaled.row(i) *= std::sqrt(std::max(0.0, values(i)));
+  Matrix<Scalar> scaled = covariance;
+  for (Eigen::Index i = 0; i < size; ++i) {
+    scaled.row(i) *= std::sqrt(std::max(Scalar{0}, values(i)));
+  }
   return product_transposed(covariance, scaled);
 }
 
-Matrix<double> covariance(const Matrix<double>& x, const Eigen::VectorXd& weights) {
-  const Matrix<double> scaled = weights.asDiagonal() * x;
+template <class Scalar>
+Matrix<Scalar> covariance(const Matrix<Scalar>& x, const Vector<Scalar>& weights) {
+  const Matrix<Scalar> scaled = weights.asDiagonal() * x;
   return product_transposed(scaled, x);
 }
 
-Matrix<double> unit_rows(Matrix<double> x) {
+template <class Scalar>
+Matrix<Scalar> unit_rows(Matrix<Scalar> x) {
   for (Eigen::Index i = 0; i < x.rows(); ++i) {
-    const double size = x.row(i).norm();
+    const Scalar size = x.row(i).norm();
     if (size > 0) x.row(i) /= size;
   }
   return x;
@@ -97,57 +109,60 @@ std::string sublayer_of(const std::string& tensor) {
 
 }  // namespace
 
-Metric::Metric(const Symmetry& symmetry, const MovedModel& a, const MovedModel& b,
-               Progress& progress)
+template <class Scalar>
+Metric<Scalar>::Metric(const Symmetry& symmetry, const MovedModel& a, const MovedModel& b,
+                       Progress& progress)
     : symmetry_(symmetry), a_{&a, {}}, b_{&b, {}} {
   const Architecture& shape = symmetry.architecture;
-  if (TokenStream::exists(shape) && shape.output == Output::tokens) follow_tokens(progress);
+  if (shape.input == Input::tokens && shape.output == Output::tokens) follow_tokens(progress);
 }
 
-void Metric::follow_tokens(Progress& progress) {
+template <class Scalar>
+void Metric<Scalar>::follow_tokens(Progress& progress) {
   const Architecture& shape = symmetry_.architecture;
-  frequencies_ = expected_frequencies(shape, *a_.model)
-                     .cwiseProduct(expected_frequencies(shape, *b_.model))
+  frequencies_ = expected_frequencies<Scalar>(shape, *a_.model)
+                     .cwiseProduct(expected_frequencies<Scalar>(shape, *b_.model))
                      .cwiseSqrt();
   // Rare tokens count more than their share.
   frequencies_ = frequencies_.cwiseSqrt();
   frequencies_ /= frequencies_.sum();
-  const auto tokens = frequent_tokens(frequencies_);
-  Eigen::VectorXd weights(static_cast<Eigen::Index>(tokens.size()));
+  const auto tokens = frequent_tokens<Scalar>(frequencies_);
+  Vector weights(static_cast<Eigen::Index>(tokens.size()));
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     weights(static_cast<Eigen::Index>(i)) = frequencies_(tokens[i]);
   }
   weights /= weights.sum();
 
-  const auto ends_a = a_.model->layer(-1), ends_b = b_.model->layer(-1);
-  TokenStream of_a(shape, ends_a, tokens), of_b(shape, ends_b, tokens);
-  streams_ = Matrix<double>::Zero(shape.width, shape.width);
+  const auto ends_a = a_.model->template layer<Scalar>(-1);
+  const auto ends_b = b_.model->template layer<Scalar>(-1);
+  TokenStream<Scalar> of_a(shape, ends_a, tokens), of_b(shape, ends_b, tokens);
+  streams_ = Matrix<Scalar>::Zero(shape.width, shape.width);
   const auto meet = [&] {
-    const Matrix<double> scaled = weights.asDiagonal() * unit_rows(of_b.stream());
+    const Matrix<Scalar> scaled = weights.asDiagonal() * unit_rows(of_b.stream());
     streams_ += product_transposed(scaled, unit_rows(of_a.stream()));
   };
   meet();
   progress.start("following tokens", shape.layers);
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    of_a.advance(layer, a_.model->layer(layer));
-    of_b.advance(layer, b_.model->layer(layer));
+    of_a.advance(layer, a_.model->template layer<Scalar>(layer));
+    of_b.advance(layer, b_.model->template layer<Scalar>(layer));
     meet();
     const std::string at = fmt::format("layers.{}.", layer);
     for (auto* side : {&a_, &b_}) {
-      const TokenStream& stream = side == &a_ ? of_a : of_b;
-      side->roots[at + "attn"] = root(covariance(stream.read_by_attention(), weights));
-      side->roots[at + "ffn"] = root(covariance(stream.read_by_feed_forward(), weights));
+      const TokenStream<Scalar>& stream = side == &a_ ? of_a : of_b;
+      side->roots[at + "attn"] = root(covariance<Scalar>(stream.read_by_attention(), weights));
+      side->roots[at + "ffn"] = root(covariance<Scalar>(stream.read_by_feed_forward(), weights));
     }
     progress.advance(1);
   }
   progress.finish();
-  a_.roots["head"] = root(covariance(of_a.read_by_head(ends_a), weights));
-  b_.roots["head"] = root(covariance(of_b.read_by_head(ends_b), weights));
+  a_.roots["head"] = root(covariance<Scalar>(of_a.read_by_head(ends_a), weights));
+  b_.roots["head"] = root(covariance<Scalar>(of_b.read_by_head(ends_b), weights));
 }
 
 template <class Scalar>
-Parameters<Scalar> Metric::weighted(const Side& side, std::int64_t layer) const {
-  Parameters<Scalar> tensors = side.model->layer<Scalar>(layer);
+Parameters<Scalar> Metric<Scalar>::weighted(const Side& side, std::int64_t layer) const {
+  Parameters<Scalar> tensors = side.model->template layer<Scalar>(layer);
   std::map<std::string, Scalar> factors;  // by tensor without ".weight"
   const auto width = symmetry_.architecture.width;
   for (auto& [name, tensor] : tensors) {
@@ -164,18 +179,18 @@ Parameters<Scalar> Metric::weighted(const Side& side, std::int64_t layer) const 
     };
     add_origin(1);
     if (frequencies_.size() != 0 && name == "embed.tokens") {
-      const Eigen::VectorXd scale = (frequencies_ * static_cast<double>(tensor.rows())).cwiseSqrt();
-      tensor = scale.cast<Scalar>().asDiagonal() * tensor;
+      const Vector scale = (frequencies_ * static_cast<Scalar>(tensor.rows())).cwiseSqrt();
+      tensor = scale.asDiagonal() * tensor;
     }
     if (frequencies_.size() != 0 && name == "head.weight") {
-      const Eigen::VectorXd scale = (frequencies_ * static_cast<double>(tensor.cols())).cwiseSqrt();
-      const Eigen::Matrix<Scalar, Eigen::Dynamic, 1> mean = tensor * frequencies_.cast<Scalar>();
+      const Vector scale = (frequencies_ * static_cast<Scalar>(tensor.cols())).cwiseSqrt();
+      const Vector mean = tensor * frequencies_;
       tensor.colwise() -= mean;
-      tensor = tensor * scale.cast<Scalar>().asDiagonal();
+      tensor = tensor * scale.asDiagonal();
     }
     const auto found = side.roots.find(layer < 0 ? "head" : sublayer_of(name));
     if (reads && tensor.rows() == width && found != side.roots.end()) {
-      tensor = product(found->second.template cast<Scalar>(), tensor);
+      tensor = product(found->second, tensor);
     }
     const Scalar size = tensor.norm();
     if (!(size > 0)) continue;
@@ -194,7 +209,7 @@ Parameters<Scalar> Metric::weighted(const Side& side, std::int64_t layer) const 
   return tensors;
 }
 
-template Parameters<float> Metric::weighted(const Side&, std::int64_t) const;
-template Parameters<double> Metric::weighted(const Side&, std::int64_t) const;
+template class Metric<float>;
+template class Metric<double>;
 
 }  // namespace regauge

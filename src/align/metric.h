@@ -11,37 +11,32 @@ namespace regauge {
 //   token table and head: by how often the model itself expects each token
 //   every matrix to the same size, table and head to four times the others' square
 // Models that read no tokens have their matrices brought to one size only.
+template <class Scalar>
 class Metric {
  public:
   // Both models in comparable form; frequencies of tokens are their geometric mean.
   Metric(const Symmetry& symmetry, const MovedModel& a, const MovedModel& b, Progress& progress);
 
   // The weighted tensors of one layer.
-  template <class Scalar>
-  Parameters<Scalar> of_a(std::int64_t layer) const {
-    return weighted<Scalar>(a_, layer);
-  }
-  template <class Scalar>
-  Parameters<Scalar> of_b(std::int64_t layer) const {
-    return weighted<Scalar>(b_, layer);
-  }
+  Parameters<Scalar> of_a(std::int64_t layer) const { return weighted(a_, layer); }
+  Parameters<Scalar> of_b(std::int64_t layer) const { return weighted(b_, layer); }
   // Sum over all stages of b's stream, transposed, times a's, rows of length one: [D, D]. Empty for
   // models that read no tokens.
-  const Matrix<double>& streams() const { return streams_; }
+  const Matrix<Scalar>& streams() const { return streams_; }
 
  private:
+  using Vector = Eigen::Vector<Scalar, Eigen::Dynamic>;
   struct Side {
     const MovedModel* model;
-    std::map<std::string, Matrix<double>> roots;  // S^1/2 by norm or wire, "layers.0.attn"
+    std::map<std::string, Matrix<Scalar>> roots;  // S^1/2 by norm or wire, "layers.0.attn"
   };
-  template <class Scalar>
   Parameters<Scalar> weighted(const Side& side, std::int64_t layer) const;
   void follow_tokens(Progress& progress);
 
   const Symmetry& symmetry_;
   Side a_, b_;
-  Eigen::VectorXd frequencies_;  // of every token, or empty
-  Matrix<double> streams_;
+  Vector frequencies_;  // of every token, or empty
+  Matrix<Scalar> streams_;
 };
 
 }  // namespace regauge

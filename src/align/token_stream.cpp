@@ -8,13 +8,15 @@
 #include "regauge/symmetry/block_map.h"
 
 namespace regauge {
-TokenStream::TokenStream(const Architecture& architecture, const Parameters<double>& ends,
-                         const std::vector<std::int64_t>& tokens)
+template <class Scalar>
+TokenStream<Scalar>::TokenStream(const Architecture& architecture, const Parameters<Scalar>& ends,
+                                 const std::vector<std::int64_t>& tokens)
     : shape_(architecture) {
-  const Matrix<double>& table = ends.at("embed.tokens");
+  const Matrix<Scalar>& table = ends.at("embed.tokens");
   stream_.resize(static_cast<Eigen::Index>(tokens.size()), table.cols());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    stream_.row(static_cast<Eigen::Index>(i)) = shape_.embedding_scale * table.row(tokens[i]);
+    stream_.row(static_cast<Eigen::Index>(i)) =
+        static_cast<Scalar>(shape_.embedding_scale) * table.row(tokens[i]);
   }
   for (const char* other : {"embed.positions", "embed.types"}) {
     if (const auto found = ends.find(other); found != ends.end()) {
@@ -23,18 +25,21 @@ TokenStream::TokenStream(const Architecture& architecture, const Parameters<doub
   }
   if (shape_.positions == Positions::sinusoidal) {
     for (Eigen::Index i = 0; i < stream_.cols(); ++i) {
-      stream_.col(i).array() += sinusoid(0, i, shape_.width);
+      stream_.col(i).array() += static_cast<Scalar>(sinusoid(0, i, shape_.width));
     }
   }
   if (shape_.embedding_norm) stream_ = normed(stream_, "embed.norm", ends);
 }
 
-Matrix<double> TokenStream::normed(const Matrix<double>& x, const std::string& norm,
-                                   const Parameters<double>& tensors) const {
-  Matrix<double> y = x;
+template <class Scalar>
+Matrix<Scalar> TokenStream<Scalar>::normed(const Matrix<Scalar>& x, const std::string& norm,
+                                           const Parameters<Scalar>& tensors) const {
+  Matrix<Scalar> y = x;
   if (shape_.norm == Norm::layer) y.colwise() -= y.rowwise().mean().eval();
-  const Eigen::ArrayXd size =
-      (y.rowwise().squaredNorm().array() / static_cast<double>(y.cols()) + shape_.norm_eps).sqrt();
+  const Eigen::Array<Scalar, Eigen::Dynamic, 1> size =
+      (y.rowwise().squaredNorm().array() / static_cast<Scalar>(y.cols()) +
+       static_cast<Scalar>(shape_.norm_eps))
+          .sqrt();
   y.array().colwise() /= size;
   y.array().rowwise() *= tensors.at(norm + ".gain").row(0).array();
   const auto bias = tensors.find(norm + ".bias");
@@ -42,27 +47,31 @@ Matrix<double> TokenStream::normed(const Matrix<double>& x, const std::string& n
   return y;
 }
 
-Matrix<double> TokenStream::attended(const Matrix<double>& x, const std::string& at,
-                                     const Parameters<double>& tensors) const {
-  const Matrix<double> values = linear(tensors, at + ".v", x);
+template <class Scalar>
+Matrix<Scalar> TokenStream<Scalar>::attended(const Matrix<Scalar>& x, const std::string& at,
+                                             const Parameters<Scalar>& tensors) const {
+  const Matrix<Scalar> values = linear(tensors, at + ".v", x);
   const auto group = shape_.heads / shape_.kv_heads, width = shape_.v_width;
   if (group == 1) return linear(tensors, at + ".o", values);
-  Matrix<double> spread(values.rows(), shape_.heads * width);
+  Matrix<Scalar> spread(values.rows(), shape_.heads * width);
   for (std::int64_t i = 0; i < shape_.heads; ++i) {
     spread.middleCols(i * width, width) = values.middleCols(i / group * width, width);
   }
   return linear(tensors, at + ".o", spread);
 }
 
-Matrix<double> TokenStream::fed_forward(const Matrix<double>& x, const std::string& at,
-                                        const Parameters<double>& tensors) const {
-  Matrix<double> hidden = linear(tensors, at + (shape_.gated ? ".gate" : ".up"), x);
-  for (auto& entry : hidden.reshaped()) entry = activate(shape_.activation, entry);
+template <class Scalar>
+Matrix<Scalar> TokenStream<Scalar>::fed_forward(const Matrix<Scalar>& x, const std::string& at,
+                                                const Parameters<Scalar>& tensors) const {
+  Matrix<Scalar> hidden = linear(tensors, at + (shape_.gated ? ".gate" : ".up"), x);
+  for (auto& entry : hidden.reshaped())
+    entry = static_cast<Scalar>(activate(shape_.activation, entry));
   if (shape_.gated) hidden = hidden.cwiseProduct(linear(tensors, at + ".up", x));
   return linear(tensors, at + ".down", hidden);
 }
 
-void TokenStream::advance(std::int64_t layer, const Parameters<double>& tensors) {
+template <class Scalar>
+void TokenStream<Scalar>::advance(std::int64_t layer, const Parameters<Scalar>& tensors) {
   const std::string at = fmt::format("layers.{}.attn", layer);
   const std::string ffn = fmt::format("layers.{}.ffn", layer);
   if (shape_.placement == Placement::post) {
@@ -73,26 +82,29 @@ void TokenStream::advance(std::int64_t layer, const Parameters<double>& tensors)
     return;
   }
   attention_ = normed(stream_, at + ".norm", tensors);
-  const Matrix<double> attended_to = attended(attention_, at, tensors);
+  const Matrix<Scalar> attended_to = attended(attention_, at, tensors);
   if (!shape_.parallel) stream_ += attended_to;
   feed_forward_ = normed(stream_, ffn + ".norm", tensors);
   stream_ += fed_forward(feed_forward_, ffn, tensors);
   if (shape_.parallel) stream_ += attended_to;
 }
 
-Matrix<double> TokenStream::read_by_head(const Parameters<double>& ends) const {
+template <class Scalar>
+Matrix<Scalar> TokenStream<Scalar>::read_by_head(const Parameters<Scalar>& ends) const {
   if (shape_.placement == Placement::post) return stream_;
   return normed(stream_, "head.norm", ends);
 }
 
-Matrix<double> TokenStream::predictions(const Parameters<double>& ends) const {
-  Matrix<double> x = read_by_head(ends);
+template <class Scalar>
+Matrix<Scalar> TokenStream<Scalar>::predictions(const Parameters<Scalar>& ends) const {
+  Matrix<Scalar> x = read_by_head(ends);
   if (shape_.head_transform) {
     x = linear(ends, "head.transform", x);
-    for (auto& entry : x.reshaped()) entry = activate(shape_.activation, entry);
+    for (auto& entry : x.reshaped())
+      entry = static_cast<Scalar>(activate(shape_.activation, entry));
     x = normed(x, "head.norm", ends);
   }
-  Matrix<double> logits = shape_.tied ? product(x, ends.at("embed.tokens").transpose())
+  Matrix<Scalar> logits = shape_.tied ? product(x, ends.at("embed.tokens").transpose())
                                       : product(x, ends.at("head.weight"));
   if (const auto bias = ends.find("head.bias"); bias != ends.end()) {
     logits.rowwise() += bias->second.row(0);
@@ -102,5 +114,8 @@ Matrix<double> TokenStream::predictions(const Parameters<double>& ends) const {
   logits.array().colwise() /= logits.rowwise().sum().array().eval();
   return logits;
 }
+
+template class TokenStream<float>;
+template class TokenStream<double>;
 
 }  // namespace regauge

@@ -63,7 +63,7 @@ class Search {
     if (!keeps_) layers.clear();
     const auto found = layers.find(layer);
     if (found != layers.end()) return found->second;
-    return layers[layer] = of_a ? metric_.of_a<Scalar>(layer) : metric_.of_b<Scalar>(layer);
+    return layers[layer] = of_a ? metric_.of_a(layer) : metric_.of_b(layer);
   }
   const Parameters<Scalar>& a_layer(std::int64_t layer) { return kept(kept_a_, layer, true); }
   Parameters<Scalar> b_layer(std::int64_t layer) {
@@ -164,7 +164,7 @@ class Search {
   const AlignOptions& options_;
   Progress& progress_;
   MovedModel a_, b_;
-  Metric metric_;
+  Metric<Scalar> metric_;
   bool moves_stream_ = false;
   bool keeps_ = false;
   std::map<std::int64_t, Parameters<Scalar>> kept_a_, kept_b_;  // weighted, by layer

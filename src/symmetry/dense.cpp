@@ -29,14 +29,6 @@ template void multiply(bool, const MatrixView<float>&, const MatrixView<float>&,
 template void multiply(bool, const MatrixView<double>&, const MatrixView<double>&,
                        Eigen::Ref<Matrix<double>, 0, Eigen::OuterStride<>>);
 
-Matrix<double> linear(const Parameters<double>& parameters, const std::string& name,
-                      const Matrix<double>& x) {
-  Matrix<double> y = product(x, parameters.at(name + ".weight"));
-  const auto bias = parameters.find(name + ".bias");
-  if (bias != parameters.end()) y.rowwise() += bias->second.row(0);
-  return y;
-}
-
 Svd svd(const Eigen::MatrixXd& m) {
   const Eigen::BDCSVD<Eigen::MatrixXd> done(m, Eigen::ComputeThinU | Eigen::ComputeThinV);
   return {done.matrixU(), done.singularValues(), done.matrixV()};

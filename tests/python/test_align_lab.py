@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from conftest import FIXTURES, wait_for
+from test_align import noisy_copy
 
 SELF = ("--data", "self", "--length", 12, "--threads", 1)
 
@@ -26,6 +27,16 @@ def test_a_moved_copy_comes_back(lab, regauge, tmp_path, moved):
     assert abs(line["points"][1]["excess"]) < 1e-3
     before = json.loads(regauge("barrier", FIXTURES / "llama", moved, *SELF, "--points", 3, "--json"))
     assert before["points"][1]["excess"] > 0.01
+
+
+@pytest.mark.parametrize("method", ["activations", "learned"])
+@pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3", "gemma", "gpt2", "gpt_neox"])
+def test_the_function_of_b_stays(lab, regauge, tmp_path, family, method):
+    a, b, out = FIXTURES / family, tmp_path / "b", tmp_path / "out"
+    noisy_copy(a, b, 0.5, 1)
+    learned = ("--batch", 4, "--set", "steps=6") if method == "learned" else ()
+    regauge("align", a, b, "-o", out, "--method", method, *SELF, *learned)
+    assert "the same function, in other coordinates" in regauge("diff", b, out)
 
 
 def test_learning_repeats_itself_and_keeps_the_function(lab, regauge, tmp_path, moved):

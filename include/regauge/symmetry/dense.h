@@ -32,8 +32,14 @@ Matrix<typename A::Scalar> product_transposed(const Eigen::MatrixBase<A>& a,
 }
 
 // x W + b, by the name of the linear map; not every one has a bias.
-Matrix<double> linear(const Parameters<double>& parameters, const std::string& name,
-                      const Matrix<double>& x);
+template <class Scalar>
+Matrix<Scalar> linear(const Parameters<Scalar>& parameters, const std::string& name,
+                      const Matrix<Scalar>& x) {
+  Matrix<Scalar> y = product(x, parameters.at(name + ".weight"));
+  const auto bias = parameters.find(name + ".bias");
+  if (bias != parameters.end()) y.rowwise() += bias->second.row(0);
+  return y;
+}
 
 // m = u diag(values) v^T, values falling, u and v with as many columns as m has rows or columns,
 // whichever are fewer.
