@@ -15,6 +15,13 @@ constexpr std::int64_t kPiece = std::int64_t{1} << 20;  // elements encoded at a
 
 }  // namespace
 
+DType writable_dtype(std::string_view name) {
+  if (name == "f32") return DType::f32;
+  if (name == "f16") return DType::f16;
+  if (name == "bf16") return DType::bf16;
+  throw UsageError(fmt::format("matrices are not stored as '{}'; choose f32, f16 or bf16", name));
+}
+
 Rewrite::Target Rewrite::same_as(const Model& model) {
   return {model.layout.family(), model.layout.format(), std::nullopt};
 }
@@ -83,7 +90,7 @@ void Rewrite::plan_files() {
   } else {
     files_.files = {folder ? "model.safetensors" : "model"};
   }
-  const auto last = static_cast<std::int64_t>(files_.files.size()) - 1;
+  const auto last = std::max<std::int64_t>(static_cast<std::int64_t>(files_.files.size()), 1) - 1;
   const auto add = [&](const std::string& name, DType dtype, std::vector<std::int64_t> shape) {
     StoredTensor tensor;
     tensor.name = name;
@@ -157,7 +164,7 @@ std::int64_t Rewrite::peak_memory() const {
 // Collects the parameters of each stored tensor and writes it when it is complete.
 struct Rewrite::Sink {
   const Rewrite& rewrite;
-  CheckpointWriter& writer;
+  const Write& write;
   Progress& progress;
   std::map<std::string, std::vector<float>> floats{};
   std::map<std::string, std::vector<double>> doubles{};
@@ -211,7 +218,7 @@ struct Rewrite::Sink {
           dtype,
           std::span(values).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)),
           bytes);
-      writer.write(stored.name, bytes, stored_bytes(dtype, at));
+      write(stored.name, bytes, stored_bytes(dtype, at));
       progress.advance(static_cast<std::int64_t>(bytes.size()));
     }
   }
@@ -232,13 +239,44 @@ void Rewrite::run(const std::filesystem::path& path, Progress& progress) const {
   }
   CheckpointWriter writer(path, std::move(files));
   progress.start("writing " + path.filename().string(), bytes());
+  write_all([&](const std::string& name, std::span<const std::byte> piece,
+                std::int64_t offset) { writer.write(name, piece, offset); },
+            progress);
+  writer.finish();
+  progress.finish();
+}
+
+Model Rewrite::run_in_memory(Progress& progress) const {
+  if (target_.format != Format::safetensors) {
+    throw UsageError("[rewrite] only safetensors models are held in memory; name a file");
+  }
+  std::vector<MemoryTensor> tensors;
+  std::map<std::string, std::byte*> begins;
+  for (const auto& planned : files_.tensors) {
+    const auto size = static_cast<std::size_t>(stored_bytes(planned.dtype, planned.elements()));
+    const auto bytes = std::make_shared<std::vector<std::byte>>(size);
+    begins[planned.name] = bytes->data();
+    tensors.push_back({planned.name, planned.dtype, planned.shape, *bytes, bytes});
+  }
+  progress.start("rewriting", bytes());
+  write_all(
+      [&](const std::string& name, std::span<const std::byte> piece, std::int64_t offset) {
+        std::copy(piece.begin(), piece.end(), begins.at(name) + offset);
+      },
+      progress);
+  progress.finish();
+  return Model::open(Checkpoint::in_memory(files_.config, std::move(tensors)));
+}
+
+void Rewrite::write_all(const Write& write, Progress& progress) const {
+  const Checkpoint& original = source_.model().checkpoint;
   for (const auto& name : copied_) {
     const StoredTensor& tensor = original.at(name);
     const auto all = original.bytes(tensor);
     constexpr std::size_t kChunk = std::size_t{1} << 24;
     for (std::size_t at = 0; at < all.size(); at += kChunk) {
       const auto piece = all.subspan(at, std::min(kChunk, all.size() - at));
-      writer.write(name, piece, static_cast<std::int64_t>(at));
+      write(name, piece, static_cast<std::int64_t>(at));
       progress.advance(static_cast<std::int64_t>(piece.size()));
       original.release(tensor);
     }
@@ -247,10 +285,10 @@ void Rewrite::run(const std::filesystem::path& path, Progress& progress) const {
     if (std::find(changed_.begin(), changed_.end(), constant.name) == changed_.end()) continue;
     std::vector<std::byte> bytes(constant.values.size() * 4);
     encode<double>(DType::f32, constant.values, bytes);
-    writer.write(constant.name, bytes);
+    write(constant.name, bytes, 0);
   }
 
-  Sink sink{*this, writer, progress};
+  Sink sink{*this, write, progress};
   Executor executor(symmetry_, element_);
   for (const auto& layer : plan_.layers) {
     executor.begin(
@@ -272,8 +310,6 @@ void Rewrite::run(const std::filesystem::path& path, Progress& progress) const {
     }
     for (const auto& [name, value] : executor.finish(layer)) sink.put<double>(name, value);
   }
-  writer.finish();
-  progress.finish();
 }
 
 }  // namespace regauge

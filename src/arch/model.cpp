@@ -138,14 +138,16 @@ void check_tensors(const Family& family, const Checkpoint& checkpoint, const Lay
 
 }  // namespace
 
-Model Model::open(const std::filesystem::path& path) {
-  Model model{Checkpoint::open(path), {}, {}, {}};
+Model Model::open(const std::filesystem::path& path) { return open(Checkpoint::open(path)); }
+
+Model Model::open(Checkpoint opened) {
+  Model model{std::move(opened), {}, {}, {}};
   const Checkpoint& checkpoint = model.checkpoint;
   if (checkpoint.config().is_null()) {
     throw UsageError(fmt::format(
         "[model] {}: a bare safetensors file does not say what it computes; open the folder "
         "that holds it together with its config.json",
-        path.string()));
+        checkpoint.path().string()));
   }
   const Family& family = recognise(checkpoint.config(), checkpoint.format());
   const FileTensors tensors(checkpoint);
@@ -154,7 +156,7 @@ Model Model::open(const std::filesystem::path& path) {
   const auto tensor_count = static_cast<std::int64_t>(checkpoint.tensors().size());
   if (model.architecture.layers > tensor_count) {
     throw UsageError(fmt::format("[{}] {}: the config says {} layers, the file holds {} tensors",
-                                 family.name, path.string(), model.architecture.layers,
+                                 family.name, checkpoint.path().string(), model.architecture.layers,
                                  tensor_count));
   }
   model.layout = LayoutBuilder(family, model.architecture, declared.variables, &tensors).build({});

@@ -10,13 +10,6 @@
 namespace regauge::cli {
 namespace {
 
-Format format_from_name(const std::string& name) {
-  for (const Format format : {Format::safetensors, Format::gguf, Format::llama2c}) {
-    if (lowercase(name) == format_name(format)) return format;
-  }
-  throw UsageError(fmt::format("--to: '{}' is not one of safetensors, gguf, llama2c", name));
-}
-
 // Where the model's own family is not written in the format, says which families could hold it.
 void require_own_layout(const Architecture& architecture, const Rewrite::Target& target) {
   const auto able = families_for(target.format, architecture);
@@ -46,7 +39,7 @@ void add_convert(CLI::App& app, int& exit_code) {
     const ParameterSource source(model, options->target_architecture(model));
     const Symmetry symmetry = symmetry_of(source.architecture());
     Rewrite::Target target;
-    target.format = format_from_name(options->format);
+    target.format = format_from_name(lowercase(options->format));
     target.family = options->family.empty() ? model.layout.family() : options->family;
     if (options->family.empty() && target.format != model.layout.format()) {
       require_own_layout(source.architecture(), target);

@@ -4,56 +4,13 @@
 #include <cstdio>
 
 #include "regauge/arch/layout.h"
-#include "regauge/symmetry/symmetry.h"
+#include "regauge/symmetry/factors.h"
 #include "verb.h"
 
 namespace regauge::cli {
 namespace {
 
 using Json = nlohmann::json;
-
-// Factors that recur in every layer, as one line.
-struct Line {
-  std::string name;
-  std::string category;
-  std::string group;
-  std::int64_t times = 0;
-  std::int64_t dimension = 0;  // of all of them
-  double log2_components = 0;
-};
-
-std::string across_layers(const std::string& name) {
-  if (!name.starts_with("layers.")) return name;
-  return "layers.*" + name.substr(name.find('.', 7));
-}
-
-std::vector<Line> lines_of(const Symmetry& symmetry) {
-  std::vector<Line> lines;
-  const auto add = [&](const std::string& name, std::string_view category, std::string group,
-                       std::int64_t dimension, double log2_components) {
-    const std::string pattern = across_layers(name);
-    for (auto& line : lines) {
-      if (line.name != pattern || line.group != group) continue;
-      ++line.times;
-      line.dimension += dimension;
-      line.log2_components += log2_components;
-      return;
-    }
-    lines.push_back(
-        {pattern, std::string(category), std::move(group), 1, dimension, log2_components});
-  };
-  for (const auto& space : symmetry.spaces) {
-    if (space.dimension() == 0 && space.log2_components() == 0) continue;
-    add(space.name, category_name(space.category), space.group_name(), space.dimension(),
-        space.log2_components());
-  }
-  for (const auto& shift : symmetry.shifts) {
-    add(shift.name, category_name(Category::shifts),
-        fmt::format("R^{}{}", shift.dimension, shift.depends_on_values ? ", counted" : ""),
-        shift.dimension, 0);
-  }
-  return lines;
-}
 
 std::string describe_positions(const Architecture& a) {
   const Json json = to_json(a);
@@ -79,7 +36,7 @@ void print_text(const Model& model, const Symmetry& symmetry) {
              json["output"].get<std::string>(), a.tied ? " (tied)" : "");
   fmt::print("\n  {:<30} {:<26} {:>6} {:>14} {:>14}\n", "factor", "group", "times", "dimension",
              "components");
-  for (const auto& line : lines_of(symmetry)) {
+  for (const Factor& line : factors_of(symmetry)) {
     fmt::print("  {:<30} {:<26} {:>6} {:>14} {:>14}\n", line.name, line.group, line.times,
                line.dimension,
                line.log2_components == 0 ? "" : fmt::format("2^{:.0f}", line.log2_components));

@@ -40,10 +40,7 @@ Architecture RewriteOptions::target_architecture(const Model& opened) const {
 
 std::optional<DType> RewriteOptions::target_dtype() const {
   if (dtype.empty()) return std::nullopt;
-  for (const DType known : {DType::f32, DType::f16, DType::bf16}) {
-    if (lowercase(dtype) == lowercase(std::string(dtype_name(known)))) return known;
-  }
-  throw UsageError(fmt::format("--dtype: '{}' is not one of F32, F16, BF16", dtype));
+  return writable_dtype(lowercase(dtype));
 }
 
 void RewriteOptions::declare_save_element(CLI::App& verb) {

@@ -81,6 +81,13 @@ std::string_view format_name(Format format) {
   return "?";
 }
 
+Format format_from_name(std::string_view name) {
+  for (const Format format : {Format::safetensors, Format::gguf, Format::llama2c}) {
+    if (name == format_name(format)) return format;
+  }
+  throw UsageError(fmt::format("format '{}' is not one of safetensors, gguf, llama2c", name));
+}
+
 std::int64_t StoredTensor::elements() const {
   const auto count = io::element_count(shape);
   if (!count) {
@@ -107,6 +114,30 @@ Checkpoint Checkpoint::open(const fs::path& path) {
     if (checkpoint.format_ == Format::safetensors) checkpoint.config_ = config_beside(path);
   }
   checkpoint.path_ = path;
+  return checkpoint;
+}
+
+Checkpoint Checkpoint::in_memory(json config, std::vector<MemoryTensor> tensors) {
+  Checkpoint checkpoint;
+  checkpoint.path_ = "(in memory)";
+  checkpoint.config_ = std::move(config);
+  for (const MemoryTensor& given : tensors) {
+    StoredTensor tensor;
+    tensor.name = given.name;
+    tensor.dtype = given.dtype;
+    tensor.shape = given.shape;
+    tensor.bytes = static_cast<std::int64_t>(given.bytes.size());
+    if (stored_bytes(tensor.dtype, tensor.elements()) != tensor.bytes) {
+      throw UsageError(fmt::format("[checkpoint] tensor '{}': {} bytes are not {} numbers of {}",
+                                   tensor.name, tensor.bytes, tensor.elements(),
+                                   dtype_name(tensor.dtype)));
+    }
+    if (!checkpoint.index_.emplace(tensor.name, checkpoint.tensors_.size()).second) {
+      throw UsageError(fmt::format("[checkpoint] tensor '{}' is there twice", tensor.name));
+    }
+    checkpoint.tensors_.push_back(std::move(tensor));
+  }
+  checkpoint.memory_ = std::move(tensors);
   return checkpoint;
 }
 
@@ -217,11 +248,13 @@ const StoredTensor& Checkpoint::at(std::string_view name) const {
 
 std::span<const std::byte> Checkpoint::bytes(const StoredTensor& tensor) const {
   const StoredTensor& own = at(tensor.name);
+  if (!memory_.empty()) return memory_[index_.at(own.name)].bytes;
   return mappings_[static_cast<std::size_t>(own.shard)]->bytes().subspan(
       static_cast<std::size_t>(own.offset), static_cast<std::size_t>(own.bytes));
 }
 
 void Checkpoint::release(const StoredTensor& tensor) const {
+  if (!memory_.empty()) return;
   const StoredTensor& own = at(tensor.name);
   mappings_[static_cast<std::size_t>(own.shard)]->release(static_cast<std::size_t>(own.offset),
                                                           static_cast<std::size_t>(own.bytes));

@@ -17,6 +17,8 @@ namespace regauge {
 
 // 16-bit and quantised numbers are worked on in float, wider ones in double.
 bool works_in_double(DType dtype);
+// How matrices may be stored, by name: f32, f16 or bf16. Throws UsageError for others.
+DType writable_dtype(std::string_view name);
 
 // What stands in the place of a canonical tensor, made from all as they were.
 using Patch = std::function<Matrix<double>(const ReadTensor&)>;
@@ -115,9 +117,15 @@ class Rewrite {
 
   // Whole or not at all; `path` must not exist.
   void run(const std::filesystem::path& path, Progress& progress) const;
+  // The same model in memory. Safetensors only.
+  Model run_in_memory(Progress& progress) const;
 
  private:
   struct Sink;
+  // Bytes of a stored tensor, from `offset` on.
+  using Write = std::function<void(const std::string& name, std::span<const std::byte> bytes,
+                                   std::int64_t offset)>;
+  void write_all(const Write& write, Progress& progress) const;
   // What becomes of one stored tensor of the target.
   struct Decision {
     bool copied = false;       // byte for byte

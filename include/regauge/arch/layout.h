@@ -119,6 +119,7 @@ struct Model {
   // problems are reported at once. A tied model may hold its head all the same, if it is a copy of
   // the token table byte for byte.
   static Model open(const std::filesystem::path& path);
+  static Model open(Checkpoint checkpoint);
 
   // One parameter, in the canonical form. Instantiated for float and double.
   template <class Scalar>

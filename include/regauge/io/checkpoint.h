@@ -23,6 +23,7 @@ class MappedFile;
 
 enum class Format { safetensors, gguf, llama2c };
 std::string_view format_name(Format format);
+Format format_from_name(std::string_view name);  // throws UsageError with the choices
 
 // One stored tensor: `shape` is row-major as the producer's framework prints it (GGUF's reversed
 // dimensions are turned round on reading).
@@ -37,14 +38,27 @@ struct StoredTensor {
   std::int64_t elements() const;  // throws UsageError on overflow or a negative dimension
 };
 
-// A checkpoint on disk as named tensors, memory-mapped and lazy: opening reads headers only. Every
-// file is hostile until checked; a file that fails a check throws CorruptFile, one that cannot be
-// read FileError, one of a kind that is not read UsageError. A copy shares the mapping.
+// A tensor that is in memory already, row-major; `owner` keeps its bytes there.
+struct MemoryTensor {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+};
+
+// A checkpoint as named tensors. On disk it is memory-mapped and lazy: opening reads headers only.
+// Every file is hostile until checked; a file that fails a check throws CorruptFile, one that
+// cannot be read FileError, one of a kind that is not read UsageError. A copy shares the bytes.
 class Checkpoint {
  public:
   // A safetensors, GGUF or llama2.c file, a *.safetensors.index.json, or a folder that holds
   // config.json with model.safetensors or model.safetensors.index.json.
   static Checkpoint open(const std::filesystem::path& path);
+  // What a folder with this config.json and these tensors would hold; `files` is then empty and
+  // `path` a description. Throws UsageError for a name that is there twice or bytes that are not
+  // what dtype and shape need.
+  static Checkpoint in_memory(nlohmann::json config, std::vector<MemoryTensor> tensors);
 
   Format format() const { return format_; }
   const std::filesystem::path& path() const { return path_; }
@@ -78,7 +92,8 @@ class Checkpoint {
   std::vector<StoredTensor> tensors_;
   nlohmann::json config_;
   std::vector<nlohmann::json> file_metadata_;
-  std::vector<std::shared_ptr<const io::MappedFile>> mappings_;
+  std::vector<std::shared_ptr<const io::MappedFile>> mappings_;  // of each file
+  std::vector<MemoryTensor> memory_;                             // in place of files
   std::unordered_map<std::string, std::size_t> index_;
 };
 

@@ -16,15 +16,16 @@ namespace {
   const auto self = std::filesystem::canonical("/proc/self/exe");
   const auto program = self.parent_path() / "regauge-lab";
   execv(program.c_str(), arguments);
-  throw UsageError(
-      fmt::format("{}: {} is not there or cannot be run; build it with -DREGAUGE_WITH_LAB=ON", verb,
-                  program.string()));
+  execvp("regauge-lab", arguments);
+  throw UsageError(fmt::format(
+      "{}: regauge-lab is neither in {} nor on PATH; build it with -DREGAUGE_WITH_LAB=ON", verb,
+      self.parent_path().string()));
 }
 
 }  // namespace
 
-// The lab's verbs live in the program regauge-lab beside this one, which links libtorch; it takes
-// the whole command line.
+// The lab's verbs live in the program regauge-lab, beside this one or on PATH, which links
+// libtorch; it takes the whole command line.
 void add_lab(CLI::App& app, char** arguments, int&) {
   constexpr std::array<std::pair<const char*, const char*>, 2> kVerbs{{
       {"barrier", "Loss and accuracy on the straight line between two models (regauge-lab)"},
