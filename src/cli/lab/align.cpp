@@ -4,8 +4,8 @@
 
 #include "../align_task.h"
 #include "lab_verb.h"
-#include "regauge/action/act.h"
 #include "regauge/align/activations.h"
+#include "regauge/align/comparable_pair.h"
 #include "regauge/align/learned.h"
 #include "regauge/base/error.h"
 #include "regauge/lab/activations.h"
@@ -58,14 +58,6 @@ struct Options {
   }
 };
 
-// A model in comparable form, in memory.
-Parameters<double> in_form(const AlignTask& task, const ParameterSource& source,
-                           const Element& form) {
-  Parameters<double> parameters = read_as<double>(source.model(), task.symmetry.architecture);
-  act(task.symmetry, form, parameters);
-  return parameters;
-}
-
 class Aligner {
  public:
   Aligner(const Options& options, const AlignTask& task, std::string output)
@@ -73,49 +65,42 @@ class Aligner {
         task_(task),
         architecture_(task.symmetry.architecture),
         output_(std::move(output)),
-        form_a_(form(task.a)),
-        form_b_(form(task.b)),
-        a_(in_form(task, task.a, form_a_)),
-        b_(in_form(task, task.b, form_b_)),
+        pair_(task.symmetry, task.a.reader(), task.b.reader(), task.options.scope, task.progress),
         data_(options.data.open(architecture_, {&task.a.model(), &task.b.model()}, task.progress)) {
   }
 
   Alignment run() {
     const bool learns = task_.method == AlignMethod::learned;
     const Element relative = learns ? learned() : by_activations();
-    return {between_models(task_.symmetry, form_a_, relative, form_b_), report_};
+    return {pair_.between_models(relative), report_};
   }
 
  private:
-  Element form(const ParameterSource& source) const {
-    return comparable_form(task_.symmetry, source.reader(), task_.options.scope, task_.progress);
-  }
-
   Element by_activations() const {
     const auto activations =
-        lab::make_activations(architecture_, cast<float>(a_), cast<float>(b_), data_,
+        lab::make_activations(architecture_, cast<float>(pair_.a()), cast<float>(pair_.b()), data_,
                               options_.batches, options_.batch, task_.options.seed);
     return task_.options.scope.restrict(
-        task_.symmetry, align_by_activations(task_.symmetry, a_, b_, *activations, task_.progress));
+        task_.symmetry,
+        align_by_activations(task_.symmetry, pair_.a(), pair_.b(), *activations, task_.progress));
   }
 
   Element by_weights() const {
     const Alignment found = align_weights(task_.symmetry, task_.a.reader(), task_.b.reader(),
                                           task_.options, task_.progress);
-    // From between the models to between their forms.
-    return compose(task_.symmetry, form_a_,
-                   compose(task_.symmetry, found.a_from_b, inverse(task_.symmetry, form_b_)));
+    return pair_.between_forms(found.a_from_b);
   }
 
   Element learned() {
     const Learning learning = options_.learning(task_.options.seed);
     const Element start = options_.start == "weights" ? by_weights() : by_activations();
-    Learner learner(task_.symmetry, a_, b_, start, learning, task_.options.scope);
+    Learner learner(task_.symmetry, pair_.a(), pair_.b(), start, learning, task_.options.scope);
     const auto objective =
         options_.loss == "task"
             ? lab::make_objective<float>(architecture_, data_, options_.batch, learning.seed)
-            : lab::make_distillation<float>(architecture_, cast<float>(a_), cast<float>(b_), data_,
-                                            options_.batch, learning.seed);
+            : lab::make_distillation<float>(architecture_, cast<float>(pair_.a()),
+                                            cast<float>(pair_.b()), data_, options_.batch,
+                                            learning.seed);
     const Element found =
         learn(learner, *objective, learning, learning_state(output_), task_.progress);
     report_ = {{"learning", to_json(learning)}, {"loss_by_tenth", learner.losses()}};
@@ -126,8 +111,7 @@ class Aligner {
   const AlignTask& task_;
   const Architecture& architecture_;
   std::string output_;
-  Element form_a_, form_b_;
-  Parameters<double> a_, b_;  // in comparable form
+  ComparablePair pair_;
   std::shared_ptr<const lab::Data> data_;
   nlohmann::json report_;
 };
