@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -164,10 +165,20 @@ bool load(const Candidate& candidate, BlasLibrary& library) {
   return true;
 }
 
+// "$ORIGIN/" at the beginning is the folder of the library or program that this code is in.
+std::string resolved(const std::string& path) {
+  constexpr std::string_view kOrigin = "$ORIGIN/";
+  Dl_info self;
+  if (!path.starts_with(kOrigin) || dladdr(reinterpret_cast<void*>(&resolved), &self) == 0) {
+    return path;
+  }
+  return std::filesystem::path(self.dli_fname).parent_path() / path.substr(kOrigin.size());
+}
+
 BlasLibrary load_library() {
   BlasLibrary library;
   const char* variable = std::getenv("REGAUGE_BLAS");
-  const std::string wanted = variable != nullptr ? variable : REGAUGE_BLAS_DEFAULT;
+  const std::string wanted = resolved(variable != nullptr ? variable : REGAUGE_BLAS_DEFAULT);
   if (!wanted.empty() && wanted != "eigen") {
     if (load({wanted.c_str(), nullptr}, library)) return library;
     const char* cause = dlerror();

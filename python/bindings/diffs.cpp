@@ -1,0 +1,130 @@
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.h"
+#include "diff_text.h"
+#include "progress.h"
+#include "regauge/base/error.h"
+#include "regauge/equivalence/certificate.h"
+#include "regauge/equivalence/diff.h"
+
+namespace regauge::python {
+namespace {
+
+// What diff found, with the two models, to which its repair refers.
+struct Comparison {
+  Model a, b;
+  Diff found;
+};
+
+std::shared_ptr<const Comparison> compare_models(const Model& a, const Model& b,
+                                                 const nb::object& progress) {
+  const auto result = std::make_shared<Comparison>(Comparison{a, b, {}});
+  released(progress, [&](Progress& reporter) {
+    result->found = diff(result->a, result->b, reporter);
+    if (result->found.verdict == Verdict::same) return;
+    result->found.diagnosis = diagnose(result->a, result->b, result->found, reporter);
+  });
+  return result;
+}
+
+Member a_from_b(const Comparison& self) {
+  return {std::make_shared<const Symmetry>(symmetry_of(self.found.architecture)),
+          self.found.a_from_b};
+}
+
+std::vector<std::pair<std::string, std::string>> movements(const Comparison& self) {
+  std::vector<std::pair<std::string, std::string>> list;
+  for (const auto& [what, where] : self.found.movements) list.emplace_back(what, where);
+  return list;
+}
+
+void save_certificate_of(const Comparison& self, const std::filesystem::path& path,
+                         const nb::object& progress) {
+  if (self.found.verdict != Verdict::same) {
+    throw UsageError("[certificate] the models are not the same function");
+  }
+  if (self.a.checkpoint.files().empty() || self.b.checkpoint.files().empty()) {
+    throw UsageError(
+        "[certificate] it names its models by the hashes of their files, and one is in memory: "
+        "write it with regauge.convert(model, path) first");
+  }
+  released(progress, [&](Progress& reporter) {
+    save_certificate(symmetry_of(self.found.architecture),
+                     {self.found.a_from_b, fingerprint(self.a, reporter),
+                      fingerprint(self.b, reporter), self.found.residuals},
+                     path);
+  });
+}
+
+Model repaired(const Comparison& self, const std::filesystem::path& path,
+               const nb::object& progress) {
+  return released(progress, [&](Progress& reporter) {
+    repair(self.b, self.found.diagnosis, path, reporter);
+    return Model::open(path);
+  });
+}
+
+Verification verify_certificate(const Model& a, const Model& b,
+                                const std::filesystem::path& certificate,
+                                const nb::object& progress) {
+  return released(progress,
+                  [&](Progress& reporter) { return verify(a, b, certificate, reporter); });
+}
+
+}  // namespace
+
+void add_diffs(nb::module_& module) {
+  nb::class_<TensorResidual>(module, "TensorResidual",
+                             "One tensor of A against the same of B in A's coordinates.")
+      .def_ro("tensor", &TensorResidual::tensor)
+      .def_ro("size", &TensorResidual::size, "root mean square of A's tensor")
+      .def_ro("residual", &TensorResidual::residual, "root mean square of the difference")
+      .def_ro("rounding", &TensorResidual::rounding, "of that, what rounding explains")
+      .def_prop_ro("excess", &TensorResidual::excess, "in units of what is accepted")
+      .def_prop_ro("agrees", &TensorResidual::agrees);
+
+  nb::class_<Cause>(module, "Cause", "A known mistake that explains a difference.")
+      .def_prop_ro("mistake", [](const Cause& self) { return mistake_name(self.mistake); })
+      .def_ro("sentence", &Cause::sentence, "what was done, where")
+      .def_ro("repair", &Cause::repair, "what undoes it; empty where nothing in the files does")
+      .def_ro("tensors", &Cause::tensors);
+
+  nb::class_<Diagnosis>(module, "Diagnosis", "Why B is not A, which is taken as right.")
+      .def_ro("causes", &Diagnosis::causes)
+      .def_ro("certain", &Diagnosis::certain, "with all causes undone, B is the same as A")
+      .def_ro("moved", &Diagnosis::moved, "besides, B stands in other coordinates")
+      .def_ro("repairable", &Diagnosis::repairable);
+
+  nb::class_<Verification>(module, "Verification", "Whether a certificate holds.")
+      .def_prop_ro("holds", &Verification::holds)
+      .def_ro("problems", &Verification::problems)
+      .def_ro("residuals", &Verification::residuals)
+      .def("__bool__", &Verification::holds);
+
+  nb::class_<Comparison>(module, "Comparison")
+      .def_prop_ro("verdict",
+                   [](const Comparison& self) { return verdict_name(self.found.verdict); })
+      .def_prop_ro("sentence",
+                   [](const Comparison& self) { return cli::verdict_sentence(self.found); })
+      .def_prop_ro("grounds", [](const Comparison& self) { return cli::grounds(self.found); })
+      .def_prop_ro("reasons", [](const Comparison& self) { return self.found.reasons; })
+      .def_prop_ro("declarations", [](const Comparison& self) { return self.found.declarations; })
+      .def_prop_ro("movements", movements)
+      .def_prop_ro("residuals", [](const Comparison& self) { return self.found.residuals; })
+      .def_prop_ro("diagnosis", [](const Comparison& self) { return self.found.diagnosis; })
+      .def_prop_ro("a_from_b", a_from_b)
+      .def("save_certificate", save_certificate_of, nb::arg("path"),
+           nb::arg("progress") = nb::none())
+      .def("repair", repaired, nb::arg("path"), nb::arg("progress") = nb::none());
+
+  module.def("diff", compare_models, nb::arg("a"), nb::arg("b"), nb::arg("progress") = nb::none());
+  module.def("verify", verify_certificate, nb::arg("a"), nb::arg("b"), nb::arg("certificate"),
+             nb::arg("progress") = nb::none());
+}
+
+}  // namespace regauge::python

@@ -1,0 +1,167 @@
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "arrays.h"
+#include "bindings.h"
+#include "regauge/base/error.h"
+
+namespace regauge::python {
+namespace {
+
+using AnyTensor = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+
+DType dtype_of(const std::string& name, const AnyTensor& tensor) {
+  const auto type = tensor.dtype();
+  const auto is = [&](nb::dlpack::dtype_code code, int bits) {
+    return type.code == static_cast<std::uint8_t>(code) && type.bits == bits && type.lanes == 1;
+  };
+  if (is(nb::dlpack::dtype_code::Float, 64)) return DType::f64;
+  if (is(nb::dlpack::dtype_code::Float, 32)) return DType::f32;
+  if (is(nb::dlpack::dtype_code::Float, 16)) return DType::f16;
+  if (is(nb::dlpack::dtype_code::Bfloat, 16)) return DType::bf16;
+  if (is(nb::dlpack::dtype_code::Int, 64)) return DType::i64;
+  if (is(nb::dlpack::dtype_code::Int, 32)) return DType::i32;
+  if (is(nb::dlpack::dtype_code::Bool, 8)) return DType::boolean;
+  throw UsageError(
+      "[from_state_dict] tensor '" + name +
+      "' is neither float64, float32, float16 nor bfloat16; convert it or leave it out");
+}
+
+// Whoever lets go of it last need not hold the interpreter.
+std::shared_ptr<const void> kept(const AnyTensor& tensor) {
+  return std::shared_ptr<AnyTensor>(new AnyTensor(tensor), [](AnyTensor* held) {
+    const nb::gil_scoped_acquire interpreter;
+    delete held;
+  });
+}
+
+// The tensors stay where they are; the model keeps them alive.
+Model from_tensors(const std::map<std::string, AnyTensor>& tensors, const std::string& config) {
+  std::vector<MemoryTensor> memory;
+  for (const auto& [name, tensor] : tensors) {
+    std::vector<std::int64_t> shape;
+    for (std::size_t i = 0; i < tensor.ndim(); ++i) {
+      shape.push_back(static_cast<std::int64_t>(tensor.shape(i)));
+    }
+    memory.push_back({name,
+                      dtype_of(name, tensor),
+                      std::move(shape),
+                      {static_cast<const std::byte*>(tensor.data()), tensor.nbytes()},
+                      kept(tensor)});
+  }
+  return Model::open(Checkpoint::in_memory(nlohmann::json::parse(config), std::move(memory)));
+}
+
+nb::dlpack::dtype array_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return nb::dtype<double>();
+    case DType::f32:
+      return nb::dtype<float>();
+    case DType::f16:
+      return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float), 16, 1};
+    case DType::bf16:
+      return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat), 16, 1};
+    case DType::i64:
+      return nb::dtype<std::int64_t>();
+    case DType::i32:
+      return nb::dtype<std::int32_t>();
+    default:
+      return nb::dtype<std::uint8_t>();  // bytes as they are stored
+  }
+}
+
+// A stored tensor as it is, without a copy; `model` is kept alive.
+nb::object stored_tensor(nb::handle model, const std::string& name) {
+  const Model& self = nb::cast<const Model&>(model);
+  const StoredTensor& tensor = self.checkpoint.at(name);
+  const auto bytes = self.checkpoint.bytes(tensor);
+  const auto type = array_type(tensor.dtype);
+  std::vector<std::size_t> shape;
+  if (type == nb::dtype<std::uint8_t>()) {
+    shape = {bytes.size()};
+  } else {
+    for (const auto size : tensor.shape) shape.push_back(static_cast<std::size_t>(size));
+  }
+  if (tensor.dtype == DType::bf16) {  // numpy has no such type; DLPack has
+    return nb::cast(
+        nb::ndarray<nb::ro>(bytes.data(), shape.size(), shape.data(), model, nullptr, type));
+  }
+  return nb::cast(nb::ndarray<nb::numpy, nb::ro>(bytes.data(), shape.size(), shape.data(), model,
+                                                 nullptr, type));
+}
+
+template <class Scalar>
+auto read(const Model& model, const std::string& parameter) {
+  Matrix<Scalar> value;
+  {
+    const nb::gil_scoped_release free;
+    value = model.read<Scalar>(parameter);
+  }
+  return as_array(std::move(value));
+}
+
+// Where the entries of a parameter are stored, as Layout::Place says: holder, transposed, stride,
+// offset, columns.
+std::tuple<std::string, bool, std::int64_t, double, std::vector<std::int64_t>> place_of(
+    const Model& model, const std::string& parameter) {
+  const Layout::Place place = model.layout.place(parameter);
+  return {model.layout.holder(parameter).name, place.transposed, place.stride, place.offset,
+          place.columns};
+}
+
+std::vector<std::string> parameter_names(const Architecture& architecture) {
+  std::vector<std::string> names;
+  for (const auto& spec : parameter_specs(architecture)) names.push_back(spec.name);
+  return names;
+}
+
+std::vector<std::string> tensor_names(const Model& model) {
+  std::vector<std::string> names;
+  for (const auto& tensor : model.checkpoint.tensors()) names.push_back(tensor.name);
+  return names;
+}
+
+}  // namespace
+
+void add_models(nb::module_& module) {
+  nb::class_<Architecture>(module, "Architecture")
+      .def_static("from_json",
+                  [](const std::string& text) {
+                    return architecture_from_json(nlohmann::json::parse(text));
+                  })
+      .def("to_json", [](const Architecture& self) { return to_json(self).dump(); })
+      .def_prop_ro("parameter_count",
+                   [](const Architecture& self) { return parameter_count(self); })
+      .def_prop_ro("parameter_names", parameter_names);
+
+  nb::class_<Model>(module, "Model")
+      .def_prop_ro("path", [](const Model& self) { return self.checkpoint.path().string(); })
+      .def_prop_ro("family", [](const Model& self) { return self.layout.family(); })
+      .def_prop_ro("format",
+                   [](const Model& self) { return std::string(format_name(self.layout.format())); })
+      .def_prop_ro("config", [](const Model& self) { return self.checkpoint.config().dump(); })
+      .def_ro("architecture", &Model::architecture)
+      .def_ro("unclaimed", &Model::unclaimed)
+      .def_prop_ro("tensor_names", tensor_names)
+      .def("tensor", stored_tensor, nb::arg("name"))
+      .def("place", place_of, nb::arg("parameter"))
+      .def("read", read<float>, nb::arg("parameter"))
+      .def("read_double", read<double>, nb::arg("parameter"));
+
+  module.def(
+      "open",
+      [](const std::filesystem::path& path) {
+        const nb::gil_scoped_release free;
+        return Model::open(path);
+      },
+      nb::arg("path"));
+  module.def("from_tensors", from_tensors, nb::arg("tensors"), nb::arg("config"));
+  module.def("families", families);
+}
+
+}  // namespace regauge::python

@@ -1,0 +1,114 @@
+"""Are two models the same function?"""
+
+from __future__ import annotations
+
+import html
+
+from . import _core
+from ._core import Cause, Diagnosis, TensorResidual, Verification
+from ._group import Element
+from ._model import Model
+from ._progress import Progress
+from ._rewrite import Path
+
+__all__ = ["Cause", "Diagnosis", "Diff", "TensorResidual", "Verification", "diff", "verify"]
+
+
+class Diff:
+    """What was found about A and B. Printed, it says what `regauge diff` says."""
+
+    def __init__(self, core: _core.Comparison) -> None:
+        self._core = core
+
+    @property
+    def verdict(self) -> str:
+        """same; perturbed (the same model, changed); different; or undecided."""
+        return self._core.verdict
+
+    @property
+    def same(self) -> bool:
+        return self.verdict == "same"
+
+    @property
+    def reasons(self) -> list[str]:
+        return self._core.reasons
+
+    @property
+    def declarations(self) -> list[str]:
+        """What the files declare differently without a difference of function."""
+        return self._core.declarations
+
+    @property
+    def movements(self) -> list[tuple[str, str]]:
+        """What carries B to A, and where."""
+        return self._core.movements
+
+    @property
+    def residuals(self) -> list[TensorResidual]:
+        """Of every tensor; empty if the architectures differ."""
+        return self._core.residuals
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        """Why B is not A: the known mistakes that explain it. Empty if they are the same."""
+        return self._core.diagnosis
+
+    @property
+    def a_from_b(self) -> Element:
+        """The best element that was found."""
+        return Element(self._core.a_from_b)
+
+    def save_certificate(self, path: Path, *, progress: Progress | None = None) -> None:
+        """Writes what `verify` needs; the two must be the same function, and files."""
+        self._core.save_certificate(path, progress)
+
+    def repair(self, path: Path, *, progress: Progress | None = None) -> Model:
+        """Writes B with the causes of the diagnosis undone, and opens it."""
+        return Model(self._core.repair(path, progress))
+
+    def worst(self, count: int = 8) -> list[TensorResidual]:
+        return sorted(self.residuals, key=lambda r: -r.excess)[:count]
+
+    def __str__(self) -> str:
+        lines = [self._core.sentence, *self.declarations, *self.reasons, self._core.grounds]
+        lines += [f"{what} ({where})" for what, where in self.movements]
+        if not self.same:
+            lines += _explained(self.diagnosis)
+        for r in (r for r in self.worst() if not r.agrees):
+            size = r.size or 1
+            lines.append(
+                f"{r.tensor:<34} off by {r.residual / size:.2g}, rounding {r.rounding / size:.2g}"
+            )
+        return "\n  ".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<regauge.Diff: {self}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def _explained(diagnosis: Diagnosis) -> list[str]:
+    if not diagnosis.causes:
+        return ["no known mistake explains it"]
+    head = "what could be told, though it is perhaps not all"
+    if diagnosis.certain:
+        head = "the cause; with it undone B is A"
+    lines = [head + (", in other coordinates:" if diagnosis.moved else ":")]
+    for cause in diagnosis.causes:
+        lines.append(f"  {cause.mistake}: {cause.sentence}")
+        if cause.repair:
+            lines.append(f"    repair: {cause.repair}")
+    return lines
+
+
+def diff(a: Model, b: Model, *, progress: Progress | None = None) -> Diff:
+    """Are A and B the same function? A is taken as right where they differ."""
+    return Diff(_core.diff(a._core, b._core, progress))
+
+
+def verify(
+    a: Model, b: Model, certificate: Path, *, progress: Progress | None = None
+) -> Verification:
+    """Applies a certificate's element to B and compares with A; true if it holds."""
+    return _core.verify(a._core, b._core, certificate, progress)

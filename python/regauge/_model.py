@@ -1,0 +1,119 @@
+"""Models: a checkpoint on disk or in memory, and the parameters that it holds."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy
+
+from . import _core
+from ._group import Array, Symmetry
+
+
+class Parameters(Mapping[str, Array]):
+    """The canonical tensors of a model by name, each read when it is asked for, as float32."""
+
+    def __init__(self, core: _core.Model) -> None:
+        self._core = core
+        self._names = core.architecture.parameter_names
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._core.read(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def double(self, name: str) -> Array:
+        """The same tensor as float64."""
+        return self._core.read_double(name)
+
+
+class Model:
+    """A checkpoint that has been understood. Made by `open` and `from_state_dict`."""
+
+    def __init__(self, core: _core.Model) -> None:
+        self._core = core
+
+    @property
+    def path(self) -> str:
+        return self._core.path
+
+    @property
+    def family(self) -> str:
+        return self._core.family
+
+    @property
+    def format(self) -> str:
+        return self._core.format
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """config.json, the key-values of a GGUF file, or the header of a llama2.c file."""
+        config: dict[str, Any] = json.loads(self._core.config)
+        return config
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """What the model computes, by the fields of regauge/arch/architecture.h."""
+        fields: dict[str, Any] = json.loads(self._core.architecture.to_json())
+        return fields
+
+    @property
+    def symmetry(self) -> Symmetry:
+        """The group of parameter changes that leave the function alone."""
+        return Symmetry(_core.symmetry_of(self._core.architecture))
+
+    @property
+    def untied_symmetry(self) -> Symmetry:
+        """The larger group that a tied model has once its head is a tensor of its own."""
+        fields = {**self.architecture, "tied": False}
+        return Symmetry(_core.symmetry_of(_core.Architecture.from_json(json.dumps(fields))))
+
+    @property
+    def parameters(self) -> Parameters:
+        return Parameters(self._core)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The stored tensors under the family's own names, without a copy and not to be written to.
+
+        Numpy arrays; bfloat16, which numpy does not have, as objects for `torch.from_dlpack` and
+        its like. Quantised tensors are bytes.
+        """
+        return {name: self._core.tensor(name) for name in self._core.tensor_names}
+
+    def __repr__(self) -> str:
+        count = self._core.architecture.parameter_count
+        return f"<regauge.Model {self.family} in {self.format}, {count} parameters: {self.path}>"
+
+
+def open(path: str | os.PathLike[str]) -> Model:
+    """Opens a folder with config.json and safetensors, a .gguf file or a llama2.c .bin file.
+
+    Reads headers only; tensors are read when they are asked for.
+    """
+    return Model(_core.open(path))
+
+
+def from_state_dict(state_dict: Mapping[str, Any], config: Any) -> Model:
+    """A model in memory: tensors by name (numpy arrays, torch tensors, anything with DLPack).
+
+    `config` is what config.json would say: a mapping, or a transformers config. Tensors that lie in
+    main memory row by row are not copied, and must not change while the model is in use.
+    """
+    fields = config.to_dict() if hasattr(config, "to_dict") else dict(config)
+    tensors = {name: _in_rows(tensor) for name, tensor in state_dict.items()}
+    return Model(_core.from_tensors(tensors, json.dumps(fields, default=str)))
+
+
+def _in_rows(tensor: Any) -> Any:
+    if hasattr(tensor, "detach"):  # torch's
+        return tensor.detach().cpu().contiguous()
+    return numpy.ascontiguousarray(tensor) if isinstance(tensor, numpy.ndarray) else tensor

@@ -1,0 +1,85 @@
+"""Verdicts, certificates and diagnoses."""
+
+import numpy
+import pytest
+from conftest import changed
+
+import regauge
+from regauge.testing import assert_same_function
+
+
+def test_a_moved_model_is_the_same(any_model):
+    moved = regauge.act(any_model, any_model.symmetry.random_element(1))
+    found = regauge.diff(any_model, moved)
+    assert found.verdict == "same" and found.movements
+    assert all(residual.agrees for residual in found.residuals)
+    assert len(found.residuals) == len(any_model.parameters)
+    assert "the same function, in other coordinates" in str(found)
+    assert not found.diagnosis.causes
+    assert_same_function(moved, any_model)
+
+
+def test_the_element_carries_b_to_a(llama):
+    moved = regauge.act(llama, llama.symmetry.random_element(1))
+    found = regauge.diff(llama, moved)
+    back = regauge.act(moved, found.a_from_b)
+    for name, tensor in llama.parameters.items():
+        numpy.testing.assert_allclose(back.parameters[name], tensor, atol=1e-4)
+
+
+def break_rotary(tensors):
+    for name, tensor in tensors.items():
+        if name.endswith(("q_proj.weight", "k_proj.weight")):
+            heads = tensor.reshape(-1, 3, 2, tensor.shape[1])  # three pairs in a head
+            tensors[name] = numpy.ascontiguousarray(heads.swapaxes(1, 2)).reshape(tensor.shape)
+
+
+def swap_gate_and_up(tensors):
+    for name in list(tensors):
+        if "gate_proj" in name:
+            other = name.replace("gate", "up")
+            tensors[name], tensors[other] = tensors[other], tensors[name]
+
+
+def scale_one_tensor(tensors):
+    tensors["model.layers.1.mlp.down_proj.weight"] *= 1.01
+
+
+@pytest.mark.parametrize(
+    "change, mistake",
+    [(break_rotary, "rotary-"), (swap_gate_and_up, "gate-up-swapped"), (scale_one_tensor, "damaged")],
+)
+def test_mistakes_are_named(llama, tmp_path, change, mistake):
+    broken = changed(llama, change)
+    found = regauge.diff(llama, broken)
+    assert not found.same
+    assert [cause.mistake for cause in found.diagnosis.causes][0].startswith(mistake)
+    with pytest.raises(AssertionError, match=mistake):
+        assert_same_function(broken, llama)
+    with pytest.raises(regauge.UsageError, match="not the same"):
+        found.save_certificate(tmp_path / "c.safetensors")
+
+
+def test_repair(llama, tmp_path):
+    broken = regauge.convert(changed(llama, swap_gate_and_up), tmp_path / "broken")
+    mended = regauge.diff(llama, broken).repair(tmp_path / "mended")
+    assert regauge.diff(llama, mended).same and not regauge.diff(llama, broken).same
+
+
+def test_certificates(llama, tmp_path):
+    moved = regauge.act(llama, llama.symmetry.random_element(1), tmp_path / "moved")
+    other = regauge.act(llama, llama.symmetry.random_element(2), tmp_path / "other")
+    regauge.diff(llama, moved).save_certificate(tmp_path / "c.safetensors")
+    assert regauge.verify(llama, moved, tmp_path / "c.safetensors")
+    refuted = regauge.verify(llama, other, tmp_path / "c.safetensors")
+    assert not refuted and refuted.problems
+    in_memory = regauge.act(llama, llama.symmetry.random_element(1))
+    with pytest.raises(regauge.UsageError, match="in memory"):
+        regauge.diff(llama, in_memory).save_certificate(tmp_path / "none.safetensors")
+
+
+def test_other_architectures_are_different(llama):
+    smaller = {**llama.config, "rms_norm_eps": 1e-2}
+    other = regauge.from_state_dict(llama.state_dict(), smaller)
+    found = regauge.diff(llama, other)
+    assert found.verdict == "different" and found.reasons
