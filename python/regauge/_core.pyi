@@ -11,19 +11,21 @@ def version() -> str: ...
 def run_command_line(arguments: Sequence[str]) -> int: ...
 
 class Error(Exception):
-    pass
+    """Everything that goes wrong; the message says what to do."""
 
 class FileError(Error):
-    pass
+    """A file that cannot be opened, read or written."""
 
 class UsageError(Error):
-    pass
+    """
+    An argument, a description or a request that cannot be carried out as asked.
+    """
 
 class CorruptFile(Error):
-    pass
+    """A file that fails a check."""
 
 class Cancelled(Error):
-    pass
+    """The user asked a long job to stop."""
 
 class Architecture:
     @staticmethod

@@ -19,7 +19,7 @@ DType writable_dtype(std::string_view name) {
   if (name == "f32") return DType::f32;
   if (name == "f16") return DType::f16;
   if (name == "bf16") return DType::bf16;
-  throw UsageError(fmt::format("matrices are not stored as '{}'; choose f32, f16 or bf16", name));
+  throw UsageError(fmt::format("matrices are stored as F32, F16, BF16 and not as '{}'", name));
 }
 
 Rewrite::Target Rewrite::same_as(const Model& model) {
