@@ -78,12 +78,23 @@ def test_an_exception_in_the_callback_ends_the_work(llama, tmp_path):
 
 
 def test_an_interrupt_cancels(large, tmp_path):
+    """Ctrl-C after a moment, and again should one fall where Python ignores exceptions, as in a destructor."""
+    caught = threading.Event()
+
+    def interrupt():
+        wait = 0.05
+        while not caught.wait(wait):
+            _thread.interrupt_main()
+            wait = 2
+
     element = large.symmetry.random_element(1)
-    interrupt = threading.Timer(0.05, _thread.interrupt_main)
+    user = threading.Thread(target=interrupt)
     with pytest.raises(KeyboardInterrupt):
-        interrupt.start()
-        for round in range(1000):
+        user.start()
+        for _ in range(1000):
             regauge.align(large, regauge.act(large, element))
+    caught.set()
+    user.join()
     assert list(tmp_path.iterdir()) == []
 
 
