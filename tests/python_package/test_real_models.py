@@ -170,7 +170,8 @@ def test_fine_tunes_are_perturbed():
     for name in ("bert_pretrained", "bert_ft", "bert_ft_10k_25s"):
         config = {"model_type": "bert", **json.loads((folder / name / "config.json").read_text())}
         tensors = pickled(folder / name / "pytorch_model.bin")
-        body = {n: t for n, t in tensors.items() if n.startswith("bert.") and "position_ids" not in n}
+        body = {n.removeprefix("bert."): t for n, t in tensors.items()}
+        body = {n: t for n, t in body.items() if n.startswith(("embeddings", "encoder")) and "position_ids" not in n}
         models[name] = regauge.from_state_dict(body, {**config, "architectures": ["BertModel"]})
     pretrained = models.pop("bert_pretrained")
     for tuned in models.values():
