@@ -20,8 +20,7 @@ Group joint_group(const Model& a, const Model& b) {
     throw UsageError(fmt::format("[align] the models differ in what they compute:\n  {}",
                                  fmt::join(differences, "\n  ")));
   }
-  return std::make_shared<const Symmetry>(
-      symmetry_of(joint_architecture(a.architecture, b.architecture)));
+  return group_of(joint_architecture(a.architecture, b.architecture));
 }
 
 auto aligner(const std::string& name) {

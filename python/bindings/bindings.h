@@ -13,6 +13,7 @@ namespace nb = nanobind;
 
 // A group, shared by its elements.
 using Group = std::shared_ptr<const Symmetry>;
+Group group_of(const Architecture& architecture);
 
 // A member that knows its group.
 struct Member {

@@ -33,8 +33,7 @@ std::shared_ptr<const Comparison> compare_models(const Model& a, const Model& b,
 }
 
 Member a_from_b(const Comparison& self) {
-  return {std::make_shared<const Symmetry>(symmetry_of(self.found.architecture)),
-          self.found.a_from_b};
+  return {group_of(self.found.architecture), self.found.a_from_b};
 }
 
 std::vector<std::pair<std::string, std::string>> movements(const Comparison& self) {
@@ -117,6 +116,9 @@ void add_diffs(nb::module_& module) {
       .def_prop_ro("movements", movements)
       .def_prop_ro("residuals", [](const Comparison& self) { return self.found.residuals; })
       .def_prop_ro("diagnosis", [](const Comparison& self) { return self.found.diagnosis; })
+      .def_prop_ro(
+          "explanation",
+          [](const Comparison& self) { return cli::diagnosis_lines(self.found.diagnosis); })
       .def_prop_ro("a_from_b", a_from_b)
       .def("save_certificate", save_certificate_of, nb::arg("path"),
            nb::arg("progress") = nb::none())

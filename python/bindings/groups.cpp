@@ -12,11 +12,12 @@
 #include "regauge/symmetry/factors.h"
 
 namespace regauge::python {
-namespace {
 
 Group group_of(const Architecture& architecture) {
   return std::make_shared<const Symmetry>(symmetry_of(architecture));
 }
+
+namespace {
 
 void require_same_group(const Member& a, const Member& b) {
   if (a.group->architecture == b.group->architecture) return;

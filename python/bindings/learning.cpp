@@ -74,9 +74,7 @@ std::pair<Member, std::string> learn_from(const Model& a, const Model& b, const 
     Learner learner(*group, pair.a(), pair.b(), pair.between_forms(start.element), learning,
                     movable);
     const Element found = learn(learner, callable, learning, checkpoint, reporter);
-    const nlohmann::json report = {{"learning", to_json(learning)},
-                                   {"loss_by_tenth", learner.losses()}};
-    return std::pair(Member{group, pair.between_models(found)}, report.dump());
+    return std::pair(Member{group, pair.between_models(found)}, learner.report().dump());
   });
 }
 

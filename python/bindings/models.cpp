@@ -161,7 +161,6 @@ void add_models(nb::module_& module) {
       },
       nb::arg("path"));
   module.def("from_tensors", from_tensors, nb::arg("tensors"), nb::arg("config"));
-  module.def("families", families);
 }
 
 }  // namespace regauge::python

@@ -73,7 +73,7 @@ class Diff:
         lines = [self._core.sentence, *self.declarations, *self.reasons, self._core.grounds]
         lines += [f"{what} ({where})" for what, where in self.movements]
         if not self.same:
-            lines += _explained(self.diagnosis)
+            lines += self._core.explanation
         for r in (r for r in self.worst() if not r.agrees):
             size = r.size or 1
             lines.append(
@@ -86,20 +86,6 @@ class Diff:
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
-
-
-def _explained(diagnosis: Diagnosis) -> list[str]:
-    if not diagnosis.causes:
-        return ["no known mistake explains it"]
-    head = "what could be told, though it is perhaps not all"
-    if diagnosis.certain:
-        head = "the cause; with it undone B is A"
-    lines = [head + (", in other coordinates:" if diagnosis.moved else ":")]
-    for cause in diagnosis.causes:
-        lines.append(f"  {cause.mistake}: {cause.sentence}")
-        if cause.repair:
-            lines.append(f"    repair: {cause.repair}")
-    return lines
 
 
 def diff(a: Model, b: Model, *, progress: Progress | None = None) -> Diff:

@@ -77,10 +77,12 @@ struct Learner::State {
     return full * (1 + std::cos(std::numbers::pi * done)) / 2;
   }
 
-  void move() {
-    moved = b;
-    act(symmetry, element, moved);
+  Parameters<double> b_moved_by(const Element& candidate) const {
+    Parameters<double> end = b;
+    act(symmetry, candidate, end);
+    return end;
   }
+  void move() { moved = b_moved_by(element); }
 
   // The loss on the line from A to `end`.
   double evaluate(Objective<float>& objective, const Parameters<double>& end, double t,
@@ -94,8 +96,7 @@ struct Learner::State {
   }
 
   double worst(Objective<float>& objective, const Element& candidate) const {
-    Parameters<double> end = b;
-    act(symmetry, candidate, end);
+    const Parameters<double> end = b_moved_by(candidate);
     double largest = -std::numeric_limits<double>::infinity();
     for (int i = 1; i <= kJudged; ++i) {
       const double t = static_cast<double>(i) / (kJudged + 1);
@@ -107,9 +108,7 @@ struct Learner::State {
   // In the middle of the line from the start, on the objective's first batch: what A, B, the start,
   // the data and the loss have in common.
   double loss_at_start(Objective<float>& objective) const {
-    Parameters<double> end = b;
-    act(symmetry, start, end);
-    return evaluate(objective, end, 0.5, nullptr);
+    return evaluate(objective, b_moved_by(start), 0.5, nullptr);
   }
 
   double step(Objective<float>& objective) {
@@ -202,8 +201,8 @@ Element Learner::better(Objective<float>& objective) const {
       state_->worst(objective, state_->element) < state_->worst(objective, state_->start);
   return won ? state_->element : state_->start;
 }
-std::vector<double> Learner::losses() const {
-  return {state_->path.losses().begin(), state_->path.losses().end()};
+nlohmann::json Learner::report() const {
+  return {{"learning", to_json(state_->learning)}, {"loss_by_tenth", state_->path.losses()}};
 }
 
 void Learner::save(const std::filesystem::path& path) const {

@@ -27,27 +27,14 @@ nlohmann::json as_json(const Diagnosis& diagnosis) {
           {"repairable", diagnosis.repairable}};
 }
 
-void print(const Diagnosis& diagnosis) {
-  if (diagnosis.causes.empty()) {
-    fmt::print("no known mistake explains it\n");
-    return;
-  }
-  fmt::print("{}{}:\n",
-             diagnosis.certain ? "the cause; with it undone B is A"
-                               : "what could be told, though it is perhaps not all",
-             diagnosis.moved ? ", in other coordinates" : "");
-  for (const auto& cause : diagnosis.causes) {
-    fmt::print("  {}: {}\n", mistake_name(cause.mistake), cause.sentence);
-    if (!cause.repair.empty()) fmt::print("    repair: {}\n", cause.repair);
-  }
-}
-
 void print(const Diff& result, bool all_tensors) {
   fmt::print("{}\n", verdict_sentence(result));
   if (!result.movements.empty()) fmt::print("  {}\n", movements_line(result));
   for (const auto& line : result.declarations) fmt::print("  {}\n", line);
   for (const auto& reason : result.reasons) fmt::print("  {}\n", reason);
-  if (result.verdict != Verdict::same) print(result.diagnosis);
+  if (result.verdict != Verdict::same) {
+    for (const auto& line : diagnosis_lines(result.diagnosis)) fmt::print("{}\n", line);
+  }
   if (!result.residuals.empty()) print_residuals(result.residuals, all_tensors ? 0 : 8);
 }
 

@@ -68,6 +68,20 @@ std::string grounds(const Diff& result) {
       most.rounding / (most.size > 0 ? most.size : 1));
 }
 
+std::vector<std::string> diagnosis_lines(const Diagnosis& diagnosis) {
+  if (diagnosis.causes.empty()) return {"no known mistake explains it"};
+  std::vector<std::string> lines = {
+      fmt::format("{}{}:",
+                  diagnosis.certain ? "the cause; with it undone B is A"
+                                    : "what could be told, though it is perhaps not all",
+                  diagnosis.moved ? ", in other coordinates" : "")};
+  for (const auto& cause : diagnosis.causes) {
+    lines.push_back(fmt::format("  {}: {}", mistake_name(cause.mistake), cause.sentence));
+    if (!cause.repair.empty()) lines.push_back(fmt::format("    repair: {}", cause.repair));
+  }
+  return lines;
+}
+
 std::string movements_line(const Diff& result) {
   std::string line;
   for (const auto& movement : result.movements) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include <string>
+#include <vector>
 
 #include "regauge/equivalence/diff.h"
 
@@ -13,6 +14,9 @@ std::string verdict_sentence(const Diff& result);
 std::string grounds(const Diff& result);
 // The verdict's name; "same up to declarations" where the files declare the function differently.
 std::string kind_name(const Diff& result);
+
+// Why B is not A, a line each: the head, then causes and repairs, indented.
+std::vector<std::string> diagnosis_lines(const Diagnosis& diagnosis);
 
 // "residual rotation (64 coordinates), gains folded (in B, 5 of 5 norms)"; empty if nothing moved.
 std::string movements_line(const Diff& result);

@@ -42,9 +42,10 @@ Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const Par
     result.limits = recovery.limits;
     auto residuals = estimate(symmetry, recovery.a_from_b, a, b, progress);
     hold_what_stood(result.residuals, residuals);
+    if (agreeing(residuals) <= agreeing(result.residuals)) return result;
     // An element that moves nothing beyond rounding explains nothing.
     auto movements = describe(symmetry, recovery.a_from_b, residuals, a, b);
-    if (movements.empty() || agreeing(residuals) <= agreeing(result.residuals)) return result;
+    if (movements.empty()) return result;
     result.residuals = std::move(residuals);
     result.a_from_b = std::move(recovery.a_from_b);
     result.movements = std::move(movements);

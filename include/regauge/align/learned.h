@@ -49,8 +49,8 @@ class Learner {
   // That, or the start if the line from there is no worse: the largest loss at five points of it,
   // on the objective's current batch.
   Element better(Objective<float>& objective) const;
-  // The mean loss of late in each tenth of the line; infinite where none was seen.
-  std::vector<double> losses() const;
+  // The settings, and the mean loss of late in each tenth of the line; null where none was seen.
+  nlohmann::json report() const;
 
   // All that the next step depends on, but for the objective's batches: load moves those on, too.
   void save(const std::filesystem::path& path) const;

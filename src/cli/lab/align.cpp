@@ -103,7 +103,7 @@ class Aligner {
                                             learning.seed);
     const Element found =
         learn(learner, *objective, learning, learning_state(output_), task_.progress);
-    report_ = {{"learning", to_json(learning)}, {"loss_by_tenth", learner.losses()}};
+    report_ = learner.report();
     return found;
   }
 
