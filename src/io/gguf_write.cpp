@@ -1,6 +1,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "checked.h"
 #include "describe.h"
@@ -79,6 +80,18 @@ GgufValue element_type(const json& array, const std::string& key) {
   return type == GgufValue::i64 && fits_i32 ? GgufValue::i32 : type;
 }
 
+template <class T>
+void put_integer(std::string& out, const json& value, const std::string& key) {
+  const bool fits = value.is_number_unsigned()
+                        ? std::in_range<T>(value.get<std::uint64_t>())
+                        : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
+  if (!fits) {
+    throw UsageError(
+        fmt::format("[gguf] key '{}': an integer of {} bits was expected", key, 8 * sizeof(T)));
+  }
+  put(out, value.get<T>());
+}
+
 void put_value(std::string& out, GgufValue type, const json& value, const std::string& key);
 
 void put_array(std::string& out, const json& array, const std::string& key) {
@@ -89,21 +102,19 @@ void put_array(std::string& out, const json& array, const std::string& key) {
 }
 
 void put_value(std::string& out, GgufValue type, const json& value, const std::string& key) {
-  const bool number_type =
-      type != GgufValue::boolean && type != GgufValue::string && type != GgufValue::array;
-  if (number_type && !value.is_number()) {
+  if (type == GgufValue::f32 && !value.is_number()) {
     throw UsageError(
         fmt::format("[gguf] key '{}': a number was expected, not {}", key, value.type_name()));
   }
   switch (type) {
     case GgufValue::u32:
-      return put(out, value.get<std::uint32_t>());
+      return put_integer<std::uint32_t>(out, value, key);
     case GgufValue::i32:
-      return put(out, value.get<std::int32_t>());
+      return put_integer<std::int32_t>(out, value, key);
     case GgufValue::u64:
-      return put(out, value.get<std::uint64_t>());
+      return put_integer<std::uint64_t>(out, value, key);
     case GgufValue::i64:
-      return put(out, value.get<std::int64_t>());
+      return put_integer<std::int64_t>(out, value, key);
     case GgufValue::f32:
       return put(out, value.get<float>());
     case GgufValue::boolean:

@@ -99,6 +99,9 @@ TEST(Gguf, RefusesToWriteWhatItCannotHold) {
   refuses({{"a", nullptr}}, planned("x", DType::f32, {1}));
   refuses({{"a", {1, "b"}}}, planned("x", DType::f32, {1}));
   refuses({{"a", {{"b", 1}}}}, planned("x", DType::f32, {1}));
+  refuses({{"a", {-1, 0xffffffffffffffffu}}}, planned("x", DType::f32, {1}));
+  refuses({{"tokenizer.ggml.token_type", {1, 0.5}}}, planned("x", DType::f32, {1}));
+  refuses({{"tokenizer.ggml.token_type", {0x80000000u}}}, planned("x", DType::f32, {1}));
   refuses({{"general.alignment", 48}}, planned("x", DType::f32, {1}));
   refuses({}, planned("x", DType::u32, {1}));
   refuses({}, planned("x", DType::f32, {1, 1, 1, 1, 1}));
