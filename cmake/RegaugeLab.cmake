@@ -25,10 +25,22 @@ target_link_libraries(regauge_lab PUBLIC regauge_core
   PRIVATE $<TARGET_FILE:torch_cpu> $<TARGET_FILE:c10> ZLIB::ZLIB)
 regauge_compile_options(regauge_lab)
 
+# What sees the lab and the alignment. Its records say which commit made them.
+set(commit "${PROJECT_BINARY_DIR}/generated/study_commit.h")
+add_custom_target(regauge_commit BYPRODUCTS "${commit}" COMMAND ${CMAKE_COMMAND}
+  "-DSOURCE=${PROJECT_SOURCE_DIR}" "-DOUTPUT=${commit}"
+  -P "${PROJECT_SOURCE_DIR}/cmake/StudyCommit.cmake")
+file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/connect/lab/*.cpp")
+add_library(regauge_study STATIC ${sources})
+add_dependencies(regauge_study regauge_commit)
+target_include_directories(regauge_study PRIVATE "${PROJECT_BINARY_DIR}/generated")
+target_link_libraries(regauge_study PUBLIC regauge_lab)
+regauge_compile_options(regauge_study)
+
 # The whole command line once more, with the verbs that need libtorch. `regauge` hands those over to
 # it, so that everything else starts without loading libtorch: docs/adr/0006-the-lab-is-a-program.md.
 file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cli/lab/*.cpp")
-regauge_program(regauge_lab_cli LIBRARIES regauge_lab SOURCES ${sources})
+regauge_program(regauge_lab_cli LIBRARIES regauge_study SOURCES ${sources})
 target_include_directories(regauge_lab_cli PRIVATE "${PROJECT_SOURCE_DIR}/src/cli")
 set_target_properties(regauge_lab_cli PROPERTIES OUTPUT_NAME regauge-lab
   INSTALL_RPATH_USE_LINK_PATH ON)

@@ -73,14 +73,18 @@ double TwoSides::value(const Matrix<double>& x) const {
   return std::isfinite(value) ? value : std::numeric_limits<double>::infinity();
 }
 
-Matrix<double> descend_in_group(const TwoSides& sides, const BlockGroup& group) {
+Matrix<double> orthogonal_in_group(const TwoSides& sides, const BlockGroup& group) {
   const auto project = [&](const Matrix<double>& m) {
     return std::visit([&](const auto& g) { return g.project(m); }, group);
   };
   Matrix<double> cross = project(sides.cross_q + sides.cross_k);
   // Directions that no tensor uses stay where they are.
   cross.diagonal().array() += kUnused * cross.norm() + 1e-300;
-  Matrix<double> x = descend(sides, group, project(polar_factor(cross)));
+  return project(polar_factor(cross));
+}
+
+Matrix<double> descend_in_group(const TwoSides& sides, const BlockGroup& group) {
+  Matrix<double> x = descend(sides, group, orthogonal_in_group(sides, group));
   const auto* rotary = std::get_if<RotaryCommutant>(&group);
   if (rotary == nullptr) return x;
   for (const auto& pairs : rotary->turning()) {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cross.h"
-#include "regauge/align/scope.h"
+#include "regauge/symmetry/scope.h"
 
 namespace regauge {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "gauge_fit.h"
-#include "regauge/align/scope.h"
+#include "regauge/symmetry/scope.h"
 
 namespace regauge {
 

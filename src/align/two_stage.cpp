@@ -70,7 +70,7 @@ Matrix<double> head_similarity(const Architecture& shape, const Attention& a, co
 // The blocks of one gauge, given where the heads go.
 BlockMap<double> fit_gauge(const Architecture& shape, const Space& space,
                            const BlockMap<double>& heads, const Attention& a, const Attention& b,
-                           bool qk) {
+                           bool qk, bool compact) {
   const auto group = shape.heads / shape.kv_heads;
   const auto width = space.width();
   Matrix<double> blocks(space.size(), width);
@@ -89,7 +89,8 @@ BlockMap<double> fit_gauge(const Architecture& shape, const Space& space,
         sides.add_k(a.output(heads.target(i), width).transpose(), b.output(i, width).transpose());
       }
     }
-    blocks.middleRows(kv * width, width) = descend_in_group(sides, space.group);
+    blocks.middleRows(kv * width, width) =
+        compact ? orthogonal_in_group(sides, space.group) : descend_in_group(sides, space.group);
   }
   const BlockMap<double> moved = space.following(heads);
   return {space.count, width, moved.permutation(), std::move(blocks)};
@@ -121,7 +122,8 @@ Alignment align_two_stage(const Symmetry& symmetry, const ReadTensor& a, const R
     for (const bool qk : {true, false}) {
       const Space* space = symmetry.find_space(at + (qk ? ".qk" : ".vo"));
       if (space == nullptr || !options.scope.contains(*space)) continue;  // behind a QK-norm
-      result.a_from_b.maps[space->name] = fit_gauge(shape, *space, places, in_a, in_b, qk);
+      result.a_from_b.maps[space->name] =
+          fit_gauge(shape, *space, places, in_a, in_b, qk, options.compact);
     }
     double cost = 0;
     std::vector<std::int64_t> targets;

@@ -38,6 +38,8 @@ struct Options : RewriteOptions {
     verb.add_option("--starts", align.starts, "of the search; the best result counts")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
+    verb.add_flag("--compact", align.compact,
+                  "of two_stage: rotations and phases alone, without descent in the whole group");
     verb.add_option("--seed", align.seed, "of random starts")->capture_default_str();
     verb.add_option("--report", report, "write how it went to this file, as JSON");
     declare_save_element(verb);
@@ -82,8 +84,7 @@ void add_align(CLI::App& app, char** arguments, int& exit_code) {
   verb->callback([options, with_lab, verb, &exit_code] {
     options->align.scope = Scope(options->scope);
     const AlignMethod method = method_from_name(options->method);
-    const bool core = method == AlignMethod::two_stage || method == AlignMethod::weights;
-    if (core && verb->remaining_size() > 0) {
+    if (!runs_models(method) && verb->remaining_size() > 0) {
       throw UsageError(fmt::format("align: --method {} does not take {}", options->method,
                                    fmt::join(verb->remaining(), " ")));
     }

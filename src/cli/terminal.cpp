@@ -73,8 +73,8 @@ constexpr std::array<std::pair<const char*, double>, 7> kUnits = {{{"GiB", 10737
 
 }  // namespace
 
-std::unique_ptr<Progress> make_progress() {
-  return std::make_unique<TerminalProgress>(isatty(STDERR_FILENO) != 0);
+std::unique_ptr<Progress> make_progress(bool visible) {
+  return std::make_unique<TerminalProgress>(visible && isatty(STDERR_FILENO) != 0);
 }
 
 void cancel_on_interrupt() {

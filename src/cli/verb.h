@@ -21,9 +21,9 @@ void add_align(CLI::App& app, char** arguments, int& exit_code);
 // In regauge-lab the lab's verbs, in regauge the way there; `arguments` is main's argv.
 void add_lab(CLI::App& app, char** arguments, int& exit_code);
 
-// A bar with time left on standard error when that is a terminal, silent otherwise; cancels on
-// Ctrl-C.
-std::unique_ptr<Progress> make_progress();
+// A bar with time left on standard error when that is a terminal and it is to be seen, silent
+// otherwise; cancels on Ctrl-C.
+std::unique_ptr<Progress> make_progress(bool visible = true);
 void cancel_on_interrupt();
 
 // "1.5 GB" and back: a number with an optional unit B, KB, MB, GB (powers of 1000) or KiB, MiB,

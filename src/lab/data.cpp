@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <cstdlib>
 #include <utility>
 
 #include "request.h"
@@ -19,6 +20,18 @@ constexpr std::array<std::pair<const char*, Open>, 7> kKinds{{{"bytes", open_byt
                                                               {"cifar", open_cifar},
                                                               {"clinc", open_clinc},
                                                               {"wav", open_wav}}};
+
+// $NAME at its beginning is replaced by what the environment has under that name.
+std::string expanded(const std::string& path) {
+  if (!path.starts_with('$')) return path;
+  const auto end = std::min(path.find('/'), path.size());
+  const std::string name = path.substr(1, end - 1);
+  const char* value = std::getenv(name.c_str());
+  if (value == nullptr) {
+    throw UsageError(fmt::format("[data] {}: set {} to the folder of the data", path, name));
+  }
+  return value + path.substr(end);
+}
 
 }  // namespace
 
@@ -61,7 +74,8 @@ std::unique_ptr<Data> open_data(const std::string& spec, const Architecture& arc
   const std::string kind = spec.substr(0, colon);
   for (const auto& [name, open] : kKinds) {
     if (colon == std::string::npos || kind != name) continue;
-    const Request request{kind, spec.substr(colon + 1), architecture, split, length, tokenizer};
+    const Request request{
+        kind, expanded(spec.substr(colon + 1)), architecture, split, length, expanded(tokenizer)};
     if (tokenizer.empty() == (open == open_text)) {
       throw request.refusal(tokenizer.empty()
                                 ? "a text needs a tokenizer: llama2.c's .bin, or a .vocab"

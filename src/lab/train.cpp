@@ -15,6 +15,7 @@
 
 #include "regauge/arch/layout.h"
 #include "regauge/base/error.h"
+#include "regauge/symmetry/scope.h"
 #include "sampler.h"
 #include "transformer.h"
 
@@ -45,13 +46,16 @@ struct Reached {
   double loss_sum = 0;  // since the last note
 };
 
-// Parameters and AdamW's two moments, those that decay apart from those that do not.
+// Parameters, and AdamW's two moments of those that are trained, those that decay apart from those
+// that do not.
 class Optimizer {
  public:
   Optimizer(const Training& training, const Parameters<float>& start) : training_(training) {
     for (const auto& [name, value] : start) {
-      const at::Tensor tensor = view(value).clone().set_requires_grad(true);
+      const bool trained = training.reinit.empty() || Scope(training.reinit).contains_tensor(name);
+      const at::Tensor tensor = view(value).clone().set_requires_grad(trained);
       tensors_.emplace(name, tensor);
+      if (!trained) continue;
       Group& group = value.rows() > 1 ? decaying_ : plain_;
       group.names.push_back(name);
       group.values.push_back(tensor);

@@ -2,16 +2,18 @@
 
 #include <cmath>
 
+#include "regauge/action/rewrite.h"
 #include "regauge/base/error.h"
 #include "regauge/base/random.h"
 #include "regauge/lab/train.h"
+#include "regauge/symmetry/scope.h"
 
 namespace regauge::lab {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Training, data, test_data, tokenizer, length, steps,
-                                                batch, warmup, deviation, learning_rate,
-                                                final_fraction, weight_decay, beta1, beta2, clip,
-                                                seed, test_every, test_examples)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Training, data, test_data, tokenizer, from, reinit,
+                                                length, steps, batch, warmup, deviation,
+                                                learning_rate, final_fraction, weight_decay, beta1,
+                                                beta2, clip, seed, test_every, test_examples)
 
 nlohmann::json to_json(const Training& training) { return training; }
 
@@ -45,15 +47,28 @@ Training training_from_json(const nlohmann::json& json) {
   expect(t.learning_rate > 0 && t.clip > 0, "'learning_rate' and 'clip' must be positive");
   expect(t.beta1 >= 0 && t.beta1 < 1 && t.beta2 >= 0 && t.beta2 < 1,
          "'beta1' and 'beta2' must be in [0, 1)");
+  expect(t.reinit.empty() || !t.from.empty(), "'reinit' is a part of the model of 'from'");
   if (!problems.empty()) throw UsageError("training settings:" + problems);
+  if (!t.reinit.empty()) Scope(t.reinit).contains_tensor("");
   return t;
 }
 
 Parameters<float> initial_parameters(const Architecture& architecture, const Training& training) {
+  std::optional<Model> from;
+  if (!training.from.empty()) from = Model::open(training.from);
+  if (from && to_json(from->architecture) != to_json(architecture)) {
+    throw UsageError(fmt::format(
+        "[train] {} is of another architecture: {}", training.from,
+        nlohmann::json::diff(to_json(architecture), to_json(from->architecture)).dump()));
+  }
   Parameters<float> parameters;
   const double depth = std::sqrt(2.0 * static_cast<double>(architecture.layers));
   for (const auto& spec : parameter_specs(architecture)) {
     auto& value = parameters[spec.name];
+    if (from && (training.reinit.empty() || !Scope(training.reinit).contains_tensor(spec.name))) {
+      value = ParameterSource(*from, architecture).read<float>(spec.name);
+      continue;
+    }
     if (spec.name.ends_with(".gain") || spec.name.ends_with(".bias")) {
       value.setConstant(spec.rows, spec.cols, spec.name.ends_with(".gain") ? 1 : 0);
       continue;

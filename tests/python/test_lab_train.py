@@ -268,3 +268,66 @@ def test_set_overrides_the_file(lab, tmp_path, config):
     lab("train", config(), "-o", tmp_path / "out", "--threads", 1, "--set", "steps=20", "seed=9")
     training = json.loads((tmp_path / "out" / "training.json").read_text())["training"]
     assert (training["steps"], training["seed"]) == (20, 9)
+
+
+def tensors(folder):
+    return safetensors.torch.load_file(folder / "model.safetensors")
+
+
+def changed(before, after):
+    return {name for name in before if not torch.equal(before[name], after[name])}
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        ("attention:0", lambda name: name.startswith("layers.0.attn.") and ".norm." not in name),
+        ("attention", lambda name: ".attn." in name and ".norm." not in name),
+        ("block:0", lambda name: name.startswith("layers.0.")),
+        ("all", lambda name: True),
+    ],
+)
+def test_a_part_starts_anew_and_nothing_else_moves(lab, tmp_path, config, scope, expected):
+    base = tmp_path / "base"
+    lab("train", config(), "-o", base, "--threads", 1)
+    for seed in (2, 3):
+        lab("train", config(), "-o", tmp_path / str(seed), "--from", base, "--reinit", scope, "--set", f"seed={seed}",
+            "--threads", 1)  # fmt: skip
+    before, two, three = (tensors(tmp_path / name) for name in ("base", "2", "3"))
+    assert changed(before, two) == {name for name in before if expected(name)}
+    assert changed(two, three) == changed(before, two)
+    for name in changed(before, two):  # anew, and not a little moved
+        if name.endswith("weight"):
+            assert (two[name] - before[name]).norm() > 0.3 * before[name].norm(), name
+
+
+def test_without_reinit_all_of_a_model_goes_on(lab, tmp_path, config):
+    lab("train", config(), "-o", tmp_path / "base", "--threads", 1)
+    lab("train", config(), "-o", tmp_path / "on", "--from", tmp_path / "base", "--set", "learning_rate=1e-5", "--threads", 1)
+    before, after = tensors(tmp_path / "base"), tensors(tmp_path / "on")
+    assert changed(before, after) == set(before)
+    assert all((after[n] - before[n]).norm() < 0.1 * before[n].norm() for n in before if n.endswith("weight"))
+
+
+def refusal(*arguments):
+    command = [os.environ["REGAUGE"], "lab", "train", *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2, result.stderr
+    return result.stderr
+
+
+def test_what_cannot_be_begun_with_is_refused(lab, tmp_path, config):
+    lab("train", config(steps=2), "-o", tmp_path / "base", "--threads", 1)
+    out = ("-o", tmp_path / "out")
+    assert "'from'" in refusal(config(), *out, "--reinit", "attention")
+    assert "attention or block" in refusal(config(), *out, "--from", tmp_path / "base", "--reinit", "heads")
+    other = config({**CHARACTERS, "norm_eps": 1e-3})
+    assert "norm_eps" in refusal(other, *out, "--from", tmp_path / "base")
+
+
+def test_a_path_may_begin_with_the_environment(lab, tmp_path, config, text, monkeypatch):
+    settings = config(data=f"bytes:$TEXTS/{text.name}", steps=2)
+    assert "set TEXTS" in refusal(settings, "-o", tmp_path / "out")
+    monkeypatch.setenv("TEXTS", str(text.parent))
+    lab("train", settings, "-o", tmp_path / "out", "--threads", 1)
+    assert "$TEXTS" in (tmp_path / "out" / "training.json").read_text()

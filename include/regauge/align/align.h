@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "regauge/action/fold.h"
-#include "regauge/align/scope.h"
+#include "regauge/symmetry/scope.h"
 
 namespace regauge {
 
@@ -16,6 +16,10 @@ enum class AlignMethod {
   activations,  // the whole group, from what both models compute on data
   learned       // from there on, by the loss between the models
 };
+// They need data; the others see weights alone.
+constexpr bool runs_models(AlignMethod method) {
+  return method == AlignMethod::activations || method == AlignMethod::learned;
+}
 std::string_view method_name(AlignMethod method);
 AlignMethod method_from_name(std::string_view name);  // throws UsageError with the choices
 
@@ -24,6 +28,8 @@ struct AlignOptions {
   std::uint64_t seed = 0;        // of random starts
   std::int64_t iterations = 40;  // of one start, at most
   std::int64_t starts = 4;
+  bool compact =
+      false;  // two_stage: rotations and phases alone, without descent in the whole group
 };
 
 // What a method found. B moved by it stands in A's coordinates, gains and balance included, and

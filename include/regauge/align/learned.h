@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "regauge/action/objective.h"
-#include "regauge/align/scope.h"
 #include "regauge/base/progress.h"
+#include "regauge/symmetry/scope.h"
 
 namespace regauge {
 

@@ -38,9 +38,9 @@ class Data {
   virtual Batch batch(std::span<const std::int64_t> examples) const = 0;  // each in [0, size())
 };
 
-// `spec` is KIND:PATH; every file may be gzipped. Throws UsageError for an unknown kind and for
-// data that the architecture cannot take (the message says which field of it must be what),
-// FileError, CorruptFile.
+// `spec` is KIND:PATH, where a path may begin with $NAME of the environment; every file may be
+// gzipped. Throws UsageError for an unknown kind and for data that the architecture cannot take
+// (the message says which field of it must be what), FileError, CorruptFile.
 //   bytes:FILE   the file's bytes as tokens 0..255
 //   tokens:FILE  token numbers: decimal text, or .bin with little-endian uint16
 //   text:FILE    text through `tokenizer`, a file: llama2.c's tokenizer .bin, or a .vocab with one

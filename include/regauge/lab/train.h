@@ -14,6 +14,9 @@ struct Training {
   std::string data;         // KIND:PATH
   std::string test_data;    // KIND:PATH; empty: the test part of `data`
   std::string tokenizer;    // of text
+  std::string from;         // a model to begin with; empty: from scratch
+  std::string reinit;       // the part of it (a Scope) that starts anew and is all that is trained;
+                            // empty: everything goes on
   std::int64_t length = 0;  // positions; 0: the architecture's max_positions
   std::int64_t steps = 2000;
   std::int64_t batch = 32;
@@ -33,9 +36,11 @@ nlohmann::json to_json(const Training& training);
 // Absent keys at their defaults; throws UsageError for unknown ones and for values out of range.
 Training training_from_json(const nlohmann::json& json);
 
-// Where training starts: each tensor from its own stream of the seed. Weights normal with the
+// Where training starts: what is not taken from a model, each tensor from its own stream of the
+// seed. Weights normal with the
 // deviation that is asked for, those that write to the stream smaller by sqrt(2 layers), tables of
 // deviation 0.02, gains 1, biases 0.
+// Throws UsageError if the model that is begun with is of another architecture.
 Parameters<float> initial_parameters(const Architecture& architecture, const Training& training);
 
 // Trains from `start` and writes a folder of the family `regauge`, with training.json and

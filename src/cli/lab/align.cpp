@@ -4,12 +4,8 @@
 
 #include "../align_task.h"
 #include "lab_verb.h"
-#include "regauge/align/activations.h"
-#include "regauge/align/comparable_pair.h"
-#include "regauge/align/learned.h"
 #include "regauge/base/error.h"
-#include "regauge/lab/activations.h"
-#include "regauge/lab/objective.h"
+#include "regauge/connect/align_models.h"
 #include "regauge/lab/train.h"
 
 namespace regauge::cli {
@@ -19,7 +15,7 @@ struct Options {
   DataOptions data;
   std::int64_t batch = 32, batches = 8;
   std::string start = "activations", loss = "distillation";
-  std::vector<std::string> settings;
+  std::vector<std::string> settings_of_learned;
   int threads = 0;
 
   void declare(CLI::App& verb) {
@@ -38,82 +34,16 @@ struct Options {
                     "of learned: task, or distillation of what A and B predict, without labels")
         ->check(CLI::IsMember({"task", "distillation"}))
         ->capture_default_str();
-    verb.add_option("--set", settings,
+    verb.add_option("--set", settings_of_learned,
                     "KEY=VALUE of learned: steps, rate, compact, ...; docs/alignment.md has them");
     declare_threads(verb, threads);
   }
 
-  Learning learning(std::uint64_t seed) const {
-    nlohmann::json json = {{"seed", seed}};
-    for (const auto& setting : settings) {
-      const auto equals = setting.find('=');
-      const auto value = nlohmann::json::parse(
-          equals == std::string::npos ? "" : setting.substr(equals + 1), nullptr, false);
-      if (value.is_discarded()) {
-        throw UsageError(fmt::format("--set {}: expected KEY=VALUE, a number or true", setting));
-      }
-      json[setting.substr(0, equals)] = value;
-    }
-    return learning_from_json(json);
+  connect::AlignSettings settings(const AlignTask& task) const {
+    nlohmann::json learning = {{"seed", task.options.seed}};
+    apply_settings(settings_of_learned, learning);
+    return {task.method, task.options, batch, batches, start, loss, learning_from_json(learning)};
   }
-};
-
-class Aligner {
- public:
-  Aligner(const Options& options, const AlignTask& task, std::string output)
-      : options_(options),
-        task_(task),
-        architecture_(task.symmetry.architecture),
-        output_(std::move(output)),
-        pair_(task.symmetry, task.a.reader(), task.b.reader(), task.options.scope, task.progress),
-        data_(options.data.open(architecture_, {&task.a.model(), &task.b.model()}, task.progress)) {
-  }
-
-  Alignment run() {
-    const bool learns = task_.method == AlignMethod::learned;
-    const Element relative = learns ? learned() : by_activations();
-    return {pair_.between_models(relative), report_};
-  }
-
- private:
-  Element by_activations() const {
-    const auto activations =
-        lab::make_activations(architecture_, cast<float>(pair_.a()), cast<float>(pair_.b()), data_,
-                              options_.batches, options_.batch, task_.options.seed);
-    return task_.options.scope.restrict(
-        task_.symmetry,
-        align_by_activations(task_.symmetry, pair_.a(), pair_.b(), *activations, task_.progress));
-  }
-
-  Element by_weights() const {
-    const Alignment found = align_weights(task_.symmetry, task_.a.reader(), task_.b.reader(),
-                                          task_.options, task_.progress);
-    return pair_.between_forms(found.a_from_b);
-  }
-
-  Element learned() {
-    const Learning learning = options_.learning(task_.options.seed);
-    const Element start = options_.start == "weights" ? by_weights() : by_activations();
-    Learner learner(task_.symmetry, pair_.a(), pair_.b(), start, learning, task_.options.scope);
-    const auto objective =
-        options_.loss == "task"
-            ? lab::make_objective<float>(architecture_, data_, options_.batch, learning.seed)
-            : lab::make_distillation<float>(architecture_, cast<float>(pair_.a()),
-                                            cast<float>(pair_.b()), data_, options_.batch,
-                                            learning.seed);
-    const Element found =
-        learn(learner, *objective, learning, learning_state(output_), task_.progress);
-    report_ = learner.report();
-    return found;
-  }
-
-  const Options& options_;
-  const AlignTask& task_;
-  const Architecture& architecture_;
-  std::string output_;
-  ComparablePair pair_;
-  std::shared_ptr<const lab::Data> data_;
-  nlohmann::json report_;
 };
 
 }  // namespace
@@ -131,7 +61,11 @@ LabAligner declare_lab_align(CLI::App& verb, char**) {
     if (std::filesystem::exists(output)) {  // said now, and not after the work
       throw UsageError(fmt::format("{} exists; choose another output", output));
     }
-    return Aligner(*options, task, output).run();
+    const Architecture& architecture = task.symmetry.architecture;
+    return connect::align_models(
+        {task.symmetry, task.a, task.b}, options->settings(task),
+        options->data.open(architecture, {&task.a.model(), &task.b.model()}, task.progress),
+        learning_state(output), task.progress);
   };
 }
 

@@ -3,31 +3,12 @@
 
 #include "lab_verb.h"
 #include "regauge/base/error.h"
+#include "regauge/connect/measure.h"
 #include "regauge/equivalence/compare.h"
-#include "regauge/lab/line.h"
 #include "regauge/lab/train.h"
 
 namespace regauge::cli {
 namespace {
-
-nlohmann::json as_json(const lab::Line& line) {
-  nlohmann::json points = nlohmann::json::array();
-  for (std::size_t i = 0; i < line.points.size(); ++i) {
-    const auto& [t, score] = line.points[i];
-    points.push_back({{"t", t},
-                      {"loss", score.loss},
-                      {"loss_error", score.loss_error},
-                      {"accuracy", score.accuracy},
-                      {"excess", line.excess(i)},
-                      {"excess_error", line.excess_error(i)}});
-  }
-  return {{"barrier", line.barrier},
-          {"barrier_error", line.barrier_error},
-          {"barrier_at", line.barrier_at},
-          {"examples", line.points.front().score.examples},
-          {"targets", line.points.front().score.targets},
-          {"points", points}};
-}
 
 void print(const lab::Line& line) {
   fmt::print("    t      loss    excess  accuracy\n");
@@ -41,56 +22,120 @@ void print(const lab::Line& line) {
              line.points.front().score.examples);
 }
 
+struct Options {
+  std::string a, b, align;
+  std::vector<std::string> settings;
+  DataOptions data;
+  std::int64_t points = 25, examples = 0;
+  int threads = 0;
+  bool untie = false, in_double = false, json = false;
+
+  void declare(CLI::App& verb) {
+    verb.add_option("A", a, "folder or file")->required();
+    verb.add_option("B", b, "folder or file of the same architecture")->required();
+    data.declare(verb)->required();
+    verb.add_option("--points", points, "on the line, both ends included")
+        ->capture_default_str()
+        ->check(CLI::Range(2, 100000));
+    verb.add_option("--examples", examples, "at most so many, spread evenly (default: all)")
+        ->check(CLI::NonNegativeNumber);
+    verb.add_option(
+        "--align", align,
+        "bring B into A's coordinates first: two_stage, weights, activations or learned; "
+        "the last two on the training part of the data, the line then on its test part");
+    verb.add_option("--set", settings,
+                    "KEY=VALUE of --align: scope, iterations, steps, ...; docs/study.md has them");
+    verb.add_flag("--untie", untie, "read tied models as untied, where their group is larger");
+    verb.add_flag("--double", in_double, "in double precision");
+    verb.add_flag("--json", json, "the result as JSON");
+    declare_threads(verb, threads);
+  }
+};
+
+// Both models as one architecture, B in A's coordinates if that is asked for.
+class Pair {
+ public:
+  Pair(const Options& options, Progress& progress)
+      : options_(options),
+        a_(Model::open(options.a)),
+        b_(Model::open(options.b)),
+        symmetry_(symmetry_of(shape())),
+        from_a_(a_, symmetry_.architecture),
+        from_b_(b_, symmetry_.architecture) {
+    if (options.align.empty()) return;
+    nlohmann::json json = {{"method", options.align}};
+    apply_settings(options.settings, json);
+    const connect::AlignSettings settings = connect::align_settings_from_json(json);
+    std::unique_ptr<lab::Data> data;
+    if (runs_models(settings.method)) {
+      DataOptions part = options.data;
+      part.split = "train";
+      data = open(part, progress);
+    }
+    // Learning that is cancelled is begun anew: nothing is written here.
+    a_from_b_ = connect::align_models({symmetry_, from_a_, from_b_}, settings, std::move(data), {},
+                                      progress)
+                    .a_from_b;
+  }
+
+  template <class Scalar>
+  lab::Line line(Progress& progress) const {
+    DataOptions part = options_.data;
+    if (!options_.align.empty() && part.split.empty()) part.split = "test";
+    return lab::measure_line(symmetry_.architecture,
+                             connect::moved_parameters<Scalar>(from_a_, symmetry_, {}),
+                             connect::moved_parameters<Scalar>(from_b_, symmetry_, a_from_b_),
+                             *open(part, progress), options_.points, options_.examples, progress);
+  }
+
+ private:
+  Architecture shape() const {
+    const auto differences = architecture_differences(a_.architecture, b_.architecture);
+    if (!differences.empty()) {
+      throw UsageError(fmt::format("{} and {} are not of one architecture, there is no line:\n  {}",
+                                   options_.a, options_.b, fmt::join(differences, "\n  ")));
+    }
+    Architecture joint = joint_architecture(a_.architecture, b_.architecture);
+    if (options_.untie) joint.tied = false;
+    return joint;
+  }
+
+  std::unique_ptr<lab::Data> open(const DataOptions& data, Progress& progress) const {
+    return data.open(symmetry_.architecture, {&a_, &b_}, progress);
+  }
+
+  const Options& options_;
+  Model a_, b_;
+  Symmetry symmetry_;
+  ParameterSource from_a_, from_b_;
+  Element a_from_b_;
+};
+
 }  // namespace
 
 void add_barrier(CLI::App& app, int& exit_code) {
-  struct Options {
-    std::string a, b;
-    DataOptions data;
-    std::int64_t points = 25, examples = 0;
-    int threads = 0;
-    bool in_double = false, json = false;
-  };
   auto options = std::make_shared<Options>();
   CLI::App* verb =
       app.add_subcommand("barrier", "Loss and accuracy on the straight line between two models");
-  verb->add_option("A", options->a, "folder or file")->required();
-  verb->add_option("B", options->b, "folder or file of the same architecture")->required();
-  options->data.declare(*verb)->required();
-  verb->add_option("--points", options->points, "on the line, both ends included")
-      ->capture_default_str()
-      ->check(CLI::Range(2, 100000));
-  verb->add_option("--examples", options->examples, "at most so many, spread evenly (default: all)")
-      ->check(CLI::NonNegativeNumber);
-  verb->add_flag("--double", options->in_double, "in double precision");
-  verb->add_flag("--json", options->json, "the result as JSON");
-  declare_threads(*verb, options->threads);
+  options->declare(*verb);
   verb->footer(
       "The barrier is the most by which the loss lies above the straight line between the ends' "
       "losses:\nmax over t of L(t) - (1-t) L(0) - t L(1), L(t) at (1-t) A + t B.\nIts error is "
       "from "
-      "the spread over examples, each compared with itself at the ends.\nThe models are taken as "
-      "they are; `regauge align` brings B into A's coordinates first.");
+      "the spread over examples, each compared with itself at the ends.");
   verb->callback([options, &exit_code] {
     lab::set_threads(options->threads);
-    const Model a = Model::open(options->a);
-    const Model b = Model::open(options->b);
-    const auto differences = architecture_differences(a.architecture, b.architecture);
-    if (!differences.empty()) {
-      throw UsageError(fmt::format("{} and {} are not of one architecture, there is no line:\n  {}",
-                                   options->a, options->b, fmt::join(differences, "\n  ")));
+    if (options->align.empty() && !options->settings.empty()) {
+      throw UsageError("barrier --set: settings are those of --align METHOD");
     }
-    const Architecture joint = joint_architecture(a.architecture, b.architecture);
     const auto progress = make_progress();
-    const auto data = options->data.open(joint, {&a, &b}, *progress);
-    const auto run = [&]<class Scalar>(Scalar) {
-      return lab::measure_line(joint, read_as<Scalar>(a, joint), read_as<Scalar>(b, joint), *data,
-                               options->points, options->examples, *progress);
-    };
-    const lab::Line line = options->in_double ? run(double{}) : run(float{});
+    const Pair pair(*options, *progress);
+    const lab::Line line =
+        options->in_double ? pair.line<double>(*progress) : pair.line<float>(*progress);
     if (options->json) {
       nlohmann::json result = {{"a", options->a}, {"b", options->b}, {"data", options->data.spec}};
-      result.update(as_json(line));
+      if (!options->align.empty()) result["align"] = options->align;
+      result.update(connect::to_json(line));
       fmt::print("{}\n", result.dump(2));
     } else {
       print(line);

@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
 #include "lab_verb.h"
 #include "regauge/action/rewrite.h"
+#include "regauge/base/error.h"
 #include "regauge/lab/sample.h"
 
 namespace regauge::cli {
@@ -10,8 +13,21 @@ void add_lab(CLI::App& app, char**, int& exit_code) {
   add_eval(*lab, exit_code);
   add_forward(*lab, exit_code);
   add_train(*lab, exit_code);
+  add_sweep(*lab, exit_code);
   add_nullity(*lab, exit_code);
   add_barrier(app, exit_code);
+}
+
+void apply_settings(const std::vector<std::string>& settings, nlohmann::json& object) {
+  for (const auto& setting : settings) {
+    const auto equals = setting.find('=');
+    if (equals == std::string::npos) {
+      throw UsageError(fmt::format("--set {}: expected KEY=VALUE", setting));
+    }
+    const std::string text = setting.substr(equals + 1);
+    const auto value = nlohmann::json::parse(text, nullptr, false);
+    object[setting.substr(0, equals)] = value.is_discarded() ? nlohmann::json(text) : value;
+  }
 }
 
 void declare_threads(CLI::App& verb, int& threads) {

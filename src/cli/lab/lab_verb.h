@@ -12,6 +12,7 @@ namespace regauge::cli {
 void add_eval(CLI::App& lab, int& exit_code);
 void add_forward(CLI::App& lab, int& exit_code);
 void add_train(CLI::App& lab, int& exit_code);
+void add_sweep(CLI::App& lab, int& exit_code);
 void add_nullity(CLI::App& lab, int& exit_code);
 // A verb of its own.
 void add_barrier(CLI::App& app, int& exit_code);
@@ -20,6 +21,9 @@ void add_barrier(CLI::App& app, int& exit_code);
 // with zero biases). Instantiated for float and double.
 template <class Scalar>
 Parameters<Scalar> read_as(const Model& model, const Architecture& architecture);
+
+// Each KEY=VALUE, the value as JSON, or as text if it is none.
+void apply_settings(const std::vector<std::string>& settings, nlohmann::json& object);
 
 void declare_threads(CLI::App& verb, int& threads);
 

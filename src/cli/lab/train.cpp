@@ -28,22 +28,11 @@ Json read_config(const std::string& path) {
   return config;
 }
 
-// KEY=VALUE, the value as JSON, or as text if it is none.
-void apply(const std::string& setting, Json& training) {
-  const auto equals = setting.find('=');
-  if (equals == std::string::npos) {
-    throw UsageError(fmt::format("--set {}: expected KEY=VALUE", setting));
-  }
-  const std::string text = setting.substr(equals + 1);
-  const Json value = Json::parse(text, nullptr, false);
-  training[setting.substr(0, equals)] = value.is_discarded() ? Json(text) : value;
-}
-
 }  // namespace
 
 void add_train(CLI::App& lab, int& exit_code) {
   struct Options {
-    std::string config, output;
+    std::string config, output, from, reinit;
     std::vector<std::string> settings;
     int threads = 0;
     bool json = false;
@@ -57,13 +46,20 @@ void add_train(CLI::App& lab, int& exit_code) {
   verb->add_option("-o,--output", options->output,
                    "the model's folder; the same command goes on with an interrupted training")
       ->required();
+  verb->add_option("--from", options->from, "begin with this model, of the same architecture");
+  verb->add_option(
+      "--reinit", options->reinit,
+      "all, attention or block, :0 or :0-3 for some layers only: this part of the model "
+      "of --from starts anew, and nothing else is trained");
   verb->add_option("--set", options->settings, "KEY=VALUE: a training setting, over the file's");
   verb->add_flag("--json", options->json, "the result as JSON");
   declare_threads(*verb, options->threads);
   verb->callback([options, &exit_code] {
     lab::set_threads(options->threads);
     Json config = read_config(options->config);
-    for (const auto& setting : options->settings) apply(setting, config["training"]);
+    apply_settings(options->settings, config["training"]);
+    if (!options->from.empty()) config["training"]["from"] = options->from;
+    if (!options->reinit.empty()) config["training"]["reinit"] = options->reinit;
     const Architecture architecture = architecture_from_json(config["architecture"]);
     const lab::Training training = lab::training_from_json(config["training"]);
     const auto progress = make_progress();

@@ -1,4 +1,4 @@
-#include "regauge/align/scope.h"
+#include "regauge/symmetry/scope.h"
 
 #include <fmt/format.h>
 
@@ -58,11 +58,32 @@ Scope::Scope(std::string_view text) : text_(text) {
   }
 }
 
-bool Scope::contains(const std::string& name, Category category) const {
-  if (!categories_.contains(category)) return false;
+std::string_view Scope::layers() const {
+  const auto colon = text_.find(':');
+  return colon == std::string::npos ? std::string_view() : std::string_view(text_).substr(colon);
+}
+
+bool Scope::contains_layer(std::string_view name) const {
   if (!layered_) return true;
   const auto layer = layer_of(name);
-  if (!layer || *layer < first_ || (last_ && *layer > *last_)) return false;
+  return layer && *layer >= first_ && (!last_ || *layer <= *last_);
+}
+
+bool Scope::contains_tensor(std::string_view name) const {
+  if (!attention_ && categories_ != all_categories()) {
+    throw UsageError(
+        fmt::format("[scope] '{}' has no tensors; a part of a model is all, attention or block, "
+                    "with :0 or :0-3 "
+                    "some layers of it",
+                    text_));
+  }
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  return contains_layer(name) && (!attention_ || (has(".attn.") && !has(".norm.")));
+}
+
+bool Scope::contains(const std::string& name, Category category) const {
+  if (!categories_.contains(category) || !contains_layer(name)) return false;
+  if (!layered_) return true;
   const bool inside = name.find(".attn.") != std::string::npos && !name.ends_with(".norm.shift");
   return !attention_ || category != Category::shifts || inside;
 }

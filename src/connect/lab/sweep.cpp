@@ -1,0 +1,185 @@
+#include "regauge/connect/sweep.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "regauge/base/error.h"
+#include "regauge/base/version.h"
+#include "regauge/connect/measure.h"
+#include "regauge/lab/plane.h"
+#include "regauge/lab/train.h"
+#include "study_commit.h"
+
+namespace regauge::connect {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using nlohmann::json;
+
+constexpr std::chrono::milliseconds kLook{500};  // between two looks at what others have done
+
+// The right to do one piece of work, for as long as this lives.
+class Claim {
+ public:
+  Claim(const fs::path& folder, std::string piece) {
+    std::replace(piece.begin(), piece.end(), '/', '.');
+    fs::create_directories(folder / "locks");
+    file_ = open((folder / "locks" / piece).c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+    held_ = file_ >= 0 && flock(file_, LOCK_EX | LOCK_NB) == 0;
+  }
+  ~Claim() {
+    if (file_ >= 0) close(file_);
+  }
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+  explicit operator bool() const { return held_; }
+
+ private:
+  int file_ = -1;
+  bool held_ = false;
+};
+
+lab::Training training_of(const Experiment::Model& model, const fs::path& folder) {
+  json settings = model.training;
+  if (!model.from.empty()) settings["from"] = (folder / model.from).string();
+  return lab::training_from_json(settings);
+}
+
+void train(const Experiment::Model& model, const fs::path& folder, Progress& progress) {
+  const Architecture architecture = architecture_from_json(model.architecture);
+  const lab::Training training = training_of(model, folder);
+  fs::create_directories((folder / model.path).parent_path());
+  lab::train(architecture, training, lab::initial_parameters(architecture, training),
+             folder / model.path, progress);
+}
+
+json to_json(const lab::Plane& plane) {
+  json rows = json::array();
+  for (Eigen::Index row = 0; row < plane.loss.rows(); ++row) {
+    const Eigen::VectorXd losses = plane.loss.row(row);
+    rows.push_back(std::vector<double>(losses.begin(), losses.end()));
+  }
+  return {{"x", plane.x}, {"y", plane.y}, {"loss", rows},
+          {"a", plane.a}, {"b", plane.b}, {"aligned", plane.c}};
+}
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void measure(const Experiment::Measurement& job, const fs::path& folder, int threads,
+             Progress& progress) {
+  const Model a = Model::open(folder / job.a), b = Model::open(folder / job.b);
+  Architecture shape = a.architecture;
+  shape.tied = false;  // where the group is largest; the line is the same
+  const Symmetry symmetry = symmetry_of(shape);
+  const ParameterSource from_a(a, shape), from_b(b, shape);
+  json settings = job.about.at("training");
+  settings.erase("reinit");
+  const auto training = lab::training_from_json(settings);
+  const auto open = [&](lab::Split split) {
+    return lab::open_data(training.data, shape, split, training.length, training.tokenizer);
+  };
+  const fs::path record = folder / job.record, state = record.string() + ".learning.safetensors";
+  fs::create_directories(record.parent_path());
+  json result = job.about;
+  const auto began = Clock::now();
+  Alignment found;
+  if (job.align) {
+    auto data = runs_models(job.align->method) ? open(lab::Split::train) : nullptr;
+    found = align_models({symmetry, from_a, from_b}, *job.align, std::move(data), state, progress);
+    result["align"]["report"] = found.report;
+  }
+  result["seconds"]["align"] = seconds_since(began);
+
+  const auto measured = Clock::now();
+  const auto in_a = moved_parameters<float>(from_a, symmetry, {});
+  const auto in_b = moved_parameters<float>(from_b, symmetry, {});
+  const auto aligned = moved_parameters<float>(from_b, symmetry, found.a_from_b);
+  const auto test = open(lab::Split::test);
+  result.update(connect::to_json(lab::measure_line(shape, in_a, aligned, *test, job.line.points,
+                                                   job.line.examples, progress)));
+  result["residuals"] = residuals(in_a, aligned);
+  if (job.plane) {
+    result["plane"] = to_json(lab::measure_plane(shape, in_a, in_b, aligned, *test,
+                                                 job.plane->points, job.plane->examples, progress));
+  }
+  result["seconds"]["line"] = seconds_since(measured);
+  result["made_by"] = {
+      {"regauge", version()}, {"commit", kCommit}, {"threads", threads}, {"dtype", "f32"}};
+  const fs::path fresh = record.string() + ".fresh";
+  std::ofstream out(fresh);
+  out << result.dump() << '\n';
+  if (!out.flush()) throw FileError(fmt::format("{}: cannot be written", fresh.string()));
+  fs::rename(fresh, record);
+  fs::remove(state);
+}
+
+// A model of the folder must be the one that the experiment means.
+void check_models(const Experiment& experiment, const fs::path& folder) {
+  for (const auto& model : experiment.models) {
+    std::ifstream file(folder / model.path / "training.json");
+    if (!file) continue;
+    const json made = json::parse(file, nullptr, false);
+    const json wanted = {{"architecture", to_json(architecture_from_json(model.architecture))},
+                         {"training", lab::to_json(training_of(model, folder))}};
+    if (made != wanted) {
+      throw UsageError(fmt::format(
+          "{} holds a model of other settings ({}); remove it, or choose another folder",
+          (folder / model.path).string(), json::diff(made, wanted).dump()));
+    }
+  }
+}
+
+}  // namespace
+
+Sweep::Sweep(Experiment experiment, fs::path folder)
+    : experiment_(std::move(experiment)), folder_(std::move(folder)) {
+  check_models(experiment_, folder_);
+}
+
+bool Sweep::has(const std::string& path) const {
+  return path.empty() || fs::exists(folder_ / path);
+}
+
+std::int64_t Sweep::done() const {
+  std::int64_t count = 0;
+  for (const auto& model : experiment_.models) count += has(model.path) ? 1 : 0;
+  for (const auto& job : experiment_.measurements) count += has(job.record) ? 1 : 0;
+  return count;
+}
+
+std::int64_t Sweep::total() const {
+  return static_cast<std::int64_t>(experiment_.models.size() + experiment_.measurements.size());
+}
+
+void Sweep::run(int threads, Progress& progress) const {
+  lab::set_threads(threads);
+  while (done() < total()) {
+    bool idle = true;
+    const auto attempt = [&](const std::string& result, bool ready, const auto& run) {
+      if (!ready || has(result)) return;
+      const Claim claim(folder_, result);
+      if (!claim || has(result)) return;
+      run();
+      idle = false;
+    };
+    for (const auto& model : experiment_.models) {
+      attempt(model.path, has(model.from), [&] { train(model, folder_, progress); });
+    }
+    for (const auto& job : experiment_.measurements) {
+      attempt(job.record, has(job.a) && has(job.b),
+              [&] { measure(job, folder_, threads, progress); });
+    }
+    if (idle) std::this_thread::sleep_for(kLook);
+    progress.advance(0);
+  }
+}
+
+}  // namespace regauge::connect

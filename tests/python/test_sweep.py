@@ -1,0 +1,130 @@
+"""`regauge lab sweep`: a study from a file, in parts, by several at once, and the order of the methods."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from test_lab_train import CHARACTERS, text  # noqa: F401
+
+METHODS = {
+    "naive": None,
+    "stage one": {"method": "two_stage", "scope": "heads"},
+    "two_stage": {"method": "two_stage"},
+    "learned": {"method": "learned", "steps": 3, "batch": 4, "batches": 1},
+}
+
+
+@pytest.fixture
+def study(tmp_path, text):  # noqa: F811
+    """Writes an experiment and returns its path and its folder."""
+
+    def write(**changes):
+        experiment = {
+            "name": "small",
+            "architecture": CHARACTERS,
+            "training": {"data": f"bytes:{text}", "steps": 30, "batch": 4, "warmup": 5, "test_every": 0},
+            "vary": {"norm": {"rms": {}, "layer": {"architecture": {"norm": "layer"}}}},
+            "models": 2,
+            "scopes": {"attention:0": {"training": {"steps": 10}}, "all": {}},
+            "methods": METHODS,
+            "line": {"points": 5, "examples": 20},
+            **changes,
+        }
+        path = tmp_path / "experiment.json"
+        path.write_text(json.dumps(experiment))
+        return path, tmp_path / "study"
+
+    return write
+
+
+def records(folder):
+    lines = [json.loads(line) for path in folder.glob("records/*.jsonl") for line in path.read_text().splitlines()]
+    return {(r["cell"]["norm"], r["scope"], r["method"]): r for r in lines}
+
+
+def stamps(folder):
+    return {p: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file() and "locks" not in p.parts}
+
+
+def test_what_the_file_says_is_trained_and_measured(lab, study, tmp_path, text):  # noqa: F811
+    path, folder = study(plane={"points": 5, "methods": ["learned"]})
+    assert "0 of 26 are done" in lab.func.messages("lab", "sweep", path, "-o", folder, "--dry-run")
+    assert not folder.exists()
+    lab("sweep", path, "-o", folder, "--jobs", 2)
+    found = records(folder)
+    assert set(found) == {(n, s, m) for n in ("rms", "layer") for s in ("attention:0", "all") for m in METHODS}
+    for (norm, scope, method), record in found.items():
+        assert record["architecture"]["norm"] == norm and record["seeds"] == [1, 2]
+        assert [p["t"] for p in record["points"]] == [0, 0.25, 0.5, 0.75, 1]
+        assert len(record["made_by"]["commit"]) > 6 or record["made_by"]["commit"] == "unknown"
+        assert ("plane" in record) == (method == "learned")
+        apart = {name for name, rest in record["residuals"].items() if rest > 1e-5}
+        if scope == "attention:0":
+            assert apart <= {f"layers.0.attn.{m}.weight" for m in "qkvo"} and apart
+    # What a record says is what the verb measures.
+    models = folder / "models" / "rms"
+    again = json.loads(lab.func("barrier", models / "all-1", models / "all-2", "--data", f"bytes:{text}", "--split", "test",
+                                "--align", "two_stage", "--points", 5, "--examples", 20, "--threads", 1, "--json"))  # fmt: skip
+    assert again["barrier"] == pytest.approx(found["rms", "all", "two_stage"]["barrier"], abs=1e-5)
+    before = stamps(folder)
+    lab("sweep", path, "-o", folder)
+    assert stamps(folder) == before
+
+
+def test_an_interruption_costs_nothing_and_two_may_work_at_once(lab, study, tmp_path):
+    path, folder = study()
+    lab("sweep", path, "-o", tmp_path / "whole")
+    start = lambda: subprocess.Popen(  # noqa: E731
+        [os.environ["REGAUGE"], "lab", "sweep", path, "-o", folder], stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))  # fmt: skip
+    first = start()
+    while len(list(folder.glob("models/*/*/config.json"))) < 3:
+        time.sleep(0.01)
+    first.send_signal(signal.SIGINT)
+    assert first.wait(60) == 130
+    done = stamps(folder)
+    assert not list(folder.glob("records/*.jsonl"))
+    both = [start(), start()]
+    assert [process.wait(300) for process in both] == [0, 0]
+    assert len(records(folder)) == 16
+    whole = [p for p in done if p.name == "model.safetensors" and ".partial" not in str(p)]
+    assert len(whole) >= 3 and all(stamps(folder)[p] == done[p] for p in whole)
+    for path in (tmp_path / "whole").rglob("model.safetensors"):  # one thread: the same bytes
+        assert path.read_bytes() == (folder / path.relative_to(tmp_path / "whole")).read_bytes()
+
+
+def refusal(path, folder):
+    command = [os.environ["REGAUGE"], "lab", "sweep", path, "-o", folder]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    return result.stderr
+
+
+def test_models_of_other_settings_are_not_taken_for_ours(lab, study):
+    path, folder = study()
+    lab("sweep", path, "-o", folder)
+    study(vary={"norm": {"rms": {"training": {"learning_rate": 0.5}}, "layer": {}}})
+    assert "learning_rate" in refusal(path, folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"scope": {}}, "scope"),
+        ({"scopes": {"heads": {}}}, "attention or block"),
+        ({"methods": {"ours": {"method": "magic"}}}, "magic"),
+        ({"methods": {"ours": {"method": "weights", "steps": 3}}}, "steps"),
+        ({"methods": {"../up": None}}, "no name"),
+        ({"vary": {"norm": {"rms": {"archtecture": {}}}}}, "archtecture"),
+        ({"plane": {"methods": ["naive"]}}, "naive"),
+        ({"models": 1}, "models"),
+        ({"architecture": {**CHARACTERS, "heads": 0}}, "heads"),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(lab, study, changes, word):
+    path, folder = study(**changes)
+    assert word in refusal(path, folder)
+    assert not folder.exists()
