@@ -106,7 +106,7 @@ def refusal(path, folder):
 def test_models_of_other_settings_are_not_taken_for_ours(lab, study):
     path, folder = study()
     lab("sweep", path, "-o", folder)
-    study(vary={"norm": {"rms": {"training": {"learning_rate": 0.5}}, "layer": {}}})
+    study(vary={"norm": {"rms": {"training": {"learning_rate": 0.5}}}})
     assert "learning_rate" in refusal(path, folder)
 
 
