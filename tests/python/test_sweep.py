@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -9,6 +10,7 @@ import time
 import pytest
 from test_lab_train import CHARACTERS, text  # noqa: F401
 
+ROOT = pathlib.Path(__file__).parent.parent.parent
 METHODS = {
     "naive": None,
     "stage one": {"method": "two_stage", "scope": "heads"},
@@ -128,3 +130,24 @@ def test_a_mistake_in_the_file_is_named(lab, study, changes, word):
     path, folder = study(**changes)
     assert word in refusal(path, folder)
     assert not folder.exists()
+
+
+FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")  # Debian's dataset-fashion-mnist
+
+
+@pytest.mark.skipif(not FASHION.exists(), reason="needs the package dataset-fashion-mnist")
+def test_a_row_of_the_study_comes_out_in_order(lab, tmp_path):
+    """experiments/row.json with less of everything: models that differ in their attention alone."""
+    row = json.loads((ROOT / "experiments" / "row.json").read_text())
+    row["models"] = 2
+    row["training"]["steps"] = row["scopes"]["attention"]["training"]["steps"] = 300
+    row["methods"]["learned"]["steps"] = 100
+    row["line"] = {"points": 11, "examples": 1000}
+    path = tmp_path / "row.json"
+    path.write_text(json.dumps(row))
+    lab("sweep", path, "-o", tmp_path / "row", "--jobs", 2)
+    lines = [json.loads(record.read_text()) for record in (tmp_path / "row").glob("records/*.jsonl")]
+    barrier = {line["method"]: line["barrier"] for line in lines}
+    print(barrier)
+    assert barrier["naive"] > 3 * barrier["two_stage"] > 3 * 1.3 * barrier["learned"]
+    assert barrier["stage one"] > 3 * barrier["orthogonal"]
