@@ -71,6 +71,7 @@ def test_what_the_file_says_is_trained_and_measured(lab, study, tmp_path, text):
     again = json.loads(lab.func("barrier", models / "all-1", models / "all-2", "--data", f"bytes:{text}", "--split", "test",
                                 "--align", "two_stage", "--points", 5, "--examples", 20, "--threads", 1, "--json"))  # fmt: skip
     assert again["barrier"] == pytest.approx(found["rms", "all", "two_stage"]["barrier"], abs=1e-5)
+    folder = folder.rename(tmp_path / "moved")
     before = stamps(folder)
     lab("sweep", path, "-o", folder)
     assert stamps(folder) == before

@@ -31,11 +31,12 @@ class Claim {
     std::replace(piece.begin(), piece.end(), '/', '.');
     fs::create_directories(folder / "locks");
     file_ = open((folder / "locks" / piece).c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
-    held_ = file_ >= 0 && flock(file_, LOCK_EX | LOCK_NB) == 0;
+    if (file_ < 0) {
+      throw FileError(fmt::format("{}: cannot be written", (folder / "locks").string()));
+    }
+    held_ = flock(file_, LOCK_EX | LOCK_NB) == 0;
   }
-  ~Claim() {
-    if (file_ >= 0) close(file_);
-  }
+  ~Claim() { close(file_); }
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
   explicit operator bool() const { return held_; }
@@ -126,9 +127,12 @@ void check_models(const Experiment& experiment, const fs::path& folder) {
   for (const auto& model : experiment.models) {
     std::ifstream file(folder / model.path / "training.json");
     if (!file) continue;
-    const json made = json::parse(file, nullptr, false);
-    const json wanted = {{"architecture", to_json(architecture_from_json(model.architecture))},
-                         {"training", lab::to_json(training_of(model, folder))}};
+    json made = json::parse(file, nullptr, false);
+    json wanted = {{"architecture", to_json(architecture_from_json(model.architecture))},
+                   {"training", lab::to_json(training_of(model, folder))}};
+    for (json* settings : {&made, &wanted}) {  // the folder may have moved
+      if (settings->contains("training")) (*settings)["training"].erase("from");
+    }
     if (made != wanted) {
       throw UsageError(fmt::format(
           "{} holds a model of other settings ({}); remove it, or choose another folder",
