@@ -1,0 +1,206 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "svg.h"
+
+namespace regauge::connect {
+namespace {
+
+constexpr double kSide = 330, kLeft = 10, kTop = 10, kLegend = 92;
+
+struct Spot {
+  double x, y, loss;
+};
+
+// Where the loss is `level` between two spots on its two sides.
+Spot between(const Spot& from, const Spot& to, double level) {
+  const double part = (level - from.loss) / (to.loss - from.loss);
+  return {from.x + part * (to.x - from.x), from.y + part * (to.y - from.y), level};
+}
+
+// The part of a triangle where the loss is at least `level`, as path data, and the edge of it.
+void clip(const std::array<Spot, 3>& triangle, double level, std::string& area, std::string& edge) {
+  std::string part, line;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Spot &from = triangle[i], &to = triangle[(i + 1) % 3];
+    const auto add = [&](const Spot& spot) {
+      part += fmt::format("{}{:.1f} {:.1f}", part.empty() ? "M" : "L", spot.x, spot.y);
+    };
+    if (from.loss >= level) add(from);
+    if ((from.loss >= level) != (to.loss >= level)) {
+      const Spot crossing = between(from, to, level);
+      add(crossing);
+      line += fmt::format("{}{:.1f} {:.1f}", line.empty() ? "M" : "L", crossing.x, crossing.y);
+    }
+  }
+  if (!part.empty()) area += part + "Z";
+  edge += line;
+}
+
+class Chart {
+ public:
+  Chart(const Plane& plane, const std::vector<double>& levels, const std::string& title,
+        Placement placement)
+      : plane_(plane),
+        levels_(levels),
+        titled_(placement == Placement::file && !title.empty()),
+        top_(kTop + (titled_ ? 20 : 0)),
+        tall_(kSide *
+              std::clamp((plane.y.back() - plane.y.front()) / (plane.x.back() - plane.x.front()),
+                         0.5, 1.3)),
+        svg_(kLeft + kSide + kLegend, top_ + tall_ + 10, "plane", title, placement) {
+    if (titled_) svg_.text(0, 16, "font-size=\"14\" font-weight=\"600\"", title);
+  }
+
+  std::string drawn() && {
+    svg_.line("<rect x=\"{}\" y=\"{:.1f}\" width=\"{}\" height=\"{:.1f}\" fill=\"{}\"/>", kLeft,
+              top_, kSide, tall_, band_colour(0));
+    for (std::size_t band = 1; band + 1 < levels_.size(); ++band) fill(band);
+    places();
+    legend();
+    return std::move(svg_).finished();
+  }
+
+ private:
+  double x(double value) const {
+    return kLeft + kSide * (value - plane_.x.front()) / (plane_.x.back() - plane_.x.front());
+  }
+  double y(double value) const {
+    return top_ + tall_ * (1 - (value - plane_.y.front()) / (plane_.y.back() - plane_.y.front()));
+  }
+  std::string band_colour(std::size_t band) const {
+    return scale_colour(static_cast<double>(band) /
+                        std::max(1.0, static_cast<double>(levels_.size()) - 2));
+  }
+  // What is not finite lies above everything.
+  Spot corner(std::size_t row, std::size_t column) const {
+    const double loss = plane_.loss[row][column];
+    return {x(plane_.x[column]), y(plane_.y[row]), std::isfinite(loss) ? loss : levels_.back()};
+  }
+
+  // All of the plane where the loss is at least the band's lower level.
+  void fill(std::size_t band) {
+    const double level = levels_[band];
+    std::string area, edge;
+    for (std::size_t row = 0; row + 1 < plane_.y.size(); ++row) {
+      std::size_t whole = 0;  // squares up to this column that are whole and not yet written
+      const auto flush = [&](std::size_t column) {
+        if (whole == 0) return;
+        const Spot from = corner(row, column - whole), to = corner(row + 1, column);
+        area +=
+            fmt::format("M{:.1f} {:.1f}H{:.1f}V{:.1f}H{:.1f}Z", from.x, from.y, to.x, to.y, from.x);
+        whole = 0;
+      };
+      for (std::size_t column = 0; column + 1 < plane_.x.size(); ++column) {
+        const std::array<Spot, 4> corners = {corner(row, column), corner(row, column + 1),
+                                             corner(row + 1, column + 1), corner(row + 1, column)};
+        const auto above = std::count_if(corners.begin(), corners.end(),
+                                         [&](const Spot& spot) { return spot.loss >= level; });
+        if (above == 4) {
+          ++whole;
+          continue;
+        }
+        flush(column);
+        Spot centre = {0, 0, 0};
+        for (const Spot& spot : corners) {
+          centre = {centre.x + spot.x / 4, centre.y + spot.y / 4, centre.loss + spot.loss / 4};
+        }
+        for (std::size_t i = 0; above > 0 && i < 4; ++i) {
+          clip({corners[i], corners[(i + 1) % 4], centre}, level, area, edge);
+        }
+      }
+      flush(plane_.x.size() - 1);
+    }
+    if (area.empty()) return;
+    svg_.line("<path fill=\"{}\" d=\"{}\"><title>loss {} or more</title></path>", band_colour(band),
+              area, shown(level));
+    svg_.line("<path class=\"contour\" d=\"{}\"/>", edge);
+  }
+
+  void places() {
+    const auto& [a, b, aligned] = std::tie(plane_.a, plane_.b, plane_.aligned);
+    svg_.line("<path class=\"way\" stroke-dasharray=\"4 4\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/>",
+              x(a[0]), y(a[1]), x(b[0]), y(b[1]));
+    svg_.line("<path class=\"way\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/>", x(a[0]), y(a[1]),
+              x(aligned[0]), y(aligned[1]));
+    place("A", 0, a);
+    place("B", 0, b);
+    place("B aligned", 3, aligned);
+  }
+  void place(const char* name, int mark, const std::array<double, 2>& at) {
+    const double loss = loss_at(plane_, at[0], at[1]);
+    svg_.line("<path class=\"spot\" d=\"{}\"><title>{}{}</title></path>",
+              mark_path(mark, x(at[0]), y(at[1])), name,
+              std::isfinite(loss) ? ": loss " + shown(loss) : "");
+    const bool right = x(at[0]) > kLeft + kSide * 0.7;
+    svg_.text(x(at[0]) + (right ? -8 : 8), y(at[1]) - 6,
+              right ? "class=\"halo\" text-anchor=\"end\"" : "class=\"halo\"", name);
+  }
+
+  void legend() {
+    const double x = kLeft + kSide + 14;
+    svg_.text(x, top_ + 10, "class=\"soft\"", "loss");
+    for (std::size_t band = 0; band + 1 < levels_.size(); ++band) {
+      const double y = top_ + 20 + 18 * static_cast<double>(levels_.size() - 2 - band);
+      svg_.line("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"16\" height=\"18\" fill=\"{}\"/>", x, y,
+                band_colour(band));
+      svg_.text(x + 21, y + 22, "class=\"soft\" font-size=\"11\"", shown(levels_[band]));
+    }
+    if (levels_.size() > 1) {
+      svg_.text(x + 21, top_ + 24, "class=\"soft\" font-size=\"11\"", shown(levels_.back()));
+    }
+  }
+
+  const Plane& plane_;
+  const std::vector<double>& levels_;
+  bool titled_;
+  double top_, tall_;
+  Svg svg_;
+};
+
+}  // namespace
+
+std::vector<double> plane_levels(const std::vector<const Plane*>& planes, int bands) {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (const Plane* plane : planes) {
+    for (const auto& row : plane->loss) {
+      for (const double loss : row) {
+        if (!std::isfinite(loss)) continue;
+        low = std::min(low, loss);
+        high = std::max(high, loss);
+      }
+    }
+  }
+  if (!(high > low)) return {0, 1};
+  std::vector<double> levels;
+  for (int i = 0; i <= bands; ++i) {
+    const double part = static_cast<double>(i) / bands;
+    levels.push_back(low + (high - low) * part * part);
+  }
+  return levels;
+}
+
+double loss_at(const Plane& plane, double x, double y) {
+  const auto square = [](const std::vector<double>& axis, double value) {
+    const auto after = std::upper_bound(axis.begin() + 1, axis.end() - 1, value);
+    return static_cast<std::size_t>(after - axis.begin()) - 1;
+  };
+  if (x < plane.x.front() || x > plane.x.back() || y < plane.y.front() || y > plane.y.back()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  const std::size_t column = square(plane.x, x), row = square(plane.y, y);
+  const double u = (x - plane.x[column]) / (plane.x[column + 1] - plane.x[column]);
+  const double v = (y - plane.y[row]) / (plane.y[row + 1] - plane.y[row]);
+  const auto& [lower, upper] = std::tie(plane.loss[row], plane.loss[row + 1]);
+  return (1 - v) * ((1 - u) * lower[column] + u * lower[column + 1]) +
+         v * ((1 - u) * upper[column] + u * upper[column + 1]);
+}
+
+std::string plane_chart(const Plane& plane, const std::vector<double>& levels,
+                        const std::string& title, Placement placement) {
+  return Chart(plane, levels, title, placement).drawn();
+}
+
+}  // namespace regauge::connect

@@ -1,0 +1,81 @@
+#include <array>
+#include <set>
+#include <string_view>
+
+#include "regauge/io/page.h"
+#include "report_parts.h"
+
+namespace regauge::connect {
+namespace {
+
+using io::escaped;
+
+using Words = std::pair<std::string_view, std::string_view>;
+
+template <std::size_t Size>
+std::string words_of(const std::array<Words, Size>& known, const std::string& name) {
+  for (const auto& [key, words] : known) {
+    if (key == name) return std::string(words);
+  }
+  return "";
+}
+
+bool varies(const Experiment& experiment, const std::string& key) {
+  std::set<std::string> values;
+  for (const Cell& cell : experiment.cells) {
+    const auto found = cell.find(key);
+    values.insert(found == cell.end() ? "" : found->second);
+  }
+  return values.size() > 1;
+}
+
+std::string joined(const std::string& left, const char* separator, const std::string& right) {
+  return left.empty() ? right : left + separator + right;
+}
+
+}  // namespace
+
+std::string cell_name(const Experiment& experiment, const Cell& cell) {
+  std::string some, all;
+  for (const auto& [key, value] : cell) {
+    all = joined(all, " · ", escaped(value));
+    if (varies(experiment, key)) some = joined(some, " · ", escaped(value));
+  }
+  if (!some.empty()) return some;
+  return all.empty() ? "all" : all;
+}
+
+std::string constants(const Experiment& experiment) {
+  std::string text;
+  for (const auto& [key, value] : experiment.cells.front()) {
+    if (!varies(experiment, key)) text = joined(text, ", ", escaped(key) + " " + escaped(value));
+  }
+  return text;
+}
+
+std::string scope_words(const std::string& scope) {
+  static constexpr std::array<Words, 4> kScopes = {{{"attention:0", "first attention"},
+                                                    {"attention", "all attention"},
+                                                    {"block:0", "first block"},
+                                                    {"all", "everything"}}};
+  const std::string words = words_of(kScopes, scope);
+  return words.empty() ? escaped(scope) : words;
+}
+
+std::string scope_name(const std::string& scope) {
+  const std::string words = scope_words(scope);
+  return words == escaped(scope) ? words : fmt::format("{} <code>{}</code>", words, escaped(scope));
+}
+
+std::string method_note(const std::string& method) {
+  static constexpr std::array<Words, 7> kMethods = {{{"naive", "as they are"},
+                                                     {"stage one", "paper, heads only"},
+                                                     {"orthogonal", "paper, gauges orthogonal"},
+                                                     {"two_stage", "the paper"},
+                                                     {"weights", "ours, no data"},
+                                                     {"activations", "ours, by activations"},
+                                                     {"learned", "ours, learned"}}};
+  return words_of(kMethods, method);
+}
+
+}  // namespace regauge::connect
