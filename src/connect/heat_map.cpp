@@ -27,14 +27,14 @@ std::string heat_map(const HeatMap& map, Placement placement) {
   const double across = kCell * static_cast<double>(std::max<std::size_t>(map.columns.size(), 1));
   Svg svg(left + across + 2, top + kRow * static_cast<double>(map.rows.size()) + 4, "heat",
           map.title, placement);
-  if (titled) svg.text(0, 16, "font-size=\"14\" font-weight=\"600\"", map.title);
+  if (titled) svg.text(0, 16, "class=\"title\"", map.title);
   for (std::size_t i = 0; i < map.columns.size(); ++i) {
-    svg.text(left + kCell * (static_cast<double>(i) + 0.5), top - 6,
-             "class=\"soft\" font-size=\"11\" text-anchor=\"middle\"", map.columns[i]);
+    svg.text(left + kCell * (static_cast<double>(i) + 0.5), top - 6, "class=\"soft\"",
+             map.columns[i]);
   }
   for (std::size_t i = 0; i < map.rows.size(); ++i) {
     const double y = top + kRow * static_cast<double>(i);
-    svg.text(left - 6, y + 14, "font-size=\"11\" text-anchor=\"end\"", map.rows[i]);
+    svg.text(left - 6, y + 14, "text-anchor=\"end\"", map.rows[i]);
     const auto& values = map.values.at(i);
     const double width = values.size() == 1 ? across : kCell;
     for (std::size_t j = 0; j < values.size(); ++j) {
@@ -42,9 +42,9 @@ std::string heat_map(const HeatMap& map, Placement placement) {
       const double where = map.high > map.low ? (values[j] - map.low) / (map.high - map.low) : 0;
       const double x = left + kCell * static_cast<double>(j);
       svg.line(
-          "<g><title>{}{}: {}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
-          "height=\"{:.1f}\" rx=\"2\" fill=\"{}\"/><text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" "
-          "font-size=\"11\" text-anchor=\"middle\">{}</text></g>",
+          "<g><title>{}{}: {}</title><rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"{:.0f}\" "
+          "height=\"{:.0f}\" fill=\"{}\"/><text class=\"{}\" x=\"{:.0f}\" "
+          "y=\"{:.0f}\">{}</text></g>",
           io::escaped(map.rows[i]),
           values.size() > 1 && j < map.columns.size() ? ", " + io::escaped(map.columns[j]) : "",
           shown(values[j]), x + 1, y + 1, width - 2, kRow - 2, scale_colour(where),

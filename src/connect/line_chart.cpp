@@ -9,7 +9,7 @@
 namespace regauge::connect {
 namespace {
 
-constexpr double kWidth = 440, kHeight = 260, kLeft = 54, kRight = 12, kBottom = 42, kFont = 12;
+constexpr double kWidth = 400, kHeight = 250, kLeft = 50, kRight = 12, kBottom = 42, kFont = 12;
 
 // The smallest interval of ticks around all of it.
 std::pair<double, double> range_of(const std::vector<Series>& series) {
@@ -56,7 +56,7 @@ class Chart {
     const auto [low, high] = labels.y_range.value_or(range_of(series));
     y_ticks_ = ticks(low, high, 5);
     std::tie(x_low_, x_high_) = x_range(series);
-    if (top_ > 24) svg_.text(0, 16, "font-size=\"14\" font-weight=\"600\"", labels.title);
+    if (top_ > 24) svg_.text(0, 16, "class=\"title\"", labels.title);
   }
 
   std::string drawn() && {

@@ -51,7 +51,7 @@ class Chart {
               std::clamp((plane.y.back() - plane.y.front()) / (plane.x.back() - plane.x.front()),
                          0.5, 1.3)),
         svg_(kLeft + kSide + kLegend, top_ + tall_ + 10, "plane", title, placement) {
-    if (titled_) svg_.text(0, 16, "font-size=\"14\" font-weight=\"600\"", title);
+    if (titled_) svg_.text(0, 16, "class=\"title\"", title);
   }
 
   std::string drawn() && {
@@ -131,11 +131,13 @@ class Chart {
   }
   void place(const char* name, int mark, const std::array<double, 2>& at) {
     const double loss = loss_at(plane_, at[0], at[1]);
-    svg_.line("<path class=\"spot\" d=\"{}\"><title>{}{}</title></path>",
-              mark_path(mark, x(at[0]), y(at[1])), name,
-              std::isfinite(loss) ? ": loss " + shown(loss) : "");
+    svg_.line(
+        "<path class=\"spot\" transform=\"translate({:.1f} {:.1f}) scale(1.6)\" d=\"{}\">"
+        "<title>{}{}</title></path>",
+        x(at[0]), y(at[1]), mark_path(mark, 0, 0), name,
+        std::isfinite(loss) ? ": loss " + shown(loss) : "");
     const bool right = x(at[0]) > kLeft + kSide * 0.7;
-    svg_.text(x(at[0]) + (right ? -8 : 8), y(at[1]) - 6,
+    svg_.text(x(at[0]) + (right ? -9 : 9), y(at[1]) - 7,
               right ? "class=\"halo\" text-anchor=\"end\"" : "class=\"halo\"", name);
   }
 

@@ -11,10 +11,6 @@ namespace {
 
 using io::escaped;
 
-std::string plural(std::int64_t count, const char* noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 std::string id_of(std::size_t experiment) { return fmt::format("e{}", experiment); }
 
 void add_head(Html& html, const Summary& summary, const std::string& title) {
@@ -47,15 +43,16 @@ void add_contents(Html& html, const Summary& summary) {
   for (std::size_t i = 0; i < summary.experiments.size(); ++i) {
     const Experiment& experiment = summary.experiments[i];
     const std::string id = id_of(i);
-    html.line(
-        "<li><a href=\"#{0}\"><b>{1}</b></a>: <a href=\"#{0}-table\">barriers</a>, "
-        "<a href=\"#{0}-curves\">curves</a>",
-        id, escaped(experiment.name));
-    if (has_planes(experiment)) html.line(", <a href=\"#{}-planes\">planes</a>", id);
-    if (has_residuals(experiment)) html.line(", <a href=\"#{}-residuals\">residuals</a>", id);
-    html.line("<span class=\"soft\">({} × {}{})</span></li>",
-              plural(static_cast<std::int64_t>(experiment.cells.size()), "cell"),
-              plural(static_cast<std::int64_t>(experiment.scopes.size()), "scope"),
+    html.add(
+        fmt::format("<li><a href=\"#{0}\"><b>{1}</b></a>: <a href=\"#{0}-table\">barriers</a>, "
+                    "<a href=\"#{0}-curves\">curves</a>",
+                    id, escaped(experiment.name)));
+    if (has_planes(experiment)) html.add(fmt::format(", <a href=\"#{}-planes\">planes</a>", id));
+    if (has_residuals(experiment)) {
+      html.add(fmt::format(", <a href=\"#{}-residuals\">residuals</a>", id));
+    }
+    html.line(" <span class=\"soft\">({} × {}{})</span></li>",
+              plural(experiment.cells.size(), "cell"), plural(experiment.scopes.size(), "scope"),
               experiment.missing > 0 ? fmt::format("; {} not run", experiment.missing) : "");
   }
   html.line("</ul></nav>");
@@ -105,9 +102,7 @@ void add_experiment(Html& html, const Experiment& experiment, const std::string&
 }  // namespace
 
 std::string report_page(const Summary& summary) {
-  const std::string title =
-      fmt::format("Linear mode connectivity: {} of {}", plural(summary.records, "measurement"),
-                  plural(summary.models, "model"));
+  const std::string title = "Linear mode connectivity";
   Html html;
   add_head(html, summary, title);
   add_contents(html, summary);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "regauge/connect/chart.h"
 #include "regauge/io/page.h"
@@ -24,10 +25,8 @@ double value_at(const Record& record, double Point::*value, double t) {
 }
 
 // The mean over pairs at the t of the first, between the least and the greatest of them.
-Series curve_of(const Field& field, const std::string& method, double Point::*value) {
+Series curve_of(const Field& field, double Point::*value) {
   Series series;
-  series.name = method;
-  series.look = look_of(method);
   for (const Point& point : field.records.front()->points) {
     double sum = 0, low = 0, high = 0;
     for (const Record* record : field.records) {
@@ -49,13 +48,16 @@ std::vector<Series> curves_of(const Experiment& experiment, const Row& row, doub
   std::vector<Series> curves;
   for (std::size_t i = 0; i < row.fields.size(); ++i) {
     if (row.fields[i].records.empty()) continue;
-    curves.push_back(curve_of(row.fields[i], experiment.methods[i], value));
+    Series& curve = curves.emplace_back(curve_of(row.fields[i], value));
+    curve.name = experiment.methods[i];
+    curve.look = look_in(experiment, curve.name);
   }
   return curves;
 }
 
+// The range of all charts of a comparison, from 0 unless all of it lies far above.
 std::pair<double, double> joint_range(const std::vector<std::vector<Series>>& charts) {
-  double low = 0, high = 0;
+  double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const auto& chart : charts) {
     for (const Series& series : chart) {
       for (const auto* values : {&series.y, &series.low, &series.high}) {
@@ -66,24 +68,26 @@ std::pair<double, double> joint_range(const std::vector<std::vector<Series>>& ch
       }
     }
   }
-  return {low, high > low ? high : low + 1};
+  if (low > 0 && low < 0.5 * high) low = 0;
+  return high > low ? std::pair(low, high) : std::pair(0.0, 1.0);
 }
 
-void add_numbers(Html& html, const std::vector<Series>& excess) {
+void add_numbers(Html& html, const std::string& name, const std::vector<Series>& curves,
+                 double factor) {
   html.line(
-      "<details><summary class=\"small\">Numbers</summary><div class=\"scroll\">"
-      "<table class=\"list\"><thead><tr><th>t</th>");
-  for (const Series& series : excess) html.line("<th>{}</th>", escaped(series.name));
+      "<div class=\"scroll\"><table class=\"list\"><caption>{}</caption><thead><tr><th>t</th>",
+      name);
+  for (const Series& series : curves) html.line("<th>{}</th>", escaped(series.name));
   html.line("</tr></thead><tbody>");
-  for (std::size_t i = 0; i < excess.front().x.size(); ++i) {
-    html.add(fmt::format("<tr><td>{:.3g}</td>", excess.front().x[i]));
-    for (const Series& series : excess) {
-      const bool same = i < series.x.size() && series.x[i] == excess.front().x[i];
-      html.add("<td>" + (same ? shown(series.y[i]) : "") + "</td>");
+  for (std::size_t i = 0; i < curves.front().x.size(); ++i) {
+    html.add(fmt::format("<tr><td>{:.3g}</td>", curves.front().x[i]));
+    for (const Series& series : curves) {
+      const bool same = i < series.x.size() && series.x[i] == curves.front().x[i];
+      html.add(same ? fmt::format("<td>{:.4f}</td>", factor * series.y[i]) : "<td></td>");
     }
     html.add("</tr>\n");
   }
-  html.line("</tbody></table></div></details>");
+  html.line("</tbody></table></div>");
 }
 
 }  // namespace
@@ -102,12 +106,12 @@ void add_curves(Html& html, const Experiment& experiment, const std::string& id)
     LineLabels losses{"", "t, from A to B", "excess loss, nats", joint_range(excess), false, false};
     LineLabels hits{"", "t, from A to B", "accuracy", joint_range(accuracy), false, true};
     html.line(
-        "<details class=\"part\" id=\"{}-curves-{}\"{}><summary>{} <small>{} cells</small>"
+        "<details class=\"part\" id=\"{}-curves-{}\"{}><summary>{} <small>{}</small>"
         "</summary><div class=\"legend\">",
-        id, i, i == 0 ? " open=\"open\"" : "", scope_words(scope), rows.size());
+        id, i, i == 0 ? " open=\"open\"" : "", scope_words(scope), plural(rows.size(), "cell"));
     for (const std::string& method : experiment.methods) {
       const std::string note = method_note(method);
-      html.line("<span>{}{}{}</span>", series_swatch(look_of(method)), escaped(method),
+      html.line("<span>{}{}{}</span>", series_swatch(look_in(experiment, method)), escaped(method),
                 note.empty() ? "" : " (" + note + ")");
     }
     html.line("</div>");
@@ -122,8 +126,10 @@ void add_curves(Html& html, const Experiment& experiment, const std::string& id)
       html.line("<figure><figcaption>{}</figcaption><div class=\"pair\">", name);
       html.add(line_chart(excess[j], losses, Placement::page));
       html.add(line_chart(accuracy[j], hits, Placement::page));
-      html.line("</div>");
-      add_numbers(html, excess[j]);
+      html.line("</div><details><summary class=\"small\">Numbers</summary><div class=\"pair\">");
+      add_numbers(html, "excess loss", excess[j], 1);
+      add_numbers(html, "accuracy, %", accuracy[j], 100);
+      html.line("</div></details>");
       html.line("</figure>");
     }
     html.line("</details>");

@@ -2,6 +2,7 @@
 #include <set>
 #include <string_view>
 
+#include "regauge/connect/chart.h"
 #include "regauge/io/page.h"
 #include "report_parts.h"
 
@@ -36,13 +37,32 @@ std::string joined(const std::string& left, const char* separator, const std::st
 }  // namespace
 
 std::string cell_name(const Experiment& experiment, const Cell& cell) {
-  std::string some, all;
+  std::string name;
   for (const auto& [key, value] : cell) {
-    all = joined(all, " · ", escaped(value));
-    if (varies(experiment, key)) some = joined(some, " · ", escaped(value));
+    if (!varies(experiment, key)) continue;
+    name = joined(name, " · ", "<small>" + escaped(key) + "</small> " + escaped(value));
   }
-  if (!some.empty()) return some;
-  return all.empty() ? "all" : all;
+  return name.empty() ? "all pairs" : name;
+}
+
+std::string cell_keys(const Experiment& experiment) {
+  std::set<std::string> keys;
+  for (const Cell& cell : experiment.cells) {
+    for (const auto& [key, value] : cell) keys.insert(key);
+  }
+  std::string text;
+  for (const std::string& key : keys) {
+    if (varies(experiment, key)) text = joined(text, " · ", escaped(key));
+  }
+  return text;
+}
+
+std::string cell_values(const Experiment& experiment, const Cell& cell) {
+  std::string text;
+  for (const auto& [key, value] : cell) {
+    if (varies(experiment, key)) text = joined(text, " · ", escaped(value));
+  }
+  return text.empty() ? "all pairs" : text;
 }
 
 std::string constants(const Experiment& experiment) {
@@ -65,6 +85,19 @@ std::string scope_words(const std::string& scope) {
 std::string scope_name(const std::string& scope) {
   const std::string words = scope_words(scope);
   return words == escaped(scope) ? words : fmt::format("{} <code>{}</code>", words, escaped(scope));
+}
+
+int look_in(const Experiment& experiment, const std::string& method) {
+  int others = 0;
+  for (const std::string& earlier : experiment.methods) {
+    if (earlier == method) break;
+    if (method_note(earlier).empty()) ++others;
+  }
+  return look_of(method, others);
+}
+
+std::string plural(std::size_t count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 std::string method_note(const std::string& method) {

@@ -25,11 +25,16 @@ class Html {
 };
 
 // What people call things; escaped.
-std::string cell_name(const Experiment& experiment, const Cell& cell);  // what varies, or all
-std::string constants(const Experiment& experiment);                    // what does not vary
+// "positions rotary", of what varies; and the same as the keys and the values alone.
+std::string cell_name(const Experiment& experiment, const Cell& cell);
+std::string cell_keys(const Experiment& experiment);
+std::string cell_values(const Experiment& experiment, const Cell& cell);
+std::string constants(const Experiment& experiment);  // what does not vary
 std::string scope_name(const std::string& scope);
-std::string scope_words(const std::string& scope);   // without the code
-std::string method_note(const std::string& method);  // "the paper", "ours", or nothing
+std::string scope_words(const std::string& scope);  // without the code
+int look_in(const Experiment& experiment, const std::string& method);
+std::string plural(std::size_t count, const char* noun);  // "1 cell", "2 cells"
+std::string method_note(const std::string& method);       // "the paper", "ours", or nothing
 
 // Each is a part of the page about one experiment; `id` begins the names of its anchors.
 void add_table(Html& html, const Experiment& experiment);

@@ -58,9 +58,9 @@ void add_planes(Html& html, const Experiment& experiment, const std::string& id)
     if (planes.empty()) continue;
     const std::vector<double> levels = plane_levels(planes);
     html.line(
-        "<details class=\"part\" id=\"{}-planes-{}\"><summary>{} <small>{} planes</small></summary>"
+        "<details class=\"part\" id=\"{}-planes-{}\"><summary>{} <small>{}</small></summary>"
         "<div class=\"tiles\">",
-        id, i, scope_words(experiment.scopes[i]), planes.size());
+        id, i, scope_words(experiment.scopes[i]), plural(planes.size(), "plane"));
     for (const Row& row : experiment.rows) {
       if (row.scope != experiment.scopes[i]) continue;
       for (std::size_t j = 0; j < row.fields.size(); ++j) {

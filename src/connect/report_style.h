@@ -12,6 +12,7 @@ h4 { font-size: .95rem; margin: 1.1rem 0 .3rem; }
 a { color: inherit; text-decoration-color: var(--soft); text-underline-offset: .15em; }
 .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: .6rem; margin: 1.2rem 0; }
 .facts div { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .45rem .8rem; }
+.facts div { font-size: .9rem; }
 .facts b { display: block; font-size: 1.4rem; line-height: 1.3; font-variant-numeric: tabular-nums; }
 nav { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .6rem 1rem; font-size: .92rem; }
 nav ul { list-style: none; padding: 0; margin: 0; }
@@ -39,15 +40,17 @@ figcaption { font-weight: 600; font-size: .95rem; margin-bottom: .3rem; }
 figcaption small { font-weight: 400; color: var(--soft); }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(20rem, 100%), 1fr)); gap: .4rem 1.4rem; }
 .tiles { display: flex; flex-wrap: wrap; gap: .6rem 1.8rem; align-items: flex-start; }
-.tiles figure { margin: .3rem 0; max-width: 100%; }
-.chart { max-width: 100%; height: auto; }
+.tiles figure { margin: .3rem 0; max-width: min(27rem, 100%); }
+.chart { display: block; max-width: 100%; height: auto; }
 .chart.lines { width: 100%; }
-.chart.swatch { width: 28px; height: 10px; }
+.chart.swatch { display: inline-block; width: 28px; height: 10px; }
+caption { text-align: left; color: var(--soft); }
 table.list { font-variant-numeric: tabular-nums; }
 table.settings td { text-align: left; vertical-align: top; max-width: 36rem; overflow-wrap: anywhere; }
 table.settings td:first-child { white-space: nowrap; }
-@media (max-width: 30rem) { .barriers th[scope=row] { max-width: 8rem; overflow-wrap: anywhere; } details.part { padding: .1rem .5rem; }
-  .facts { grid-template-columns: repeat(auto-fit, minmax(6.2rem, 1fr)); } }
+@media (max-width: 30rem) { .barriers th[scope=row] { min-width: 0; max-width: 6.5rem; overflow-wrap: anywhere; } details.part { padding: .1rem .5rem; }
+  .facts { grid-template-columns: repeat(3, 1fr); } .facts div { font-size: .8rem; padding: .35rem .55rem; } .facts b { font-size: 1.15rem; }
+  .barriers td { min-width: 6.6rem; } }
 )css";
 
 }  // namespace regauge::connect

@@ -19,23 +19,25 @@ std::string pairs_told(const Field& field) {
     if (!told.empty()) told += "&#10;";
     told +=
         fmt::format("seeds {}, {}: {}", record->seeds[0], record->seeds[1], shown(record->barrier));
-    if (std::isfinite(record->barrier_error)) told += " ± " + shown(record->barrier_error);
+    if (std::isfinite(record->barrier_error))
+      told += " ± " + shown_spread(record->barrier_error, record->barrier);
     told += fmt::format(" at t = {:.3g}, {} examples", record->barrier_at, record->examples);
   }
   return told;
 }
 
-void add_field(Html& html, const Field& field, const std::string& method, double largest,
+void add_field(Html& html, const Field& field, bool is_naive, int look, double largest,
                double least) {
   if (field.records.empty()) {
     html.line("<td class=\"none\">not run</td>");
     return;
   }
-  const std::string spread = std::isfinite(field.spread)
-                                 ? " <span class=\"soft\">± " + shown(field.spread) + "</span>"
-                                 : "";
+  const std::string spread =
+      std::isfinite(field.spread)
+          ? " <span class=\"soft\">± " + shown_spread(field.spread, field.mean) + "</span>"
+          : "";
   const std::string ratio =
-      std::isfinite(field.ratio) && method != "naive"
+      std::isfinite(field.ratio) && !is_naive
           ? fmt::format("{:.{}f} % · ", 100 * field.ratio, 100 * field.ratio < 9.95 ? 1 : 0)
           : "";
   const std::string missing =
@@ -47,7 +49,7 @@ void add_field(Html& html, const Field& field, const std::string& method, double
       "aria-hidden=\"true\"><rect class=\"mark k{}\" width=\"{:.1f}\" height=\"4\"/></svg>"
       "<small>{}n {}{}</small></td>",
       field.mean == least ? " class=\"least\"" : "", pairs_told(field), shown(field.mean), spread,
-      look_of(method), length, ratio, field.n(), missing);
+      look, length, ratio, field.n(), missing);
 }
 
 void add_row(Html& html, const Experiment& experiment, const Row& row) {
@@ -57,9 +59,10 @@ void add_row(Html& html, const Experiment& experiment, const Row& row) {
     largest = std::max(largest, field.mean);
     least = std::min(least, field.mean);
   }
-  html.line("<tr><th scope=\"row\">{}</th>", cell_name(experiment, row.cell));
+  html.line("<tr><th scope=\"row\">{}</th>", cell_values(experiment, row.cell));
   for (std::size_t i = 0; i < row.fields.size(); ++i) {
-    add_field(html, row.fields[i], experiment.methods[i], largest, least);
+    const std::string& method = experiment.methods[i];
+    add_field(html, row.fields[i], method == "naive", look_in(experiment, method), largest, least);
   }
   html.line("</tr>");
 }
@@ -67,7 +70,8 @@ void add_row(Html& html, const Experiment& experiment, const Row& row) {
 }  // namespace
 
 void add_table(Html& html, const Experiment& experiment) {
-  html.line("<div class=\"scroll\"><table class=\"barriers\"><thead><tr><th></th>");
+  html.line("<div class=\"scroll\"><table class=\"barriers\"><thead><tr><th scope=\"col\">{}</th>",
+            cell_keys(experiment));
   for (const std::string& method : experiment.methods) {
     html.line("<th scope=\"col\">{}<small>{}</small></th>", escaped(method), method_note(method));
   }

@@ -27,19 +27,23 @@ constexpr std::array<Colour, 10> kScale = {{{0x00, 0x22, 0x4e},
 
 constexpr char kStyle[] = R"css(
 .chart { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
-.chart text { fill: #1d2026; } .chart .soft { fill: #626873; } .chart .rule { stroke: #dcd9d1; } .chart .axis { stroke: #8a8f98; }
+.chart text { fill: #1d2026; } .chart .title { font-size: 14px; font-weight: 600; } .heat text { font-size: 11px; }
+.heat g text, .heat .soft { text-anchor: middle; } .heat rect { rx: 2px; }
+.chart .soft { fill: #626873; } .chart .rule { stroke: #dcd9d1; } .chart .axis { stroke: #8a8f98; }
 .chart .k0 { color: #6b7280; } .chart .k1 { color: #9a7d00; } .chart .k2 { color: #d98200; } .chart .k3 { color: #c4421a; }
 .chart .k4 { color: #2f86cf; } .chart .k5 { color: #a8508a; } .chart .k6 { color: #007a5a; } .chart .k7 { color: #24459a; }
+.chart .k8 { color: #7a5230; } .chart .k9 { color: #0b7f8c; } .chart .k10 { color: #5f7a12; } .chart .k11 { color: #c2185b; }
 @media (prefers-color-scheme: dark) {
 .chart text { fill: #e8e6e1; } .chart .soft { fill: #9aa0ab; } .chart .rule { stroke: #33373f; } .chart .axis { stroke: #6b7078; }
 .chart .k0 { color: #a7adb8; } .chart .k1 { color: #e6d84a; } .chart .k2 { color: #f2a33a; } .chart .k3 { color: #ff8359; }
-.chart .k4 { color: #74bdf5; } .chart .k5 { color: #e39ccb; } .chart .k6 { color: #35cc9f; } .chart .k7 { color: #90a8ff; } }
+.chart .k4 { color: #74bdf5; } .chart .k5 { color: #e39ccb; } .chart .k6 { color: #35cc9f; } .chart .k7 { color: #90a8ff; }
+.chart .k8 { color: #c9a27a; } .chart .k9 { color: #4fd0dd; } .chart .k10 { color: #b3cf5a; } .chart .k11 { color: #ff7fb0; } }
 .chart .line { stroke: currentColor; fill: none; stroke-width: 2; stroke-linejoin: round; }
 .chart .mark { fill: currentColor; } .chart .band { fill: currentColor; opacity: .16; }
 .chart .over { fill: transparent; } .chart .over:hover { fill: #8a8f98; opacity: .18; }
 .chart .dark { fill: #15171b; } .chart .light { fill: #ffffff; }
 .chart .contour { stroke: #ffffff; stroke-opacity: .45; stroke-width: .7; fill: none; }
-.chart .way { stroke: #ffffff; stroke-width: 1.6; fill: none; } .chart .spot { fill: #ffffff; stroke: #15171b; stroke-width: 1.2; }
+.chart .way { stroke: #ffffff; stroke-width: 1.6; fill: none; } .chart .spot { fill: #ffffff; stroke: #15171b; stroke-width: 1; }
 .chart .halo { fill: #ffffff; stroke: #15171b; stroke-width: 3px; paint-order: stroke; font-weight: 600; }
 )css";
 
@@ -66,10 +70,26 @@ std::string Svg::finished() && {
   return std::move(out_);
 }
 
+namespace {
+
+// Enough for three figures of `size`, within reason.
+int decimals_of(double size) {
+  if (size >= 100) return 1;
+  return size >= 0.1 ? 3 : size >= 0.01 ? 4 : 5;
+}
+
+}  // namespace
+
 std::string shown(double value) {
-  if (value != 0 && std::abs(value) < 1e-3) return fmt::format("{:.1e}", value);
-  if (std::abs(value) < 1) return fmt::format("{:.3f}", value);
-  return std::abs(value) < 1e6 ? fmt::format("{:.4g}", value) : fmt::format("{:.2e}", value);
+  const double size = std::abs(value);
+  if (size >= 1e6 || (size < 1e-4 && size > 0)) return fmt::format("{:.2e}", value);
+  return fmt::format("{:.{}f}", value, decimals_of(size == 0 ? 1 : size));
+}
+
+std::string shown_spread(double value, double of) {
+  const double size = std::abs(of);
+  if (size >= 1e6 || size < 1e-4) return shown(value);
+  return fmt::format("{:.{}f}", value, decimals_of(size));
 }
 
 std::string shown(double value, bool percent) {
@@ -98,7 +118,7 @@ std::string mark_path(int look, double x, double y) {
     }
     return path + "Z";
   };
-  switch (look % kLooks) {
+  switch (look % 8) {
     case 0:
       return fmt::format("M{:.1f} {:.1f}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0Z", x - 3, y);
     case 1:
@@ -130,15 +150,19 @@ std::string mark_path(int look, double x, double y) {
 }
 
 const char* dash_of(int look) {
-  static constexpr std::array<const char*, kLooks> kDashes = {"none", "2 3", "5 3",  "9 3 2 3",
-                                                              "none", "6 2", "none", "1 3"};
+  static constexpr std::array<const char*, kLooks> kDashes = {"none", "2 3",     "5 3",  "9 3 2 3",
+                                                              "none", "6 2",     "none", "1 3",
+                                                              "3 2",  "7 2 1 2", "4 4",  "2 2"};
   return kDashes[static_cast<std::size_t>(look % kLooks)];
 }
 
-int look_of(const std::string& method) {
-  static constexpr std::array<std::string_view, kLooks - 1> kMethods = {
+int look_of(const std::string& method, int other) {
+  static constexpr std::array<std::string_view, 7> kMethods = {
       "naive", "stage one", "orthogonal", "two_stage", "weights", "activations", "learned"};
-  return static_cast<int>(std::find(kMethods.begin(), kMethods.end(), method) - kMethods.begin());
+  const auto found = std::find(kMethods.begin(), kMethods.end(), method);
+  const auto known = static_cast<int>(kMethods.size());
+  if (found == kMethods.end()) return known + other % (kLooks - known);
+  return static_cast<int>(found - kMethods.begin());
 }
 
 double text_width(std::string_view text, double font_size) {

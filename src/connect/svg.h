@@ -29,8 +29,10 @@ class Svg {
   std::string out_;
 };
 
-// "0.164" or "1.2e-05": what people read.
+// "0.164", "0.0031" or "1.20e-05": what people read.
 std::string shown(double value);
+// The spread of a number, with as many decimals as that has.
+std::string shown_spread(double value, double of);
 // As a percentage if asked for.
 std::string shown(double value, bool percent);
 

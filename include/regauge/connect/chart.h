@@ -19,9 +19,10 @@ enum class Placement { file, page };
 const char* chart_style();
 
 // Each look has a colour, a dash and a mark of its own. Any number will do; they come round again.
-inline constexpr int kLooks = 8;
-// The look of a method, the same in every chart; what is not known gets the last.
-int look_of(const std::string& method);
+inline constexpr int kLooks = 12;
+// The look of a method, the same in every chart; methods that are not known have those from 7 on,
+// as `other` counts them.
+int look_of(const std::string& method, int other = 0);
 
 struct Series {
   std::string name;
