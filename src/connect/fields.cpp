@@ -62,8 +62,8 @@ double Fields::number_or_null(const std::string& key) {
 
 std::int64_t Fields::count(const std::string& key) {
   const json& value = at(key);
-  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMost) {
+  // One that is too large for the type comes out negative.
+  if (!value.is_number_integer() || value.get<std::int64_t>() < 0) {
     refuse(key, "a whole number, at least 0");
   }
   return value;

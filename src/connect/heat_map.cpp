@@ -7,10 +7,11 @@
 namespace regauge::connect {
 namespace {
 
-constexpr double kCell = 38, kRow = 20, kFont = 11;
+constexpr double kCell = 34, kRow = 20, kFont = 11;
 
 // ".93", "1.2", "12": three letters at most for what residuals are.
 std::string short_number(double value) {
+  if (value == 0) return "0";
   if (std::abs(value) >= 9.95) return fmt::format("{:.0f}", value);
   if (std::abs(value) >= 0.995) return fmt::format("{:.2f}", value);
   const std::string text = fmt::format("{:.2f}", value);

@@ -8,7 +8,7 @@
 namespace regauge::connect {
 namespace {
 
-constexpr double kSide = 330, kLeft = 10, kTop = 10, kLegend = 92;
+constexpr double kSide = 268, kLeft = 2, kTop = 4, kLegend = 76, kKey = 204;
 
 struct Spot {
   double x, y, loss;
@@ -50,7 +50,7 @@ class Chart {
         tall_(kSide *
               std::clamp((plane.y.back() - plane.y.front()) / (plane.x.back() - plane.x.front()),
                          0.5, 1.3)),
-        svg_(kLeft + kSide + kLegend, top_ + tall_ + 10, "plane", title, placement) {
+        svg_(kLeft + kSide + kLegend, top_ + std::max(tall_, kKey) + 8, "plane", title, placement) {
     if (titled_) svg_.text(0, 16, "class=\"title\"", title);
   }
 
@@ -142,16 +142,18 @@ class Chart {
   }
 
   void legend() {
-    const double x = kLeft + kSide + 14;
+    const double x = kLeft + kSide + 10;
     svg_.text(x, top_ + 10, "class=\"soft\"", "loss");
     for (std::size_t band = 0; band + 1 < levels_.size(); ++band) {
       const double y = top_ + 20 + 18 * static_cast<double>(levels_.size() - 2 - band);
       svg_.line("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"16\" height=\"18\" fill=\"{}\"/>", x, y,
                 band_colour(band));
-      svg_.text(x + 21, y + 22, "class=\"soft\" font-size=\"11\"", shown(levels_[band]));
+      svg_.text(x + 21, y + 22, "class=\"soft\" font-size=\"11\"",
+                fmt::format("{:.3g}", levels_[band]));
     }
     if (levels_.size() > 1) {
-      svg_.text(x + 21, top_ + 24, "class=\"soft\" font-size=\"11\"", shown(levels_.back()));
+      svg_.text(x + 21, top_ + 24, "class=\"soft\" font-size=\"11\"",
+                fmt::format("{:.3g}", levels_.back()));
     }
   }
 
@@ -195,9 +197,14 @@ double loss_at(const Plane& plane, double x, double y) {
   const std::size_t column = square(plane.x, x), row = square(plane.y, y);
   const double u = (x - plane.x[column]) / (plane.x[column + 1] - plane.x[column]);
   const double v = (y - plane.y[row]) / (plane.y[row + 1] - plane.y[row]);
-  const auto& [lower, upper] = std::tie(plane.loss[row], plane.loss[row + 1]);
-  return (1 - v) * ((1 - u) * lower[column] + u * lower[column + 1]) +
-         v * ((1 - u) * upper[column] + u * upper[column + 1]);
+  double sum = 0;
+  for (const bool right : {false, true}) {
+    for (const bool up : {false, true}) {
+      const double weight = (right ? u : 1 - u) * (up ? v : 1 - v);
+      if (weight > 0) sum += weight * plane.loss[row + up][column + right];
+    }
+  }
+  return sum;
 }
 
 std::string plane_chart(const Plane& plane, const std::vector<double>& levels,

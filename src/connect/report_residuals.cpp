@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -33,6 +34,25 @@ Place place_of(const std::string& tensor) {
   return {std::string(rest + 1, end), layer};
 }
 
+// As a model reads them: norm, q, k, v, o; gate, up, down; weights before biases.
+bool kind_before(const std::string& left, const std::string& right) {
+  static constexpr std::array<std::string_view, 14> kWords = {
+      "attn",   "ffn", "norm", "q",  "k",    "v",      "q_norm",
+      "k_norm", "o",   "gate", "up", "down", "weight", "gain"};
+  const auto rank = [](const std::string& kind) {
+    std::vector<std::pair<std::size_t, std::string>> ranks;
+    for (std::size_t begin = 0; begin <= kind.size();) {
+      const std::size_t end = std::min(kind.find('.', begin), kind.size());
+      const std::string word = kind.substr(begin, end - begin);
+      const auto known = std::find(kWords.begin(), kWords.end(), word) - kWords.begin();
+      ranks.emplace_back(static_cast<std::size_t>(known), word);
+      begin = end + 1;
+    }
+    return ranks;
+  };
+  return rank(left) < rank(right);
+}
+
 // The mean over pairs by tensor.
 std::map<std::string, double> means_of(const Field& field) {
   std::map<std::string, std::pair<double, int>> sums;
@@ -52,7 +72,7 @@ HeatMap map_of(const std::map<std::string, double>& residuals, double high) {
   HeatMap map;
   map.high = high;
   std::int64_t layers = 0;
-  std::set<std::string> kinds, ends;
+  std::set<std::string, decltype(&kind_before)> kinds(kind_before), ends(kind_before);
   for (const auto& [tensor, residual] : residuals) {
     const Place place = place_of(tensor);
     layers = std::max(layers, place.layer + 1);

@@ -39,8 +39,9 @@ figure { margin: .9rem 0 1.4rem; }
 figcaption { font-weight: 600; font-size: .95rem; margin-bottom: .3rem; }
 figcaption small { font-weight: 400; color: var(--soft); }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(20rem, 100%), 1fr)); gap: .4rem 1.4rem; }
-.tiles { display: flex; flex-wrap: wrap; gap: .6rem 1.8rem; align-items: flex-start; }
-.tiles figure { margin: .3rem 0; max-width: min(27rem, 100%); }
+.tiles { display: flex; flex-wrap: wrap; gap: .6rem 1.4rem; align-items: flex-start; }
+.tiles figure { margin: .3rem 0; max-width: 100%; }
+.tiles .plane + p { max-width: 21rem; }
 .chart { display: block; max-width: 100%; height: auto; }
 .chart.lines { width: 100%; }
 .chart.swatch { display: inline-block; width: 28px; height: 10px; }

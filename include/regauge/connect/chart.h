@@ -33,7 +33,7 @@ struct Series {
 
 struct LineLabels {
   std::string title, x, y;
-  std::optional<std::pair<double, double>> y_range;  // else that of the series, with 0 if near
+  std::optional<std::pair<double, double>> y_range = {};  // else that of the series, with 0 if near
   bool legend = true;
   bool percent = false;  // y is written as a percentage
 };
