@@ -59,12 +59,12 @@ std::string scale_key(double low, double high) {
   constexpr int kSteps = 20;
   Svg svg(260, 20, "key", fmt::format("Colours from {} to {}", shown(low), shown(high)),
           Placement::page);
-  svg.text(38, 14, "class=\"soft\" text-anchor=\"end\"", fmt::format("{:.3g}", low));
+  svg.text(0, 14, "class=\"soft\"", fmt::format("{:.3g}", low));
   for (int i = 0; i < kSteps; ++i) {
-    svg.line("<rect x=\"{}\" y=\"4\" width=\"9\" height=\"12\" fill=\"{}\"/>", 44 + 9 * i,
+    svg.line("<rect x=\"{}\" y=\"4\" width=\"9\" height=\"12\" fill=\"{}\"/>", 14 + 9 * i,
              scale_colour(i / (kSteps - 1.0)));
   }
-  svg.text(50 + 9 * kSteps, 14, "class=\"soft\"", fmt::format("{:.3g}", high));
+  svg.text(20 + 9 * kSteps, 14, "class=\"soft\"", fmt::format("{:.3g}", high));
   return std::move(svg).finished();
 }
 

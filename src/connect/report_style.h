@@ -37,7 +37,7 @@ details summary small { color: var(--soft); font-weight: 400; }
 .legend svg { vertical-align: -.05rem; margin-right: .4rem; }
 figure { margin: .9rem 0 1.4rem; }
 figcaption { font-weight: 600; font-size: .95rem; margin-bottom: .3rem; }
-figcaption small { font-weight: 400; color: var(--soft); }
+h4 small, figcaption small { font-weight: 400; color: var(--soft); }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(20rem, 100%), 1fr)); gap: .4rem 1.4rem; }
 .tiles { display: flex; flex-wrap: wrap; gap: .6rem 1.4rem; align-items: flex-start; }
 .tiles figure { margin: .3rem 0; max-width: 100%; }
@@ -49,7 +49,7 @@ caption { text-align: left; color: var(--soft); }
 table.list { font-variant-numeric: tabular-nums; }
 table.settings td { text-align: left; vertical-align: top; max-width: 36rem; overflow-wrap: anywhere; }
 table.settings td:first-child { white-space: nowrap; }
-@media (max-width: 30rem) { .barriers th[scope=row] { min-width: 0; max-width: 6.5rem; overflow-wrap: anywhere; } details.part { padding: .1rem .5rem; }
+@media (max-width: 30rem) { .barriers th[scope=row] { min-width: 4.6rem; max-width: 6.5rem; overflow-wrap: break-word; } details.part { padding: .1rem .5rem; }
   .facts { grid-template-columns: repeat(3, 1fr); } .facts div { font-size: .8rem; padding: .35rem .55rem; } .facts b { font-size: 1.15rem; }
   .barriers td { min-width: 6.6rem; } }
 )css";
