@@ -3,41 +3,13 @@
 #include <cmath>
 #include <limits>
 
+#include "contour.h"
 #include "svg.h"
 
 namespace regauge::connect {
 namespace {
 
 constexpr double kSide = 268, kLeft = 2, kTop = 4, kLegend = 76, kKey = 204;
-
-struct Spot {
-  double x, y, loss;
-};
-
-// Where the loss is `level` between two spots on its two sides.
-Spot between(const Spot& from, const Spot& to, double level) {
-  const double part = (level - from.loss) / (to.loss - from.loss);
-  return {from.x + part * (to.x - from.x), from.y + part * (to.y - from.y), level};
-}
-
-// The part of a triangle where the loss is at least `level`, as path data, and the edge of it.
-void clip(const std::array<Spot, 3>& triangle, double level, std::string& area, std::string& edge) {
-  std::string part, line;
-  for (std::size_t i = 0; i < 3; ++i) {
-    const Spot &from = triangle[i], &to = triangle[(i + 1) % 3];
-    const auto add = [&](const Spot& spot) {
-      part += fmt::format("{}{:.1f} {:.1f}", part.empty() ? "M" : "L", spot.x, spot.y);
-    };
-    if (from.loss >= level) add(from);
-    if ((from.loss >= level) != (to.loss >= level)) {
-      const Spot crossing = between(from, to, level);
-      add(crossing);
-      line += fmt::format("{}{:.1f} {:.1f}", line.empty() ? "M" : "L", crossing.x, crossing.y);
-    }
-  }
-  if (!part.empty()) area += part + "Z";
-  edge += line;
-}
 
 class Chart {
  public:
@@ -74,53 +46,20 @@ class Chart {
     return scale_colour(static_cast<double>(band) /
                         std::max(1.0, static_cast<double>(levels_.size()) - 2));
   }
-  // What is not finite lies above everything.
-  Spot corner(std::size_t row, std::size_t column) const {
-    const double loss = plane_.loss[row][column];
-    return {x(plane_.x[column]), y(plane_.y[row]), std::isfinite(loss) ? loss : levels_.back()};
-  }
-
   // All of the plane where the loss is at least the band's lower level.
   void fill(std::size_t band) {
-    const double level = levels_[band];
-    std::string area, edge;
-    for (std::size_t row = 0; row + 1 < plane_.y.size(); ++row) {
-      std::size_t whole = 0;  // squares up to this column that are whole and not yet written
-      const auto flush = [&](std::size_t column) {
-        if (whole == 0) return;
-        const Spot from = corner(row, column - whole), to = corner(row + 1, column);
-        area +=
-            fmt::format("M{:.1f} {:.1f}H{:.1f}V{:.1f}H{:.1f}Z", from.x, from.y, to.x, to.y, from.x);
-        whole = 0;
-      };
-      for (std::size_t column = 0; column + 1 < plane_.x.size(); ++column) {
-        const std::array<Spot, 4> corners = {corner(row, column), corner(row, column + 1),
-                                             corner(row + 1, column + 1), corner(row + 1, column)};
-        const auto above = std::count_if(corners.begin(), corners.end(),
-                                         [&](const Spot& spot) { return spot.loss >= level; });
-        if (above == 4) {
-          ++whole;
-          continue;
-        }
-        flush(column);
-        Spot centre = {0, 0, 0};
-        for (const Spot& spot : corners) {
-          centre = {centre.x + spot.x / 4, centre.y + spot.y / 4, centre.loss + spot.loss / 4};
-        }
-        for (std::size_t i = 0; above > 0 && i < 4; ++i) {
-          clip({corners[i], corners[(i + 1) % 4], centre}, level, area, edge);
-        }
-      }
-      flush(plane_.x.size() - 1);
-    }
-    if (area.empty()) return;
-    svg_.line("<path fill=\"{}\" d=\"{}\"><title>loss {} or more</title></path>", band_colour(band),
-              area, shown(level));
-    svg_.line("<path class=\"contour\" d=\"{}\"/>", edge);
+    const std::string path = contour_path(
+        plane_, levels_[band], levels_.back(), [this](double value) { return x(value); },
+        [this](double value) { return y(value); });
+    if (path.empty()) return;
+    svg_.line(
+        "<path class=\"contour\" fill-rule=\"evenodd\" fill=\"{}\" d=\"{}\">"
+        "<title>loss {} or more</title></path>",
+        band_colour(band), path, shown(levels_[band]));
   }
 
   void places() {
-    const auto& [a, b, aligned] = std::tie(plane_.a, plane_.b, plane_.aligned);
+    const auto &a = plane_.a, &b = plane_.b, &aligned = plane_.aligned;
     svg_.line("<path class=\"way\" stroke-dasharray=\"4 4\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/>",
               x(a[0]), y(a[1]), x(b[0]), y(b[1]));
     svg_.line("<path class=\"way\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/>", x(a[0]), y(a[1]),

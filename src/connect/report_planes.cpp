@@ -24,7 +24,7 @@ std::string loss_told(const char* name, double loss) {
 
 // The losses of the marked places and of the middles between them.
 std::string places_told(const Plane& plane) {
-  const auto& [a, b, c] = std::tie(plane.a, plane.b, plane.aligned);
+  const auto &a = plane.a, &b = plane.b, &c = plane.aligned;
   const auto middle = [&](const std::array<double, 2>& to) {
     return loss_at(plane, (a[0] + to[0]) / 2, (a[1] + to[1]) / 2);
   };

@@ -42,7 +42,7 @@ constexpr char kStyle[] = R"css(
 .chart .mark { fill: currentColor; } .chart .band { fill: currentColor; opacity: .16; }
 .chart .over { fill: transparent; } .chart .over:hover { fill: #8a8f98; opacity: .18; }
 .chart .dark { fill: #15171b; } .chart .light { fill: #ffffff; }
-.chart .contour { stroke: #ffffff; stroke-opacity: .45; stroke-width: .7; fill: none; }
+.chart .contour { stroke: #ffffff; stroke-opacity: .45; stroke-width: .7; }
 .chart .way { stroke: #ffffff; stroke-width: 1.6; fill: none; } .chart .spot { fill: #ffffff; stroke: #15171b; stroke-width: 1; }
 .chart .halo { fill: #ffffff; stroke: #15171b; stroke-width: 3px; paint-order: stroke; font-weight: 600; }
 )css";

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <regex>
 
@@ -103,44 +104,68 @@ TEST(PlaneChart, LevelsPlacesAndLosses) {
   EXPECT_EQ(xml_problem(plane_chart(plane, plane_levels({}), "")), "");
 }
 
-// The area of {x + y >= level} of the unit square is what the band's path encloses.
-TEST(PlaneChart, BandsCoverWhatLiesAbove) {
+// A plane on [0, 1] x [0, 1] with this loss.
+template <class Loss>
+Plane square(Loss loss) {
   Plane plane = {{}, {}, {}, {0, 0}, {1, 0}, {0, 1}};
-  for (int i = 0; i <= 10; ++i) plane.x.push_back(i / 10.0);
+  for (int i = 0; i <= 20; ++i) plane.x.push_back(i / 20.0);
   plane.y = plane.x;
   for (const double y : plane.y) {
     auto& row = plane.loss.emplace_back();
-    for (const double x : plane.x) row.push_back(x + y);
+    for (const double x : plane.x) row.push_back(loss(x, y));
   }
-  const std::string svg = plane_chart(plane, {0, 1.3, 2}, "", Placement::page);
+  return plane;
+}
+
+// The areas of the loops of the band above `level`, as shares of the picture, largest first.
+std::vector<double> loop_areas(const Plane& plane, double level) {
+  const std::string svg = plane_chart(plane, {0, level, 2}, "", Placement::page);
   std::smatch found;
-  ASSERT_TRUE(std::regex_search(svg, found, std::regex("d=\"([^\"]*)\"><title>loss 1.300")));
-  const std::string path = found[1];
-  ASSERT_TRUE(std::regex_search(
-      svg, found,
-      std::regex("<rect x=\"2\" y=\"[0-9.]*\" width=\"([0-9.]+)\" height=\"([0-9.]+)")));
+  const std::regex frame("<rect x=\"2\" y=\"[0-9.]*\" width=\"([0-9.]+)\" height=\"([0-9.]+)");
+  EXPECT_TRUE(std::regex_search(svg, found, frame));
   const double whole = std::stod(found[1]) * std::stod(found[2]);
-  // Rectangles (M x y H V H Z) and polygons (M L L ... Z), by the shoelace formula.
-  double area = 0;
-  const std::regex shape("M([^Z]*)Z"), number("-?[0-9.]+");
-  for (std::sregex_iterator i(path.begin(), path.end(), shape), end; i != end; ++i) {
+  std::vector<double> areas;
+  if (!std::regex_search(svg, found, std::regex("evenodd\"[^>]* d=\"([^\"]*)\""))) return areas;
+  const std::string path = found[1];
+  const std::regex loop("M([^Z]*)Z"), number("-?[0-9.]+");
+  for (std::sregex_iterator i(path.begin(), path.end(), loop), end; i != end; ++i) {
     const std::string inside = (*i)[1];
     std::vector<double> at;
     for (std::sregex_iterator j(inside.begin(), inside.end(), number); j != end; ++j) {
       at.push_back(std::stod(j->str()));
     }
-    if (inside.find('H') != std::string::npos) {
-      area += std::abs((at[2] - at[0]) * (at[3] - at[1]));
-      continue;
-    }
-    double twice = 0;
+    double twice = 0;  // the shoelace formula
     for (std::size_t j = 0; j + 1 < at.size(); j += 2) {
       const std::size_t next = (j + 2) % at.size();
       twice += at[j] * at[next + 1] - at[next] * at[j + 1];
     }
-    area += std::abs(twice) / 2;
+    areas.push_back(std::abs(twice) / 2 / whole);
   }
-  EXPECT_NEAR(area / whole, 0.7 * 0.7 / 2, 2e-3);
+  std::sort(areas.rbegin(), areas.rend());
+  return areas;
+}
+
+TEST(PlaneChart, BandsCoverWhatLiesAbove) {
+  const auto corner = loop_areas(square([](double x, double y) { return x + y; }), 1.3);
+  ASSERT_EQ(corner.size(), 1U);
+  EXPECT_NEAR(corner[0], 0.7 * 0.7 / 2, 2e-3);
+  // All but a disc: the border, and a hole in it.
+  const auto ring =
+      loop_areas(square([](double x, double y) { return std::hypot(x - 0.5, y - 0.5); }), 0.3);
+  ASSERT_EQ(ring.size(), 2U);
+  EXPECT_NEAR(ring[0], 1, 2e-3);
+  EXPECT_NEAR(ring[1], 0.09 * std::acos(-1), 5e-3);
+  // Two hills, one of them not finite at the top.
+  const auto hills = loop_areas(square([](double x, double y) {
+                                  const double height =
+                                      1.9 - 4 * std::abs(y - 0.5) -
+                                      4 * std::min(std::abs(x - 0.2), std::abs(x - 0.8));
+                                  return height > 1.85 && x > 0.5 ? NAN : height;
+                                }),
+                                1.5);
+  ASSERT_EQ(hills.size(), 2U);
+  for (const double area : hills) EXPECT_NEAR(area, 2 * 0.1 * 0.1, 2e-3);
+  EXPECT_TRUE(loop_areas(square([](double, double) { return 0.1; }), 1).empty());
 }
 
 TEST(Ticks, AreRoundAndReachBothEnds) {
