@@ -4,45 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <set>
 
 #include "diff_page_style.h"
 #include "diff_text.h"
-#include "regauge/base/error.h"
+#include "regauge/io/page.h"
 
 namespace regauge::cli {
 namespace {
 
-// For element content and quoted attributes; bytes that are no text become marks that are.
-std::string escaped(const std::string& raw) {
-  using nlohmann::json;
-  const std::string text =
-      json::parse(json(raw).dump(-1, ' ', false, json::error_handler_t::replace));
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&#38;";
-        break;
-      case '<':
-        result += "&#60;";
-        break;
-      case '>':
-        result += "&#62;";
-        break;
-      case '"':
-        result += "&#34;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      default:
-        result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
-    }
-  }
-  return result;
-}
+using io::escaped;
 
 double relative(double value, const TensorResidual& r) { return value / (r.size > 0 ? r.size : 1); }
 
@@ -92,11 +63,6 @@ class Page {
 
   std::string text() {
     const std::string title = verdict_sentence(result_);
-    out_ = fmt::format(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\" />\n"
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" />\n"
-        "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n",
-        escaped(title), kDiffPageStyle);
     line("<header class=\"{}\"><p class=\"kicker\">{}</p><h1>{}</h1><p>{}</p></header>",
          verdict_name(result_.verdict), kicker(), escaped(title), escaped(grounds(result_)));
     models();
@@ -112,8 +78,7 @@ class Page {
         "tensor, up to rounding. The page shows that comparison; it does not run the models.</p>"
         "</footer>",
         REGAUGE_VERSION);
-    out_ += "</body>\n</html>\n";
-    return std::move(out_);
+    return io::html_page(title, kDiffPageStyle, out_);
   }
 
  private:
@@ -312,18 +277,7 @@ class Page {
 
 void write_diff_page(const std::filesystem::path& path, const Model& a, const Model& b,
                      const Diff& result, const PageNotes& notes) {
-  const std::string text = Page(a, b, result, notes).text();
-  std::filesystem::path beside = path;
-  beside += ".partial";
-  std::ofstream file(beside, std::ios::binary);
-  file << text;
-  file.close();
-  std::error_code error;
-  if (file) std::filesystem::rename(beside, path, error);
-  if (!file || error) {
-    std::filesystem::remove(beside, error);
-    throw FileError(fmt::format("{}: the page could not be written", path.string()));
-  }
+  io::write_page(path, Page(a, b, result, notes).text());
 }
 
 }  // namespace regauge::cli

@@ -48,6 +48,7 @@ int run(int argc, char** argv) {
   add_diff(app, exit_code);
   add_verify(app, exit_code);
   add_align(app, argv, exit_code);
+  add_report(app, exit_code);
   add_lab(app, argv, exit_code);
   cancel_on_interrupt();
   try {

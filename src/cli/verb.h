@@ -17,6 +17,7 @@ void add_convert(CLI::App& app, int& exit_code);
 void add_canon(CLI::App& app, int& exit_code);
 void add_diff(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
+void add_report(CLI::App& app, int& exit_code);
 void add_align(CLI::App& app, char** arguments, int& exit_code);
 // In regauge-lab the lab's verbs, in regauge the way there; `arguments` is main's argv.
 void add_lab(CLI::App& app, char** arguments, int& exit_code);

@@ -177,8 +177,9 @@ class Planner {
     result.a = a;
     result.b = b;
     result.line = line_;
-    json align = settings;
+    json align = json::object();
     if (!settings.is_null()) {
+      align = settings;
       // A method may be asked for less than what the models differ in, in the same layers.
       const std::string what = settings.value("scope", std::string());
       align["scope"] = what.empty() ? scope : what + std::string(Scope(scope).layers());

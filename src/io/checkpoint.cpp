@@ -9,11 +9,11 @@
 #include "checked.h"
 #include "close_names.h"
 #include "gguf.h"
-#include "json.h"
 #include "llama2c.h"
 #include "mapping.h"
 #include "regauge/base/error.h"
 #include "regauge/io/corrupt.h"
+#include "regauge/io/json.h"
 #include "safetensors.h"
 #include "shard_index.h"
 

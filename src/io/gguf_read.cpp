@@ -8,8 +8,8 @@
 #include "checked.h"
 #include "describe.h"
 #include "gguf.h"
-#include "json.h"
 #include "regauge/io/corrupt.h"
+#include "regauge/io/json.h"
 
 namespace regauge::io {
 namespace {

@@ -1,4 +1,4 @@
-#include "json.h"
+#include "regauge/io/json.h"
 
 #include <fmt/format.h>
 

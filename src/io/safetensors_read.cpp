@@ -8,8 +8,8 @@
 
 #include "checked.h"
 #include "describe.h"
-#include "json.h"
 #include "regauge/io/corrupt.h"
+#include "regauge/io/json.h"
 #include "safetensors.h"
 
 namespace regauge::io {

@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "json.h"
 #include "regauge/io/corrupt.h"
+#include "regauge/io/json.h"
 
 namespace regauge::io {
 

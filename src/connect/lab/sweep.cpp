@@ -11,6 +11,7 @@
 #include "regauge/base/error.h"
 #include "regauge/base/version.h"
 #include "regauge/connect/measure.h"
+#include "regauge/connect/record.h"
 #include "regauge/lab/plane.h"
 #include "regauge/lab/train.h"
 #include "study_commit.h"
@@ -116,7 +117,7 @@ void measure(const Experiment::Measurement& job, const fs::path& folder, int thr
       {"regauge", version()}, {"commit", kCommit}, {"threads", threads}, {"dtype", "f32"}};
   const fs::path fresh = record.string() + ".fresh";
   std::ofstream out(fresh);
-  out << result.dump() << '\n';
+  out << connect::to_json(record_from_json(result, job.record)).dump() << '\n';
   if (!out.flush()) throw FileError(fmt::format("{}: cannot be written", fresh.string()));
   fs::rename(fresh, record);
   fs::remove(state);

@@ -1,0 +1,47 @@
+#include "regauge/connect/report.h"
+
+#include <fmt/format.h>
+
+#include "regauge/base/error.h"
+#include "regauge/io/page.h"
+#include "verb.h"
+
+namespace regauge::cli {
+
+void add_report(CLI::App& app, int& exit_code) {
+  struct Options {
+    std::string folder, output;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb =
+      app.add_subcommand("report", "A study of barriers as one page: tables, curves, planes");
+  verb->add_option("DIR", options->folder, "with records/*.jsonl, or the folder of the *.jsonl")
+      ->required();
+  verb->add_option("-o,--output", options->output, "the page, a new file (.html)")
+      ->check(CLI::NonexistentPath)
+      ->type_name("PATH");
+  verb->add_flag("--json", options->json, "the numbers of the tables as JSON");
+  verb->footer(
+      "Each line of a record file is one measurement: a pair of models and a method.\n"
+      "What the records leave open of the grid of cells, scopes, methods and pairs is shown as not "
+      "run.");
+  verb->callback([options, &exit_code] {
+    if (options->output.empty() && !options->json) {
+      throw UsageError("[report] nothing to make; give -o PAGE.html, --json, or both");
+    }
+    const std::vector<connect::Record> records = connect::read_records(options->folder);
+    const connect::Summary summary = connect::summarise(records);
+    if (!options->output.empty()) io::write_page(options->output, connect::report_page(summary));
+    if (options->json) {
+      fmt::print("{}\n", to_json(summary).dump(2));
+    } else {
+      fmt::print("{}: {} measurements of {} models in {} experiments, {} not run\n",
+                 options->output, summary.records, summary.models, summary.experiments.size(),
+                 summary.missing);
+    }
+    exit_code = 0;
+  });
+}
+
+}  // namespace regauge::cli

@@ -1,0 +1,156 @@
+#include "regauge/connect/record.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "fields.h"
+#include "regauge/base/error.h"
+
+namespace regauge::connect {
+namespace {
+
+using nlohmann::json;
+
+json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+
+json to_json(const Point& point) {
+  return {{"t", point.t},
+          {"loss", point.loss},
+          {"loss_error", number(point.loss_error)},
+          {"accuracy", point.accuracy},
+          {"excess", point.excess},
+          {"excess_error", number(point.excess_error)}};
+}
+
+json to_json(const Plane& plane) {
+  json rows = json::array();
+  for (const auto& row : plane.loss) {
+    json values = json::array();
+    for (const double value : row) values.push_back(number(value));
+    rows.push_back(values);
+  }
+  return {{"x", plane.x}, {"y", plane.y}, {"loss", rows},
+          {"a", plane.a}, {"b", plane.b}, {"aligned", plane.aligned}};
+}
+
+Point point_from_json(const json& value, const std::string& where) {
+  Fields fields(value, where);
+  Point point;
+  point.t = fields.number("t");
+  if (point.t < 0 || point.t > 1) fields.refuse("t", "from 0 to 1");
+  point.loss = fields.number("loss");
+  point.loss_error = fields.number_or_null("loss_error");
+  point.accuracy = fields.number("accuracy");
+  point.excess = fields.number("excess");
+  point.excess_error = fields.number_or_null("excess_error");
+  fields.finish();
+  return point;
+}
+
+std::vector<double> axis(Fields& fields, const std::string& key) {
+  const std::vector<double> values = fields.numbers(key);
+  bool increasing = values.size() >= 2;
+  for (std::size_t i = 1; i < values.size(); ++i) increasing &= values[i] > values[i - 1];
+  if (!increasing) fields.refuse(key, "at least two numbers that increase");
+  return values;
+}
+
+std::array<double, 2> position(Fields& fields, const std::string& key) {
+  const std::vector<double> values = fields.numbers(key);
+  if (values.size() != 2) fields.refuse(key, "two numbers, x and y");
+  return {values[0], values[1]};
+}
+
+Plane plane_from_json(const json& value, const std::string& where) {
+  Fields fields(value, where);
+  Plane plane;
+  plane.x = axis(fields, "x");
+  plane.y = axis(fields, "y");
+  const std::string shape =
+      fmt::format("{} rows of {} numbers or nulls, as y and x", plane.y.size(), plane.x.size());
+  const json& rows = fields.array("loss");
+  if (rows.size() != plane.y.size()) fields.refuse("loss", shape);
+  for (const json& row : rows) {
+    if (!row.is_array() || row.size() != plane.x.size()) fields.refuse("loss", shape);
+    std::vector<double>& losses = plane.loss.emplace_back();
+    for (const json& loss : row) {
+      if (!loss.is_null() && !loss.is_number()) fields.refuse("loss", shape);
+      losses.push_back(loss.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                      : loss.get<double>());
+    }
+  }
+  plane.a = position(fields, "a");
+  plane.b = position(fields, "b");
+  plane.aligned = position(fields, "aligned");
+  fields.finish();
+  return plane;
+}
+
+std::vector<Point> points_from_json(Fields& fields, const std::string& where) {
+  std::vector<Point> points;
+  for (const json& value : fields.array("points")) {
+    points.push_back(point_from_json(value, fmt::format("{}: points[{}]", where, points.size())));
+    if (points.size() > 1 && points.back().t <= points[points.size() - 2].t) {
+      fields.refuse("points", "in the order of t, each t once");
+    }
+  }
+  if (points.size() < 2) fields.refuse("points", "at least two");
+  return points;
+}
+
+}  // namespace
+
+json to_json(const Record& record) {
+  json points = json::array();
+  for (const Point& point : record.points) points.push_back(to_json(point));
+  json result = {{"experiment", record.experiment}, {"cell", record.cell},
+                 {"scope", record.scope},           {"seeds", record.seeds},
+                 {"method", record.method},         {"architecture", record.architecture},
+                 {"training", record.training},     {"align", record.align},
+                 {"barrier", record.barrier},       {"barrier_error", number(record.barrier_error)},
+                 {"barrier_at", record.barrier_at}, {"examples", record.examples},
+                 {"targets", record.targets},       {"points", points},
+                 {"made_by", record.made_by}};
+  if (!record.residuals.empty()) result["residuals"] = record.residuals;
+  if (record.plane) result["plane"] = to_json(*record.plane);
+  if (!record.seconds.empty()) result["seconds"] = record.seconds;
+  return result;
+}
+
+Record record_from_json(const json& value, const std::string& where) {
+  Fields fields(value, where);
+  Record record;
+  record.experiment = fields.text("experiment");
+  for (const auto& [key, text] : fields.object("cell").items()) {
+    if (!text.is_string()) fields.refuse("cell", "an object of texts");
+    record.cell[key] = text;
+  }
+  record.scope = fields.text("scope");
+  const json& seeds = fields.array("seeds");
+  if (seeds.size() != 2 || !seeds[0].is_number_integer() || !seeds[1].is_number_integer()) {
+    fields.refuse("seeds", "two whole numbers");
+  }
+  record.seeds = {seeds[0], seeds[1]};
+  record.method = fields.text("method");
+  record.architecture = fields.object("architecture");
+  record.training = fields.object("training");
+  record.align = fields.object("align");
+  record.barrier = fields.number("barrier");
+  record.barrier_error = fields.number_or_null("barrier_error");
+  record.barrier_at = fields.number("barrier_at");
+  record.examples = fields.count("examples");
+  record.targets = fields.count("targets");
+  record.points = points_from_json(fields, where);
+  if (fields.has("residuals")) record.residuals = fields.numbers_by_name("residuals");
+  if (fields.has("plane")) record.plane = plane_from_json(fields.at("plane"), where + ": plane");
+  if (fields.has("seconds")) record.seconds = fields.numbers_by_name("seconds");
+  record.made_by = fields.object("made_by");
+  Fields maker(record.made_by, where + ": made_by");
+  maker.text("regauge");
+  maker.text("commit");
+  fields.finish();
+  return record;
+}
+
+}  // namespace regauge::connect
