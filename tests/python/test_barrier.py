@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import xml.etree.ElementTree
 
 import pytest
 from conftest import FIXTURES
@@ -38,6 +39,26 @@ def test_the_line_to_a_moved_copy_on_what_both_write(regauge, lab, tmp_path):
     assert result["examples"] == 128
     shown = regauge("barrier", FIXTURES / "llama", moved, *options, "--points", 3)
     assert len(shown.splitlines()) == 5 and "barrier" in shown.splitlines()[-1]
+
+
+def test_aligned_first(regauge, barrier, tmp_path):
+    """A moved copy lies behind a barrier, and behind none once it is brought back; half of the way is not enough."""
+    moved = tmp_path / "moved"
+    regauge("act", FIXTURES / "llama", "-o", moved, "--random", 1)
+
+    def of(*options):
+        return json.loads(barrier(FIXTURES / "llama", moved, "--points", 5, "--json", *options))["barrier"]
+
+    naive = of()
+    picture = tmp_path / "line.svg"
+    assert of("--align", "weights", "--picture", picture) < 1e-3 < 0.01 < naive
+    assert of("--align", "weights", "--set", "scope=ffn") > 0.1 * naive
+    assert xml.etree.ElementTree.parse(picture).getroot().tag.endswith("svg")
+
+
+def test_settings_of_no_alignment_are_refused(barrier, regauge):
+    barrier(FIXTURES / "llama", FIXTURES / "llama", "--set", "steps=3", expect=2)
+    barrier(FIXTURES / "llama", FIXTURES / "llama", "--align", "weights", "--set", "steps=3", expect=2)
 
 
 def test_formats_do_not_matter(barrier, regauge, tmp_path):

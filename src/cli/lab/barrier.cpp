@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <fstream>
+
 #include "lab_verb.h"
 #include "regauge/base/error.h"
+#include "regauge/connect/chart.h"
 #include "regauge/connect/measure.h"
 #include "regauge/equivalence/compare.h"
 #include "regauge/lab/train.h"
@@ -22,8 +25,29 @@ void print(const lab::Line& line) {
              line.points.front().score.examples);
 }
 
+// The loss on the line above the straight one between the ends.
+std::string picture(const lab::Line& line, const std::string& method) {
+  connect::Series loss, straight;
+  loss.name = method.empty() ? "as they are" : method;
+  loss.look = 1;
+  straight.name = "no barrier";
+  for (std::size_t i = 0; i < line.points.size(); ++i) {
+    const auto& [t, score] = line.points[i];
+    loss.x.push_back(t);
+    loss.y.push_back(score.loss);
+    loss.low.push_back(score.loss - line.excess_error(i));
+    loss.high.push_back(score.loss + line.excess_error(i));
+    straight.x.push_back(t);
+    straight.y.push_back(score.loss - line.excess(i));
+  }
+  return connect::line_chart({straight, loss},
+                             {.title = fmt::format("Barrier {:.4f} nats", line.barrier),
+                              .x = "from A (0) to B (1)",
+                              .y = "loss in nats"});
+}
+
 struct Options {
-  std::string a, b, align;
+  std::string a, b, align, picture;
   std::vector<std::string> settings;
   DataOptions data;
   std::int64_t points = 25, examples = 0;
@@ -46,6 +70,7 @@ struct Options {
     verb.add_option("--set", settings,
                     "KEY=VALUE of --align: scope, iterations, steps, ...; docs/study.md has them");
     verb.add_flag("--untie", untie, "read tied models as untied, where their group is larger");
+    verb.add_option("--picture", picture, "write the curve to this file, as SVG");
     verb.add_flag("--double", in_double, "in double precision");
     verb.add_flag("--json", json, "the result as JSON");
     declare_threads(verb, threads);
@@ -132,6 +157,11 @@ void add_barrier(CLI::App& app, int& exit_code) {
     const Pair pair(*options, *progress);
     const lab::Line line =
         options->in_double ? pair.line<double>(*progress) : pair.line<float>(*progress);
+    if (!options->picture.empty()) {
+      std::ofstream file(options->picture);
+      file << picture(line, options->align) << '\n';
+      if (!file.flush()) throw FileError(fmt::format("cannot write {}", options->picture));
+    }
     if (options->json) {
       nlohmann::json result = {{"a", options->a}, {"b", options->b}, {"data", options->data.spec}};
       if (!options->align.empty()) result["align"] = options->align;
