@@ -36,6 +36,7 @@ struct LineLabels {
   std::optional<std::pair<double, double>> y_range = {};  // else that of the series, with 0 if near
   bool legend = true;
   bool percent = false;  // y is written as a percentage
+  bool log_x = false;    // x > 0, by ratio, labelled where there are points
 };
 
 // Lines with a mark at each point; pointing at an x tells the values there.
