@@ -70,7 +70,9 @@ class Chart {
 
  private:
   double x(double value) const {
-    return kLeft + (value - x_low_) / (x_high_ - x_low_) * (kWidth - kLeft - kRight);
+    const double part = labels_.log_x ? std::log(value / x_low_) / std::log(x_high_ / x_low_)
+                                      : (value - x_low_) / (x_high_ - x_low_);
+    return kLeft + part * (kWidth - kLeft - kRight);
   }
   double y(double value) const {
     const double low = y_ticks_.front(), high = y_ticks_.back();
@@ -87,7 +89,8 @@ class Chart {
           kLeft - 6, y(tick) + 4, "class=\"soft\" text-anchor=\"end\"",
           labels_.percent ? fmt::format("{:.3g} %", 100 * tick) : fmt::format("{:.4g}", tick));
     }
-    for (const double tick : ticks(x_low_, x_high_, 4)) {
+    const std::vector<double> at = labels_.log_x ? places() : ticks(x_low_, x_high_, 4);
+    for (const double tick : at) {
       if (tick > x_high_ + 1e-9) break;
       svg_.text(x(tick), top_ + plot_ + 16, "class=\"soft\" text-anchor=\"middle\"",
                 fmt::format("{:.4g}", tick));
@@ -123,11 +126,16 @@ class Chart {
     svg_.line("<path class=\"mark k{}\" d=\"{}\"/>", one.look % kLooks, marks);
   }
 
-  // A strip for each x that tells, where the reader points, what all series are there.
-  void values() {
+  // All x, each once.
+  std::vector<double> places() const {
     std::set<double> distinct;
     for (const Series& one : series_) distinct.insert(one.x.begin(), one.x.end());
-    const std::vector<double> at(distinct.begin(), distinct.end());
+    return {distinct.begin(), distinct.end()};
+  }
+
+  // A strip for each x that tells, where the reader points, what all series are there.
+  void values() {
+    const std::vector<double> at = places();
     for (std::size_t i = 0; i < at.size(); ++i) {
       const double left = i == 0 ? x(at[i]) : (x(at[i - 1]) + x(at[i])) / 2;
       const double right = i + 1 == at.size() ? x(at[i]) : (x(at[i]) + x(at[i + 1])) / 2;

@@ -73,6 +73,7 @@ void add_experiment(Html& html, const Experiment& experiment, const std::string&
           ? fmt::format(" Of the measurements that the table has room for, {} {} not run.",
                         experiment.missing, experiment.missing == 1 ? "was" : "were")
           : "");
+  add_trend(html, experiment);
   add_settings(html, experiment);
   html.line("<h3 id=\"{}-curves\">On the line</h3>", id);
   html.line(

@@ -38,6 +38,8 @@ std::string method_note(const std::string& method);       // "the paper", "ours"
 
 // Each is a part of the page about one experiment; `id` begins the names of its anchors.
 void add_table(Html& html, const Experiment& experiment);
+// If one key varies and its values are positive numbers, three or more: barriers against it.
+void add_trend(Html& html, const Experiment& experiment);
 void add_curves(Html& html, const Experiment& experiment, const std::string& id);
 void add_planes(Html& html, const Experiment& experiment, const std::string& id);
 void add_residuals(Html& html, const Experiment& experiment, const std::string& id);

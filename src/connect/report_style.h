@@ -29,7 +29,7 @@ table.barriers { border-collapse: collapse; font-size: .88rem; }
 .barriers .least b { text-decoration: underline; text-decoration-thickness: 2px; text-underline-offset: .18em; }
 .barriers b { font-weight: 600; }
 .barriers .none { color: var(--soft); font-style: italic; }
-.bar { display: block; width: 100%; height: 5px; margin: .12rem 0; background: var(--line); }
+.chart.bar { width: 6.4rem; height: 5px; margin: .12rem 0; background: var(--line); }
 details.part { margin: .5rem 0; border: 1px solid var(--line); border-radius: .5rem; padding: .1rem .8rem; background: var(--card); }
 details.part > summary { padding: .4rem 0; color: var(--ink); font-weight: 600; }
 details.part[open] { padding-bottom: .8rem; }
@@ -43,7 +43,7 @@ h4 small, figcaption small { font-weight: 400; color: var(--soft); }
 .tiles figure { margin: .3rem 0; max-width: 100%; }
 .tiles .plane + p { max-width: 21rem; }
 .chart { display: block; max-width: 100%; height: auto; }
-.chart.lines { width: 100%; }
+.chart.lines { width: 100%; max-width: 34rem; }
 .chart.swatch { display: inline-block; width: 28px; height: 10px; }
 caption { text-align: left; color: var(--soft); }
 table.list { font-variant-numeric: tabular-nums; }

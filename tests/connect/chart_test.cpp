@@ -57,6 +57,20 @@ TEST(LineChart, TellsItsNumbers) {
   EXPECT_EQ(count(svg, "class=\"band "), 1U);
 }
 
+TEST(LineChart, ByRatio) {
+  Series series = {"a", {64, 128, 256}, {1, 2, 3}, {}, {}, 0};
+  LineLabels labels;
+  labels.log_x = true;
+  const std::string svg = line_chart({series}, labels);
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(
+      svg, found, std::regex("points=\"([0-9.]+),[0-9.]+ ([0-9.]+),[0-9.]+ ([0-9.]+),")));
+  EXPECT_NEAR(std::stod(found[1]) + std::stod(found[3]), 2 * std::stod(found[2]), 0.2);
+  for (const char* label : {">64<", ">128<", ">256<"}) {
+    EXPECT_NE(svg.find(label), std::string::npos) << svg;
+  }
+}
+
 TEST(LineChart, WhatIsNotFiniteIsLeftOut) {
   Series series = line("a", 5);
   series.y[2] = NAN;

@@ -197,6 +197,21 @@ def test_what_is_missing_is_not_run(regauge, tmp_path):
     assert numbers["not_run"] == 9
 
 
+def test_a_number_that_varies_has_a_chart(regauge, tmp_path):
+    records = []
+    for width in (64, 128, 256):
+        for seeds in PAIRS:
+            records.append(measurement("rotary", "all", seeds, "naive", 100 / width + seeds[0] / 100))
+            records[-1]["cell"]["width"] = str(width)
+    page, _ = made(regauge, write(tmp_path, records))
+    assert "Barriers by width" in page.words()
+    chart = next(svg for svg in page.root.iter("svg") if svg.get("aria-label") == "The barrier by width")
+    told = [title.text.splitlines()[:2] for title in chart.iter("title")]
+    assert told[1] == ["128", "naive 0.811 (0.791 to 0.831)"]
+    page, _ = made(regauge, write(tmp_path / "words", study()))
+    assert "Barriers by" not in page.words()
+
+
 def test_another_barrier_makes_another_page(regauge, tmp_path):
     page, _ = made(regauge, write(tmp_path / "a", study()))
     again, _ = made(regauge, write(tmp_path / "b", study()))

@@ -18,7 +18,7 @@ namespace regauge::connect {
 enum class Placement { file, page };
 const char* chart_style();
 
-// Each look has a colour, a dash and a mark of its own. Any number will do; they come round again.
+// A look is a colour of its own with a dash and a mark. From 0; after kLooks they come round again.
 inline constexpr int kLooks = 12;
 // The look of a method, the same in every chart; methods that are not known have those from 7 on,
 // as `other` counts them.
@@ -36,9 +36,10 @@ struct LineLabels {
   std::optional<std::pair<double, double>> y_range = {};  // else that of the series, with 0 if near
   bool legend = true;
   bool percent = false;  // y is written as a percentage
+  bool log_x = false;    // x > 0, by ratio, labelled where there are points
 };
 
-// Lines with a mark at each point; pointing at an x tells the values there.
+// Lines through all points, with marks along them; pointing at an x tells the values there.
 std::string line_chart(const std::vector<Series>& series, const LineLabels& labels,
                        Placement placement = Placement::file);
 // A short line in a series' look, for a legend elsewhere.
