@@ -41,13 +41,14 @@ def test_the_line_to_a_moved_copy_on_what_both_write(regauge, lab, tmp_path):
     assert len(shown.splitlines()) == 5 and "barrier" in shown.splitlines()[-1]
 
 
-def test_aligned_first(regauge, barrier, tmp_path):
+def test_aligned_first(regauge, lab, tmp_path):
     """A moved copy lies behind a barrier, and behind none once it is brought back; half of the way is not enough."""
     moved = tmp_path / "moved"
     regauge("act", FIXTURES / "llama", "-o", moved, "--random", 1)
 
     def of(*options):
-        return json.loads(barrier(FIXTURES / "llama", moved, "--points", 5, "--json", *options))["barrier"]
+        options = ("--data", "self", "--length", 6, "--threads", 1, "--points", 5, "--json", *options)
+        return json.loads(regauge("barrier", FIXTURES / "llama", moved, *options))["barrier"]
 
     naive = of()
     picture = tmp_path / "line.svg"

@@ -1,13 +1,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <fstream>
-
 #include "lab_verb.h"
 #include "regauge/base/error.h"
 #include "regauge/connect/chart.h"
 #include "regauge/connect/measure.h"
 #include "regauge/equivalence/compare.h"
+#include "regauge/io/page.h"
 #include "regauge/lab/train.h"
 
 namespace regauge::cli {
@@ -153,15 +152,14 @@ void add_barrier(CLI::App& app, int& exit_code) {
     if (options->align.empty() && !options->settings.empty()) {
       throw UsageError("barrier --set: settings are those of --align METHOD");
     }
+    if (std::filesystem::exists(options->picture)) {  // said now, and not after the work
+      throw UsageError(fmt::format("{} exists; choose another picture", options->picture));
+    }
     const auto progress = make_progress();
     const Pair pair(*options, *progress);
     const lab::Line line =
         options->in_double ? pair.line<double>(*progress) : pair.line<float>(*progress);
-    if (!options->picture.empty()) {
-      std::ofstream file(options->picture);
-      file << picture(line, options->align) << '\n';
-      if (!file.flush()) throw FileError(fmt::format("cannot write {}", options->picture));
-    }
+    if (!options->picture.empty()) io::write_page(options->picture, picture(line, options->align));
     if (options->json) {
       nlohmann::json result = {{"a", options->a}, {"b", options->b}, {"data", options->data.spec}};
       if (!options->align.empty()) result["align"] = options->align;
