@@ -49,7 +49,7 @@ int run(int argc, char** argv) {
   add_verify(app, exit_code);
   add_align(app, argv, exit_code);
   add_lab(app, argv, exit_code);
-  cancel_on_interrupt();
+  const CancelOnInterrupt cancel;
   try {
     app.parse(argc, argv);
     return exit_code;
