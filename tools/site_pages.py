@@ -1,15 +1,21 @@
-"""Pages of the documentation site that are made from the installed package: mkdocs calls this.
+"""Pages of the documentation site that are made: mkdocs calls this.
 
-The reference of the command line is what its verbs declare, that of Python what the package exports.
+The reference of the command line is what the installed package's verbs declare, that of Python what it
+exports, that of C++ what Doxygen finds in include/. A notebook is shown with the outputs that it holds.
 """
 
+import base64
 import inspect
+import json
+import pathlib
 import re
 import subprocess
 import sys
 
 import regauge
 from mkdocs.structure.files import File
+
+ROOT = pathlib.Path(__file__).parents[1]
 
 
 def output(*arguments: str) -> str:
@@ -49,14 +55,50 @@ def python() -> str:
     return "\n\n".join(part for part in page if part)
 
 
+def cpp(config) -> list[File]:
+    subprocess.run(["doxygen", "docs/Doxyfile"], cwd=ROOT, check=True)
+    pages = ROOT / "build" / "cpp"
+    return [
+        File.generated(config, f"cpp/{path.relative_to(pages).as_posix()}", abs_src_path=str(path))
+        for path in sorted(pages.rglob("*"))
+        if path.is_file()
+    ]
+
+
+def notebook(path: pathlib.Path, config) -> list[File]:
+    """The page, and its pictures beside it."""
+    made, page = [], []
+    for cell in json.loads(path.read_text())["cells"]:
+        source = "".join(cell["source"])
+        page.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            if "image/png" in data:
+                name = f"{path.stem}_{len(made)}.png"
+                picture = base64.b64decode(data["image/png"])
+                made.append(File.generated(config, f"notebooks/{name}", content=picture))
+                page.append(f"![]({name})")
+            elif "text/html" in data:
+                page.append("".join(data["text/html"]))
+    page.append(f"[The notebook]({path.name})")
+    content = "\n\n".join(page)
+    return [*made, File.generated(config, f"notebooks/{path.stem}.md", content=content)]
+
+
 def on_files(files, config):
     for path, content in (("cli", command_line()), ("python", python())):
         files.append(File.generated(config, f"reference/{path}.md", content=content))
+    made = cpp(config)
+    for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
+        made += notebook(path, config)
+    for file in made:
+        files.append(file)
     return files
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Links out of docs/, into the source tree, become text."""
+    """Links out of docs/ lead into the C++ reference if they are of headers; else they become text."""
     if "/" in page.file.src_uri:
         return markdown
+    markdown = re.sub(r"\]\(\.\./include/[^)]*\)", "](cpp/files.html)", markdown)
     return re.sub(r"\[([^\]]*)\]\(\.\./[^)]*\)", r"\1", markdown)

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -85,25 +87,41 @@ void add_diffs(nb::module_& module) {
       .def_ro("residual", &TensorResidual::residual, "root mean square of the difference")
       .def_ro("rounding", &TensorResidual::rounding, "of that, what rounding explains")
       .def_prop_ro("excess", &TensorResidual::excess, "in units of what is accepted")
-      .def_prop_ro("agrees", &TensorResidual::agrees);
+      .def_prop_ro("agrees", &TensorResidual::agrees)
+      .def("__repr__", [](const TensorResidual& self) {
+        const double size = self.size > 0 ? self.size : 1;
+        return fmt::format("<regauge.TensorResidual {}: off by {:.2g}, rounding {:.2g}>",
+                           self.tensor, self.residual / size, self.rounding / size);
+      });
 
   nb::class_<Cause>(module, "Cause", "A known mistake that explains a difference.")
       .def_prop_ro("mistake", [](const Cause& self) { return mistake_name(self.mistake); })
       .def_ro("sentence", &Cause::sentence, "what was done, where")
       .def_ro("repair", &Cause::repair, "what undoes it; empty where nothing in the files does")
-      .def_ro("tensors", &Cause::tensors);
+      .def_ro("tensors", &Cause::tensors)
+      .def("__repr__", [](const Cause& self) {
+        return fmt::format("<regauge.Cause {}: {}>", mistake_name(self.mistake), self.sentence);
+      });
 
   nb::class_<Diagnosis>(module, "Diagnosis", "Why B is not A, which is taken as right.")
       .def_ro("causes", &Diagnosis::causes)
       .def_ro("certain", &Diagnosis::certain, "with all causes undone, B is the same as A")
       .def_ro("moved", &Diagnosis::moved, "besides, B stands in other coordinates")
-      .def_ro("repairable", &Diagnosis::repairable);
+      .def_ro("repairable", &Diagnosis::repairable)
+      .def("__repr__", [](const Diagnosis& self) {
+        return fmt::format("<regauge.Diagnosis: {}>", fmt::join(cli::diagnosis_lines(self), "; "));
+      });
 
   nb::class_<Verification>(module, "Verification", "Whether a certificate holds.")
       .def_prop_ro("holds", &Verification::holds)
       .def_ro("problems", &Verification::problems)
       .def_ro("residuals", &Verification::residuals)
-      .def("__bool__", &Verification::holds);
+      .def("__bool__", &Verification::holds)
+      .def("__repr__", [](const Verification& self) {
+        return fmt::format(
+            "<regauge.Verification: {}>",
+            self.holds() ? "holds" : fmt::format("{}", fmt::join(self.problems, "; ")));
+      });
 
   nb::class_<Comparison>(module, "Comparison")
       .def_prop_ro("verdict",

@@ -23,7 +23,8 @@ int run_command_line(std::vector<std::string> arguments) {
 NB_MODULE(_core, module) {
   using namespace regauge::python;
   module.def("version", regauge::version);
-  module.def("run_command_line", run_command_line, nb::arg("arguments"));
+  module.def("run_command_line", run_command_line, nb::arg("arguments"),
+             nb::call_guard<nb::gil_scoped_release>());
   add_errors(module);
   add_models(module);
   add_groups(module);

@@ -50,7 +50,7 @@ int run(int argc, char** argv) {
   add_align(app, argv, exit_code);
   add_report(app, exit_code);
   add_lab(app, argv, exit_code);
-  cancel_on_interrupt();
+  const CancelOnInterrupt cancel;
   try {
     app.parse(argc, argv);
     return exit_code;

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 
 #include "regauge/base/error.h"
@@ -77,9 +76,18 @@ std::unique_ptr<Progress> make_progress(bool visible) {
   return std::make_unique<TerminalProgress>(visible && isatty(STDERR_FILENO) != 0);
 }
 
-void cancel_on_interrupt() {
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+CancelOnInterrupt::CancelOnInterrupt() {
+  interrupted = false;
+  struct sigaction cancel = {};
+  cancel.sa_handler = on_interrupt;
+  cancel.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &cancel, &interrupt_before_);
+  sigaction(SIGTERM, &cancel, &terminate_before_);
+}
+
+CancelOnInterrupt::~CancelOnInterrupt() {
+  sigaction(SIGINT, &interrupt_before_, nullptr);
+  sigaction(SIGTERM, &terminate_before_, nullptr);
 }
 
 std::string format_bytes(double bytes) {

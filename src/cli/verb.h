@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <csignal>
 #include <memory>
 #include <string>
 
@@ -23,9 +24,20 @@ void add_align(CLI::App& app, char** arguments, int& exit_code);
 void add_lab(CLI::App& app, char** arguments, int& exit_code);
 
 // A bar with time left on standard error when that is a terminal and it is to be seen, silent
-// otherwise; cancels on Ctrl-C.
+// otherwise; throws Cancelled when a CancelOnInterrupt was told to.
 std::unique_ptr<Progress> make_progress(bool visible = true);
-void cancel_on_interrupt();
+
+// While it lives, Ctrl-C and SIGTERM cancel the work; after that they do what they did before.
+class CancelOnInterrupt {
+ public:
+  CancelOnInterrupt();
+  ~CancelOnInterrupt();
+  CancelOnInterrupt(const CancelOnInterrupt&) = delete;
+  CancelOnInterrupt& operator=(const CancelOnInterrupt&) = delete;
+
+ private:
+  struct sigaction interrupt_before_ = {}, terminate_before_ = {};
+};
 
 // "1.5 GB" and back: a number with an optional unit B, KB, MB, GB (powers of 1000) or KiB, MiB,
 // GiB.

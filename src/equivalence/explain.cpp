@@ -50,6 +50,11 @@ bool Explainer::matches_all(const Patches& undo) const {
   });
 }
 
+bool Explainer::was_found(const std::string& what) const {
+  return std::any_of(changes_.begin(), changes_.end(),
+                     [&](const Change& change) { return change.what == what; });
+}
+
 void Explainer::accept(Change change) {
   for (const auto& [name, patch] : change.undo) explained_.insert(name);
   changes_.push_back(std::move(change));
@@ -62,11 +67,8 @@ void Explainer::try_changes(std::int64_t layer) {
     add(pair_, layer, candidates);
   }
   // What was right elsewhere is tried first.
-  const auto known = [&](const Change& candidate) {
-    return std::any_of(changes_.begin(), changes_.end(),
-                       [&](const Change& change) { return change.what == candidate.what; });
-  };
-  std::stable_partition(candidates.begin(), candidates.end(), known);
+  std::stable_partition(candidates.begin(), candidates.end(),
+                        [&](const Change& candidate) { return was_found(candidate.what); });
   for (auto& candidate : candidates) {
     const auto& undo = candidate.undo;
     const bool open = std::any_of(undo.begin(), undo.end(),

@@ -45,6 +45,7 @@ class Explainer {
   bool is_open(const std::string& tensor) const;
   bool matches(const std::string& tensor, const Matrix<double>& value) const;
   bool matches_all(const Patches& undo) const;
+  bool was_found(const std::string& what) const;  // elsewhere in the model
   void accept(Change change);
 
   Pair pair_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "explain.h"
@@ -21,52 +22,71 @@ struct Place {
   std::string tensor;
   int axis = 0;
   std::int64_t index = 0;
+
+  bool operator==(const Place&) const = default;
 };
 
-// Rows and columns of one length, to be found by their numbers.
+// Rows and columns of one length of a whole model, to be found by their numbers: each by its
+// products with the same few random vectors, the keys.
 class Index {
  public:
-  Index(std::int64_t length, double tolerance) : tolerance_(tolerance), probe_(length) {
+  Index(const Architecture& architecture, const ReadTensor& read, std::int64_t length)
+      : probes_(length, kKeys) {
     Random random(0, "rows");
-    for (auto& entry : probe_) entry = random.normal();
+    std::generate_n(probes_.data(), probes_.size(), [&] { return random.normal(); });
+    for (const auto& spec : parameter_specs(architecture)) {
+      const bool rows = spec.cols == length && spec.rows > 1, columns = spec.rows == length;
+      if (!rows && !columns) continue;
+      const Matrix<double> value = read(spec.name);
+      if (rows) add(spec.name, 0, value * probes_);
+      if (columns) add(spec.name, 1, value.transpose() * probes_);
+    }
+    std::sort(entries_.begin(), entries_.end(),
+              [](const Entry& a, const Entry& b) { return a.keys[0] < b.keys[0]; });
   }
-  void add(const std::string& tensor, int axis, const Matrix<double>& value) {
-    const Matrix<double> rows = units(value, axis);
-    const Eigen::VectorXd keys = rows * probe_;
-    for (Eigen::Index i = 0; i < rows.rows(); ++i) {
-      entries_.push_back({keys(i), {tensor, axis, i}});
+  // Of the places whose row may be as near as `distance`, other than `here`, the one that looks
+  // nearest.
+  std::optional<Place> find(const Eigen::VectorXd& row, const Place& here, double distance) const {
+    const Keys keys = row.transpose() * probes_;
+    const double width = kSure * distance;
+    auto at = std::lower_bound(entries_.begin(), entries_.end(), keys[0] - width,
+                               [](const Entry& a, double value) { return a.keys[0] < value; });
+    const Entry* nearest = nullptr;
+    double least = std::numeric_limits<double>::infinity();
+    for (; at != entries_.end() && at->keys[0] <= keys[0] + width; ++at) {
+      const double off = (at->keys - keys).squaredNorm();
+      if (off >= least || place(*at) == here) continue;
+      least = off;
+      nearest = &*at;
     }
-    sorted_ = false;
-  }
-  // A place whose row passes `same`, among those that look like it; not `here` itself.
-  template <class Same>
-  std::optional<Place> find(const Eigen::VectorXd& row, const Place& here, Same&& same) {
-    if (!sorted_) {
-      std::sort(entries_.begin(), entries_.end(),
-                [](const Entry& a, const Entry& b) { return a.key < b.key; });
-      sorted_ = true;
-    }
-    const double key = probe_.dot(row), width = tolerance_ * probe_.norm();
-    auto at = std::lower_bound(entries_.begin(), entries_.end(), key - width,
-                               [](const Entry& a, double value) { return a.key < value; });
-    for (; at != entries_.end() && at->key <= key + width; ++at) {
-      const Place& place = at->place;
-      const bool itself =
-          place.tensor == here.tensor && place.axis == here.axis && place.index == here.index;
-      if (!itself && same(place)) return place;
-    }
-    return std::nullopt;
+    if (nearest == nullptr) return std::nullopt;
+    return place(*nearest);
   }
 
  private:
+  static constexpr int kKeys = 8;
+  static constexpr double kSure = 6;  // standard deviations of a key, whose probe is normal
+  using Keys = Eigen::Matrix<double, 1, kKeys>;
   struct Entry {
-    double key;
-    Place place;
+    Keys keys;
+    std::size_t tensor;
+    int axis;
+    std::int64_t index;
   };
-  double tolerance_;
-  Eigen::VectorXd probe_;
+
+  void add(const std::string& tensor, int axis, const Matrix<double>& keys) {
+    for (Eigen::Index i = 0; i < keys.rows(); ++i) {
+      if (keys.row(i).allFinite()) entries_.push_back({keys.row(i), tensors_.size(), axis, i});
+    }
+    tensors_.push_back(tensor);
+  }
+  Place place(const Entry& entry) const {
+    return {tensors_[entry.tensor], entry.axis, entry.index};
+  }
+
+  Matrix<double> probes_;
+  std::vector<std::string> tensors_;
   std::vector<Entry> entries_;
-  bool sorted_ = false;
 };
 
 // Keeps the tensor that was read last.
@@ -161,8 +181,17 @@ Patch moved_back(const Place& here, const std::vector<Move>& moves, const ReadTe
 }  // namespace
 
 void Explainer::find_misplaced_rows() {
-  for (const auto& name : unexplained()) {
-    TensorResidual residual = residuals_.at(name);
+  const auto names = unexplained();
+  std::map<std::int64_t, Index> indices_a, indices_b;  // by length, each made once
+  const auto index = [&](auto& indices, const ReadTensor& read, std::int64_t length) -> Index& {
+    const auto at = indices.find(length);
+    if (at != indices.end()) return at->second;
+    return indices.try_emplace(length, pair_.architecture, read, length).first->second;
+  };
+  progress_.start("looking for rows elsewhere", static_cast<std::int64_t>(names.size()));
+  for (const auto& name : names) {
+    progress_.advance(1);
+    const TensorResidual& residual = residuals_.at(name);
     if (residual.single_row) continue;
     const Matrix<double> a = pair_.a(name), b = pair_.b(name);
     const double tolerance = loosely_ ? 0.3 * residual.size : kBeyondRounding * residual.rounding;
@@ -182,27 +211,16 @@ void Explainer::find_misplaced_rows() {
       const std::int64_t length = axis == 0 ? a.cols() : a.rows();
       const double off = tolerance * std::sqrt(static_cast<double>(length));
       if (length < 4 || wrong[axis].empty()) continue;
-      Index index_a(length, off), index_b(length, off);
-      for (const auto& spec : parameter_specs(pair_.architecture)) {
-        if (spec.cols == length && spec.rows > 1) {
-          index_a.add(spec.name, 0, pair_.a(spec.name));
-          index_b.add(spec.name, 0, pair_.b(spec.name));
-        }
-        if (spec.rows == length) {
-          index_a.add(spec.name, 1, pair_.a(spec.name));
-          index_b.add(spec.name, 1, pair_.b(spec.name));
-        }
-      }
+      const Index& index_a = index(indices_a, pair_.a, length);
+      const Index& index_b = index(indices_b, pair_.b, length);
       Rows rows_a(pair_.a), rows_b(pair_.b), mine_a(pair_.a), mine_b(pair_.b);
       std::vector<Move> moves;
-      for (const auto index : wrong[axis]) {
-        const Place here{name, axis, index};
+      for (const auto i : wrong[axis]) {
+        const Place here{name, axis, i};
         const Eigen::VectorXd right = mine_a(here), found = mine_b(here);
-        Move move{index, {}, {}};
-        move.in_b = index_b.find(
-            right, here, [&](const Place& place) { return (rows_b(place) - right).norm() <= off; });
-        move.from_a = index_a.find(
-            found, here, [&](const Place& place) { return (rows_a(place) - found).norm() <= off; });
+        Move move{i, index_b.find(right, here, off), index_a.find(found, here, off)};
+        if (move.in_b && (rows_b(*move.in_b) - right).norm() > off) move.in_b.reset();
+        if (move.from_a && (rows_a(*move.from_a) - found).norm() > off) move.from_a.reset();
         if (!move.in_b && !move.from_a) break;
         moves.push_back(std::move(move));
       }
@@ -239,6 +257,7 @@ void Explainer::find_misplaced_rows() {
       break;
     }
   }
+  progress_.finish();
 }
 
 }  // namespace regauge

@@ -83,3 +83,36 @@ def test_other_architectures_are_different(llama):
     other = regauge.from_state_dict(llama.state_dict(), smaller)
     found = regauge.diff(llama, other)
     assert found.verdict == "different" and found.reasons
+
+
+def test_a_fine_tune_is_not_accused(llama):
+    """By chance the gain of layer 1 came near to what that of layer 0 was; nothing else did."""
+    random = numpy.random.default_rng(1)
+    first, second = (f"model.layers.{layer}.post_attention_layernorm.weight" for layer in (0, 1))
+
+    def start(tensors):
+        for name in (first, second):
+            tensors[name] = 1 + 0.01 * random.standard_normal(20, numpy.float32)
+
+    def train(tensors):
+        for tensor in tensors.values():
+            tensor += 0.05 * tensor.std() * random.standard_normal(tensor.shape, numpy.float32)
+
+    def come_near(tensors):
+        tensors[second] = 1e-4 + pretrained.state_dict()[first]
+        tensors[first] = 1 + 0.01 * random.standard_normal(20, numpy.float32)
+
+    def exchange(tensors):
+        for name in list(tensors):
+            if "layers.0.mlp" in name or name == first:
+                other = name.replace(".0.", ".1.")
+                tensors[name], tensors[other] = tensors[other], tensors[name]
+
+    pretrained = changed(llama, start)
+    tuned = changed(pretrained, train)
+    found = regauge.diff(pretrained, changed(tuned, come_near))
+    assert found.verdict == "perturbed" and not found.diagnosis.causes
+    causes = regauge.diff(pretrained, changed(tuned, exchange)).diagnosis.causes
+    assert {cause.mistake for cause in causes} == {"layers-exchanged"}
+    assert {"layers.0.ffn.norm.gain", "layers.1.ffn.up.weight"} < {t for cause in causes for t in cause.tensors}
+    assert "layer 0 stands in the place of layer 1" in repr(causes[0])

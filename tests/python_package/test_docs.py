@@ -1,33 +1,100 @@
-"""The snippets of docs/python.md run, in their order, in one namespace."""
+"""The snippets of the documentation run: of each page in their order, Python in one namespace."""
 
 import importlib.util
+import os
 import pathlib
 import re
+import shlex
+import subprocess
+import sys
 
 import pytest
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
+ROOT = pathlib.Path(__file__).parents[2]
+PAGES = [
+    page
+    for page in (ROOT / "docs").rglob("*.md")
+    if re.search(r"^```(python|sh)$", page.read_text(), re.MULTILINE)
+]
+GUIDE = ROOT / "docs" / "guides" / "verify-a-conversion.md"
 
 
 def installed(*names):
     return all(importlib.util.find_spec(name) for name in names)
 
 
-def snippets():
-    """(line, needs torch, code), of every block."""
-    text = PAGE.read_text()
-    for match in re.finditer(r"(<!-- needs torch -->\n)?```python\n(.*?)```", text, re.DOTALL):
-        yield text[: match.start(2)].count("\n"), bool(match[1]), match[2]
+def blocks(page, language):
+    """(line, needs torch, text), of every block in this language."""
+    text = page.read_text()
+    for match in re.finditer(rf"(<!-- needs torch -->\n)?```({language})\n(.*?)```", text, re.DOTALL):
+        yield text[: match.start(3)].count("\n"), bool(match[1]), match[2], match[3]
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """Runs commands in tmp_path, with the installed package's `regauge` and `python`."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, arguments in (("python", ""), ("regauge", "-m regauge")):
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {arguments} "$@"\n')
+        program.chmod(0o755)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+
+    def run(commands):
+        return subprocess.run(
+            ["sh", "-e", "-c", commands + "\n:"], cwd=folder, env=environment, text=True, capture_output=True, check=False
+        )
+
+    run.folder = folder
+    return run
+
+
+def test_there_are_pages():
+    assert {page.name for page in PAGES} >= {"python.md", "formats.md", "verify-a-rotation.md", GUIDE.name}
 
 
 @pytest.mark.skipif(not installed("mathformer"), reason="pip install --no-deps mathformer==2.0.0")
-def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_snippets_run(page, shell, monkeypatch, capsys):
+    monkeypatch.chdir(shell.folder)
     namespace = {}
-    for line, needs_torch, code in snippets():
-        if not needs_torch or installed("torch", "transformers"):
-            exec(compile("\n" * line + code, str(PAGE), "exec"), namespace)
-    printed = capsys.readouterr().out
-    for promised in re.findall(r"```text\n(.*?)```", PAGE.read_text(), re.DOTALL):
+    printed = ""
+    for line, needs_torch, language, code in blocks(page, "python|sh"):
+        if needs_torch and not installed("torch", "transformers"):
+            continue
+        if language == "python":
+            exec(compile("\n" * line + code, str(page), "exec"), namespace)
+        else:
+            result = shell(code)
+            assert result.returncode == 0, f"{page}:{line}: {result.stdout}{result.stderr}"
+            printed += result.stdout
+    printed += capsys.readouterr().out
+    for *_, promised in blocks(page, "text"):
         for expected in promised.splitlines():
             assert expected in printed
+
+
+def test_the_readme_runs(shell, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    [(line, _, _, code)] = blocks(ROOT / "README.md", "python")
+    exec(compile("\n" * line + code, "README.md", "exec"), {})
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_the_jobs_of_ci(shell, same):
+    """The commands of the GitHub Action and of the hook, on a pair that is the same and on one that is not."""
+    models = shell.folder / "models"
+    a = ROOT / "tests" / "fixtures" / "llama"
+    b = a if same else a.with_name("llama-bf16")
+    assert shell(f"mkdir {models}; cp -r {a} {models}/original; regauge act {b} --random 1 -o {models}/converted").returncode == 0
+    (_, _, _, action), (_, _, _, hook) = blocks(GUIDE, "yaml")
+    commands = re.findall(r"- run: (.*)", action)
+    assert commands.pop(0) == "pip install regauge" and commands
+    commands += re.findall(r"entry: (.*)", hook)
+    for command in commands:
+        result = shell(command)
+        assert (result.returncode == 0) == same, result.stdout + result.stderr
+    assert (shell.folder / "certificate.safetensors").exists() == same

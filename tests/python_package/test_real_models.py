@@ -179,6 +179,7 @@ def test_fine_tunes_are_perturbed():
         assert found.verdict == "perturbed"
         off = [r.residual / r.size for r in found.residuals if r.size > 0]
         assert len(off) == len(pretrained.parameters) and 1e-3 < numpy.median(off) < 0.5
+        assert not found.diagnosis.causes  # training is no mistake
 
 
 def sapiens(chain, positions=128):

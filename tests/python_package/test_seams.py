@@ -1,6 +1,7 @@
 """Errors, progress, cancellation, threads, the command line and start-up."""
 
 import _thread
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from conftest import FIXTURES
 
 import regauge
+from regauge.__main__ import main
 
 
 def python(*arguments, expect=0):
@@ -96,6 +98,21 @@ def test_an_interrupt_cancels(interruptible, large, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_command_line_gives_ctrl_c_back(interruptible, large, tmp_path, monkeypatch):
+    def command_line(*arguments):
+        monkeypatch.setattr("sys.argv", ["regauge", *map(str, arguments)])
+        return main()
+
+    a = regauge.convert(large, tmp_path / "a").path
+    interrupt = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+    interrupt.start()
+    assert command_line("act", a, "--random", 1, "-o", tmp_path / "b") == 130
+    assert not (tmp_path / "b").exists()
+    assert command_line("inspect", a) == 0
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
 def test_other_threads_go_on(large):
     """The longest pause of a thread that only counts, while the work runs in another."""
     element = large.symmetry.random_element(1)
@@ -110,8 +127,8 @@ def test_other_threads_go_on(large):
     assert longest < 0.5 * (last - begin), (longest, last - begin)
 
 
-@pytest.mark.parametrize("how", [["-m", "regauge"]])
-def test_the_command_line(how, tmp_path):
+def test_the_command_line(tmp_path):
+    how = ("-m", "regauge")
     a = FIXTURES / "llama"
     assert regauge.__version__ in python(*how, "--version").stdout
     assert "O(20)" in python(*how, "inspect", a).stdout
