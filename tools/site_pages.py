@@ -1,7 +1,7 @@
 """Pages of the documentation site that are made: mkdocs calls this.
 
 The reference of the command line is what the installed package's verbs declare, that of Python what it
-exports, that of C++ what Doxygen finds in include/. A notebook is shown with the outputs that it holds.
+exports, that of C++ what Doxygen finds in include/; the report is made from the records of docs/results. A notebook is shown with the outputs that it holds.
 """
 
 import base64
@@ -65,6 +65,13 @@ def cpp(config) -> list[File]:
     ]
 
 
+def results(config) -> list[File]:
+    page = ROOT / "build" / "results.html"
+    page.unlink(missing_ok=True)
+    output("report", str(ROOT / "docs" / "results"), "-o", str(page))
+    return [File.generated(config, "results/report.html", abs_src_path=str(page))]
+
+
 def notebook(path: pathlib.Path, config) -> list[File]:
     """The page, and its pictures beside it."""
     made, page = [], []
@@ -88,7 +95,7 @@ def notebook(path: pathlib.Path, config) -> list[File]:
 def on_files(files, config):
     for path, content in (("cli", command_line()), ("python", python())):
         files.append(File.generated(config, f"reference/{path}.md", content=content))
-    made = cpp(config)
+    made = cpp(config) + results(config)
     for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
         made += notebook(path, config)
     for file in made:

@@ -41,7 +41,7 @@ void add_head(Html& html, const Summary& summary, const std::string& title) {
 void add_contents(Html& html, const Summary& summary) {
   html.line("<nav aria-label=\"Contents\"><ul>");
   for (std::size_t i = 0; i < summary.experiments.size(); ++i) {
-    const Experiment& experiment = summary.experiments[i];
+    const ExperimentTable& experiment = summary.experiments[i];
     const std::string id = id_of(i);
     html.add(
         fmt::format("<li><a href=\"#{0}\"><b>{1}</b></a>: <a href=\"#{0}-table\">barriers</a>, "
@@ -58,7 +58,7 @@ void add_contents(Html& html, const Summary& summary) {
   html.line("</ul></nav>");
 }
 
-void add_experiment(Html& html, const Experiment& experiment, const std::string& id) {
+void add_experiment(Html& html, const ExperimentTable& experiment, const std::string& id) {
   html.line("<section id=\"{}\"><h2>{}</h2>", id, escaped(experiment.name));
   const std::string same = constants(experiment);
   if (!same.empty()) html.line("<p>Everywhere: {}.</p>", same);

@@ -44,7 +44,8 @@ Series curve_of(const Field& field, double Point::*value) {
   return series;
 }
 
-std::vector<Series> curves_of(const Experiment& experiment, const Row& row, double Point::*value) {
+std::vector<Series> curves_of(const ExperimentTable& experiment, const Row& row,
+                              double Point::*value) {
   std::vector<Series> curves;
   for (std::size_t i = 0; i < row.fields.size(); ++i) {
     if (row.fields[i].records.empty()) continue;
@@ -92,7 +93,7 @@ void add_numbers(Html& html, const std::string& name, const std::vector<Series>&
 
 }  // namespace
 
-void add_curves(Html& html, const Experiment& experiment, const std::string& id) {
+void add_curves(Html& html, const ExperimentTable& experiment, const std::string& id) {
   for (std::size_t i = 0; i < experiment.scopes.size(); ++i) {
     const std::string& scope = experiment.scopes[i];
     std::vector<std::vector<Series>> excess, accuracy;

@@ -21,7 +21,7 @@ std::string words_of(const std::array<Words, Size>& known, const std::string& na
   return "";
 }
 
-bool varies(const Experiment& experiment, const std::string& key) {
+bool varies(const ExperimentTable& experiment, const std::string& key) {
   std::set<std::string> values;
   for (const Cell& cell : experiment.cells) {
     const auto found = cell.find(key);
@@ -36,7 +36,7 @@ std::string joined(const std::string& left, const char* separator, const std::st
 
 }  // namespace
 
-std::string cell_name(const Experiment& experiment, const Cell& cell) {
+std::string cell_name(const ExperimentTable& experiment, const Cell& cell) {
   std::string name;
   for (const auto& [key, value] : cell) {
     if (!varies(experiment, key)) continue;
@@ -45,7 +45,7 @@ std::string cell_name(const Experiment& experiment, const Cell& cell) {
   return name.empty() ? "all pairs" : name;
 }
 
-std::string cell_keys(const Experiment& experiment) {
+std::string cell_keys(const ExperimentTable& experiment) {
   std::set<std::string> keys;
   for (const Cell& cell : experiment.cells) {
     for (const auto& [key, value] : cell) keys.insert(key);
@@ -57,7 +57,7 @@ std::string cell_keys(const Experiment& experiment) {
   return text;
 }
 
-std::string cell_values(const Experiment& experiment, const Cell& cell) {
+std::string cell_values(const ExperimentTable& experiment, const Cell& cell) {
   std::string text;
   for (const auto& [key, value] : cell) {
     if (varies(experiment, key)) text = joined(text, " · ", escaped(value));
@@ -65,7 +65,7 @@ std::string cell_values(const Experiment& experiment, const Cell& cell) {
   return text.empty() ? "all pairs" : text;
 }
 
-std::string constants(const Experiment& experiment) {
+std::string constants(const ExperimentTable& experiment) {
   std::string text;
   for (const auto& [key, value] : experiment.cells.front()) {
     if (!varies(experiment, key)) text = joined(text, ", ", escaped(key) + " " + escaped(value));
@@ -87,7 +87,7 @@ std::string scope_name(const std::string& scope) {
   return words == escaped(scope) ? words : fmt::format("{} <code>{}</code>", words, escaped(scope));
 }
 
-int look_in(const Experiment& experiment, const std::string& method) {
+int look_in(const ExperimentTable& experiment, const std::string& method) {
   int others = 0;
   for (const std::string& earlier : experiment.methods) {
     if (earlier == method) break;

@@ -37,7 +37,7 @@ std::string places_told(const Plane& plane) {
 
 }  // namespace
 
-bool has_planes(const Experiment& experiment) {
+bool has_planes(const ExperimentTable& experiment) {
   for (const Row& row : experiment.rows) {
     for (const Field& field : row.fields) {
       if (with_plane(field)) return true;
@@ -46,7 +46,7 @@ bool has_planes(const Experiment& experiment) {
   return false;
 }
 
-void add_planes(Html& html, const Experiment& experiment, const std::string& id) {
+void add_planes(Html& html, const ExperimentTable& experiment, const std::string& id) {
   for (std::size_t i = 0; i < experiment.scopes.size(); ++i) {
     std::vector<const Plane*> planes;
     for (const Row& row : experiment.rows) {

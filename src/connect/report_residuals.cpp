@@ -103,7 +103,7 @@ HeatMap map_of(const std::map<std::string, double>& residuals, double high) {
 }
 
 // The end of the scale that all maps of an experiment share.
-double high_of(const Experiment& experiment) {
+double high_of(const ExperimentTable& experiment) {
   constexpr double kMost = 2;
   double high = 0;
   for (const Row& row : experiment.rows) {
@@ -116,7 +116,7 @@ double high_of(const Experiment& experiment) {
 
 }  // namespace
 
-bool has_residuals(const Experiment& experiment) {
+bool has_residuals(const ExperimentTable& experiment) {
   for (const Row& row : experiment.rows) {
     for (const Field& field : row.fields) {
       if (!means_of(field).empty()) return true;
@@ -125,7 +125,7 @@ bool has_residuals(const Experiment& experiment) {
   return false;
 }
 
-void add_residuals(Html& html, const Experiment& experiment, const std::string& id) {
+void add_residuals(Html& html, const ExperimentTable& experiment, const std::string& id) {
   const double high = high_of(experiment);
   html.add(scale_key(0, high));
   for (std::size_t i = 0; i < experiment.scopes.size(); ++i) {

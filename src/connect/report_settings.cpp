@@ -16,7 +16,7 @@ std::string shown_value(const json& value) {
 }
 
 // Every key of one object of the records with the values that it has among them.
-void add_values(Html& html, const Experiment& experiment, const char* name,
+void add_values(Html& html, const ExperimentTable& experiment, const char* name,
                 const json Record::*settings) {
   constexpr std::size_t kMost = 8;
   std::map<std::string, std::set<std::string>> values;
@@ -43,7 +43,7 @@ void add_values(Html& html, const Experiment& experiment, const char* name,
 
 }  // namespace
 
-void add_settings(Html& html, const Experiment& experiment) {
+void add_settings(Html& html, const ExperimentTable& experiment) {
   std::map<std::string, double> seconds;
   std::set<std::int64_t> examples;
   for (const Row& row : experiment.rows) {

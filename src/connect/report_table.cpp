@@ -52,7 +52,7 @@ void add_field(Html& html, const Field& field, bool is_naive, int look, double l
       look, length, ratio, field.n(), missing);
 }
 
-void add_row(Html& html, const Experiment& experiment, const Row& row) {
+void add_row(Html& html, const ExperimentTable& experiment, const Row& row) {
   double largest = 0, least = std::numeric_limits<double>::infinity();
   for (const Field& field : row.fields) {
     if (field.records.empty()) continue;
@@ -69,7 +69,7 @@ void add_row(Html& html, const Experiment& experiment, const Row& row) {
 
 }  // namespace
 
-void add_table(Html& html, const Experiment& experiment) {
+void add_table(Html& html, const ExperimentTable& experiment) {
   html.line("<div class=\"scroll\"><table class=\"barriers\"><thead><tr><th scope=\"col\">{}</th>",
             cell_keys(experiment));
   for (const std::string& method : experiment.methods) {

@@ -20,7 +20,7 @@ std::optional<double> number_of(const std::string& text) {
 }
 
 // The one key that varies, if its values are at least three positive numbers.
-std::optional<std::string> numeric_key(const Experiment& experiment) {
+std::optional<std::string> numeric_key(const ExperimentTable& experiment) {
   std::map<std::string, std::set<std::string>> values;
   for (const Cell& cell : experiment.cells) {
     if (cell.size() != experiment.cells.front().size()) return {};
@@ -38,7 +38,7 @@ std::optional<std::string> numeric_key(const Experiment& experiment) {
   return found;
 }
 
-std::vector<Series> trends_of(const Experiment& experiment, const std::string& scope,
+std::vector<Series> trends_of(const ExperimentTable& experiment, const std::string& scope,
                               const std::string& key) {
   std::vector<Series> trends;
   for (std::size_t i = 0; i < experiment.methods.size(); ++i) {
@@ -63,7 +63,7 @@ std::vector<Series> trends_of(const Experiment& experiment, const std::string& s
 
 }  // namespace
 
-void add_trend(Html& html, const Experiment& experiment) {
+void add_trend(Html& html, const ExperimentTable& experiment) {
   const auto key = numeric_key(experiment);
   if (!key) return;
   html.line("<h3>Barriers by {}</h3>", io::escaped(*key));

@@ -105,8 +105,8 @@ double ratio_of(const Field& field, const Field& naive) {
   return of_naive > 0 ? sum / of_naive : kNan;
 }
 
-Experiment experiment_of(const std::string& name, const std::vector<const Record*>& records) {
-  Experiment experiment;
+ExperimentTable experiment_of(const std::string& name, const std::vector<const Record*>& records) {
+  ExperimentTable experiment;
   experiment.name = name;
   experiment.methods = names_of(records, &Record::method, method_before);
   experiment.scopes = names_of(records, &Record::scope, scope_before);
@@ -157,7 +157,7 @@ nlohmann::json to_json(const Row& row, const std::vector<std::string>& methods) 
 
 }  // namespace
 
-const Row& Experiment::row(const Cell& cell, const std::string& scope) const {
+const Row& ExperimentTable::row(const Cell& cell, const std::string& scope) const {
   for (const Row& candidate : rows) {
     if (candidate.cell == cell && candidate.scope == scope) return candidate;
   }
@@ -190,7 +190,7 @@ Summary summarise(const std::vector<Record>& records) {
 
 nlohmann::json to_json(const Summary& summary) {
   nlohmann::json experiments = nlohmann::json::array();
-  for (const Experiment& experiment : summary.experiments) {
+  for (const ExperimentTable& experiment : summary.experiments) {
     nlohmann::json rows = nlohmann::json::array();
     for (const Row& row : experiment.rows) rows.push_back(to_json(row, experiment.methods));
     experiments.push_back({{"name", experiment.name},

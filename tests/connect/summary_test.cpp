@@ -26,7 +26,7 @@ TEST(Summary, MeansSpreadsAndShares) {
   };
   const Summary summary = summarise(records);
   ASSERT_EQ(summary.experiments.size(), 1U);
-  const Experiment& experiment = summary.experiments.front();
+  const ExperimentTable& experiment = summary.experiments.front();
   EXPECT_EQ(experiment.methods, (std::vector<std::string>{"naive", "weights"}));
   ASSERT_EQ(experiment.rows.size(), 1U);
   const Field& naive = experiment.rows[0].fields[0];
@@ -65,7 +65,7 @@ TEST(Summary, CellsAreTheGridOfWhatWasSeen) {
       record({{"data", "b"}, {"width", "128"}}, "all", {1, 2}, "naive", 1),
   };
   const Summary summary = summarise(records);
-  const Experiment& experiment = summary.experiments.front();
+  const ExperimentTable& experiment = summary.experiments.front();
   EXPECT_EQ(experiment.cells.size(), 4U);
   EXPECT_EQ(experiment.missing, 2);
   EXPECT_EQ(experiment.cells.front().at("width"), "64");  // before 128

@@ -35,7 +35,7 @@ struct Row {
 
 // Rows are cells x scopes, scopes outside. The cells are the grid of all values that were seen if
 // all have the same keys and the grid has at most 1000 cells, otherwise those that were seen.
-struct Experiment {
+struct ExperimentTable {
   std::string name;
   std::vector<std::string> methods, scopes;
   std::vector<Cell> cells;
@@ -46,7 +46,7 @@ struct Experiment {
 };
 
 struct Summary {
-  std::vector<Experiment> experiments;  // by name
+  std::vector<ExperimentTable> experiments;  // by name
   std::int64_t records = 0, models = 0, pairs = 0, missing = 0;
   std::map<std::string, std::int64_t> makers;  // records by "VERSION COMMIT"
 };

@@ -96,7 +96,6 @@ void measure(const Experiment::Measurement& job, const fs::path& folder, int thr
   if (job.align) {
     auto data = runs_models(job.align->method) ? open(lab::Split::train) : nullptr;
     found = align_models({symmetry, from_a, from_b}, *job.align, std::move(data), state, progress);
-    result["align"]["report"] = found.report;
   }
   result["seconds"]["align"] = seconds_since(began);
 
