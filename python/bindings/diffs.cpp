@@ -109,7 +109,10 @@ void add_diffs(nb::module_& module) {
       .def_ro("moved", &Diagnosis::moved, "besides, B stands in other coordinates")
       .def_ro("repairable", &Diagnosis::repairable)
       .def("__repr__", [](const Diagnosis& self) {
-        return fmt::format("<regauge.Diagnosis: {}>", fmt::join(cli::diagnosis_lines(self), "; "));
+        return fmt::format("<regauge.Diagnosis: {}>",
+                           self.causes.empty()
+                               ? "no cause"
+                               : fmt::format("{}", fmt::join(cli::diagnosis_lines(self), "; ")));
       });
 
   nb::class_<Verification>(module, "Verification", "Whether a certificate holds.")

@@ -11,9 +11,8 @@ import numpy
 
 from . import _core
 from ._group import Array, Element
-from ._model import Model
+from ._model import ModelOrPath, Path, opened
 from ._progress import Progress
-from ._rewrite import Path
 
 #: Parameters by canonical name to the loss and its gradients by the same names. An object that has
 #: a method advance() is told by it to go on to the next batch, one that has place(t) where on the
@@ -30,8 +29,8 @@ class Alignment:
 
 
 def align(
-    a: Model,
-    b: Model,
+    a: ModelOrPath,
+    b: ModelOrPath,
     *,
     method: str = "weights",
     scope: str = "all",
@@ -52,6 +51,7 @@ def align(
     goes on from the file `checkpoint` if that exists. `scope` says what may move: all, attention,
     block, or categories as in `Symmetry.random_element`; :0 or :0-3 for some layers only.
     """
+    a, b = opened(a), opened(b)
     if method == "learned":
         if objective is None:
             raise _core.UsageError("[align] learned needs an objective; regauge.torch makes one")
@@ -85,10 +85,10 @@ class Barrier:
 
 
 def barrier(
-    a: Model, b: Model, objective: Objective, *, points: int = 25, batches: int = 1
+    a: ModelOrPath, b: ModelOrPath, objective: Objective, *, points: int = 25, batches: int = 1
 ) -> Barrier:
     """The loss at `points` places of the line from A to B, the mean over `batches`."""
-    from_a, from_b = dict(a.parameters), dict(b.parameters)
+    from_a, from_b = dict(opened(a).parameters), dict(opened(b).parameters)
     if {n: v.shape for n, v in from_a.items()} != {n: v.shape for n, v in from_b.items()}:
         raise _core.UsageError("[barrier] the models have different tensors")
     places = numpy.linspace(0, 1, points)

@@ -167,6 +167,8 @@ class TensorResidual:
     @property
     def agrees(self) -> bool: ...
 
+    def __repr__(self) -> str: ...
+
 class Cause:
     """A known mistake that explains a difference."""
 
@@ -183,6 +185,8 @@ class Cause:
 
     @property
     def tensors(self) -> list[str]: ...
+
+    def __repr__(self) -> str: ...
 
 class Diagnosis:
     """Why B is not A, which is taken as right."""
@@ -201,6 +205,8 @@ class Diagnosis:
     @property
     def repairable(self) -> bool: ...
 
+    def __repr__(self) -> str: ...
+
 class Verification:
     """Whether a certificate holds."""
 
@@ -214,6 +220,8 @@ class Verification:
     def residuals(self) -> list[TensorResidual]: ...
 
     def __bool__(self) -> bool: ...
+
+    def __repr__(self) -> str: ...
 
 class Comparison:
     @property

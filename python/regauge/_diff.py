@@ -7,9 +7,8 @@ import html
 from . import _core
 from ._core import Cause, Diagnosis, TensorResidual, Verification
 from ._group import Element
-from ._model import Model
+from ._model import Model, ModelOrPath, Path, opened
 from ._progress import Progress
-from ._rewrite import Path
 
 __all__ = ["Cause", "Diagnosis", "Diff", "TensorResidual", "Verification", "diff", "verify"]
 
@@ -88,13 +87,13 @@ class Diff:
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
-def diff(a: Model, b: Model, *, progress: Progress | None = None) -> Diff:
+def diff(a: ModelOrPath, b: ModelOrPath, *, progress: Progress | None = None) -> Diff:
     """Are A and B the same function? A is taken as right where they differ."""
-    return Diff(_core.diff(a._core, b._core, progress))
+    return Diff(_core.diff(opened(a)._core, opened(b)._core, progress))
 
 
 def verify(
-    a: Model, b: Model, certificate: Path, *, progress: Progress | None = None
+    a: ModelOrPath, b: ModelOrPath, certificate: Path, *, progress: Progress | None = None
 ) -> Verification:
     """Applies a certificate's element to B and compares with A; true if it holds."""
-    return _core.verify(a._core, b._core, certificate, progress)
+    return _core.verify(opened(a)._core, opened(b)._core, certificate, progress)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Union
 
 import numpy
 
 from . import _core
 from ._group import Array, Symmetry
+
+
+Path = Union[str, "os.PathLike[str]"]
 
 
 class Parameters(Mapping[str, Array]):
@@ -30,6 +33,9 @@ class Parameters(Mapping[str, Array]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"<regauge.Parameters: {len(self)} tensors, {', '.join(self._names[:3])}, ...>"
 
     def double(self, name: str) -> Array:
         """The same tensor as float64."""
@@ -94,12 +100,20 @@ class Model:
         return f"<regauge.Model {self.family} in {self.format}, {count} parameters: {self.path}>"
 
 
-def open(path: str | os.PathLike[str]) -> Model:
+#: What every function takes for a model.
+ModelOrPath = Union[Model, Path]
+
+
+def open(path: Path) -> Model:
     """Opens a folder with config.json and safetensors, a .gguf file or a llama2.c .bin file.
 
     Reads headers only; tensors are read when they are asked for.
     """
     return Model(_core.open(path))
+
+
+def opened(model: ModelOrPath) -> Model:
+    return model if isinstance(model, Model) else open(model)
 
 
 def from_state_dict(state_dict: Mapping[str, Any], config: Any) -> Model:

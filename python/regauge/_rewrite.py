@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Union
 
 from . import _core
 from ._group import Element, Symmetry
-from ._model import Model
+from ._model import Model, ModelOrPath, Path, opened
 from ._progress import Progress
-
-Path = Union[str, "os.PathLike[str]"]
 
 
 def act(
-    model: Model,
+    model: ModelOrPath,
     element: Element,
     output: Path | None = None,
     *,
@@ -27,7 +24,7 @@ def act(
     An element of `model.untied_symmetry` unties the head. `dtype` (f32, f16, bf16) is that of
     matrices.
     """
-    return Model(_core.act(model._core, element._core, output, dtype, progress))
+    return Model(_core.act(opened(model)._core, element._core, output, dtype, progress))
 
 
 def _symmetry(model: Model, untie: bool) -> Symmetry:
@@ -35,7 +32,7 @@ def _symmetry(model: Model, untie: bool) -> Symmetry:
 
 
 def fold(
-    model: Model,
+    model: ModelOrPath,
     output: Path | None = None,
     *,
     untie: bool = False,
@@ -44,13 +41,14 @@ def fold(
     progress: Progress | None = None,
 ) -> Model:
     """Moves the norms' gains and biases into the linear maps that read them."""
+    model = opened(model)
     group = _symmetry(model, untie)._core
     element = _core.fold_element(model._core, group, not gains_only, centre, progress)
     return Model(_core.act(model._core, element, output, None, progress))
 
 
 def canon(
-    model: Model,
+    model: ModelOrPath,
     output: Path | None = None,
     *,
     untie: bool = False,
@@ -60,6 +58,7 @@ def canon(
 
     Warns where rounding decides, so that another copy may come out otherwise.
     """
+    model = opened(model)
     group = _symmetry(model, untie)._core
     element, limits = _core.canon_element(model._core, group, progress)
     for limit in limits:
@@ -68,16 +67,20 @@ def canon(
 
 
 def convert(
-    model: Model,
+    model: ModelOrPath,
     output: Path | None = None,
     *,
-    to: str = "safetensors",
+    to: str | None = None,
     family: str | None = None,
     dtype: str | None = None,
     progress: Progress | None = None,
 ) -> Model:
     """The model in another format (safetensors, gguf, llama2c) or another family's layout.
 
-    Without `output` it stays in memory, as safetensors.
+    `to` is by default what the name of `output` says: model.gguf, model.bin, or a folder. Without
+    `output` it stays in memory, as safetensors.
     """
-    return Model(_core.convert(model._core, to, family, output, dtype, progress))
+    if to is None:
+        suffix = os.path.splitext(output or "")[1]
+        to = {".gguf": "gguf", ".bin": "llama2c"}.get(suffix, "safetensors")
+    return Model(_core.convert(opened(model)._core, to, family, output, dtype, progress))

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "explain.h"
@@ -44,17 +43,18 @@ class Index {
     std::sort(entries_.begin(), entries_.end(),
               [](const Entry& a, const Entry& b) { return a.keys[0] < b.keys[0]; });
   }
-  // Of the places whose row may be as near as `distance`, other than `here`, the one that looks
+  // Of the places other than `here` whose row, by its keys, may be as near as `distance`, the
   // nearest.
   std::optional<Place> find(const Eigen::VectorXd& row, const Place& here, double distance) const {
-    const Keys keys = row.transpose() * probes_;
-    const double width = kSure * distance;
+    const Keys keys = (row.transpose() * probes_).cast<float>();
+    const auto reach = static_cast<float>(std::max(distance, kFloats * row.norm()));
+    const float width = kSure * reach;  // of one key
     auto at = std::lower_bound(entries_.begin(), entries_.end(), keys[0] - width,
-                               [](const Entry& a, double value) { return a.keys[0] < value; });
+                               [](const Entry& a, float value) { return a.keys[0] < value; });
     const Entry* nearest = nullptr;
-    double least = std::numeric_limits<double>::infinity();
+    float least = kSureSquares * reach * reach;
     for (; at != entries_.end() && at->keys[0] <= keys[0] + width; ++at) {
-      const double off = (at->keys - keys).squaredNorm();
+      const float off = (at->keys - keys).squaredNorm();
       if (off >= least || place(*at) == here) continue;
       least = off;
       nearest = &*at;
@@ -64,9 +64,13 @@ class Index {
   }
 
  private:
-  static constexpr int kKeys = 8;
-  static constexpr double kSure = 6;  // standard deviations of a key, whose probe is normal
-  using Keys = Eigen::Matrix<double, 1, kKeys>;
+  static constexpr int kKeys = 24;
+  // Probes are normal, so keys of rows at distance 1 differ by normal numbers. One is beyond kSure
+  // once in 1e8, the sum of all squares beyond kSureSquares once in 1e7.
+  static constexpr float kSure = 6;
+  static constexpr float kSureSquares = 82;
+  static constexpr double kFloats = 1e-6;  // digits of a key
+  using Keys = Eigen::Matrix<float, 1, kKeys>;
   struct Entry {
     Keys keys;
     std::size_t tensor;
@@ -76,7 +80,8 @@ class Index {
 
   void add(const std::string& tensor, int axis, const Matrix<double>& keys) {
     for (Eigen::Index i = 0; i < keys.rows(); ++i) {
-      if (keys.row(i).allFinite()) entries_.push_back({keys.row(i), tensors_.size(), axis, i});
+      if (!keys.row(i).allFinite()) continue;
+      entries_.push_back({keys.row(i).cast<float>(), tensors_.size(), axis, i});
     }
     tensors_.push_back(tensor);
   }
@@ -194,7 +199,8 @@ void Explainer::find_misplaced_rows() {
     const TensorResidual& residual = residuals_.at(name);
     if (residual.single_row) continue;
     const Matrix<double> a = pair_.a(name), b = pair_.b(name);
-    const double tolerance = loosely_ ? 0.3 * residual.size : kBeyondRounding * residual.rounding;
+    const double related = 0.3 * residual.size, rounded = kBeyondRounding * residual.rounding;
+    const double tolerance = loosely_ ? related : std::min(related, rounded);
     std::vector<std::int64_t> wrong[2];
     for (const int axis : {0, 1}) {
       const Matrix<double> off = units(a - b, axis);
@@ -213,11 +219,12 @@ void Explainer::find_misplaced_rows() {
       if (length < 4 || wrong[axis].empty()) continue;
       const Index& index_a = index(indices_a, pair_.a, length);
       const Index& index_b = index(indices_b, pair_.b, length);
-      Rows rows_a(pair_.a), rows_b(pair_.b), mine_a(pair_.a), mine_b(pair_.b);
+      Rows rows_a(pair_.a), rows_b(pair_.b);
+      const Matrix<double> own_a = units(a, axis), own_b = units(b, axis);
       std::vector<Move> moves;
       for (const auto i : wrong[axis]) {
         const Place here{name, axis, i};
-        const Eigen::VectorXd right = mine_a(here), found = mine_b(here);
+        const Eigen::VectorXd right = own_a.row(i), found = own_b.row(i);
         Move move{i, index_b.find(right, here, off), index_a.find(found, here, off)};
         if (move.in_b && (rows_b(*move.in_b) - right).norm() > off) move.in_b.reset();
         if (move.from_a && (rows_a(*move.from_a) - found).norm() > off) move.from_a.reset();

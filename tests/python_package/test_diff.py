@@ -66,6 +66,15 @@ def test_repair(llama, tmp_path):
     assert regauge.diff(llama, mended).same and not regauge.diff(llama, broken).same
 
 
+def test_paths_do_for_models(llama, tmp_path):
+    moved = regauge.act(llama.path, llama.symmetry.random_element(1), tmp_path / "moved")
+    assert regauge.diff(llama.path, tmp_path / "moved").same
+    aligned = regauge.align(llama.path, moved.path).a_from_b
+    assert regauge.diff(llama, regauge.act(moved.path, aligned)).same
+    with pytest.raises(regauge.FileError, match="no such file"):
+        regauge.diff(llama, tmp_path / "nothing")
+
+
 def test_certificates(llama, tmp_path):
     moved = regauge.act(llama, llama.symmetry.random_element(1), tmp_path / "moved")
     other = regauge.act(llama, llama.symmetry.random_element(2), tmp_path / "other")
