@@ -9,7 +9,7 @@
 
 namespace regauge::connect {
 
-// Charts as SVG: data in, one <svg> element of well-formed XML out. All text is escaped; numbers
+// Charts as SVG: data in, one element `svg` of well-formed XML out. All text is escaped; numbers
 // that are not finite are left out. Colours are safe for colour-blind readers and come with dashes,
 // marks or numbers.
 
