@@ -79,7 +79,10 @@ def test_what_the_file_says_is_trained_and_measured(lab, study, tmp_path, text):
 
 def test_an_interruption_costs_nothing_and_two_may_work_at_once(lab, study, tmp_path):
     path, folder = study()
-    lab("sweep", path, "-o", tmp_path / "whole")
+    longer = json.loads(path.read_text())  # so that the interruption finds models that are not trained
+    longer["training"]["steps"] = 300
+    path.write_text(json.dumps(longer))
+    lab("sweep", path, "-o", tmp_path / "whole", "--jobs", 2)
     start = lambda: subprocess.Popen(  # noqa: E731
         [os.environ["REGAUGE"], "lab", "sweep", path, "-o", folder], stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))  # fmt: skip
