@@ -51,8 +51,9 @@ struct Reached {
 class Optimizer {
  public:
   Optimizer(const Training& training, const Parameters<float>& start) : training_(training) {
+    const Scope part(training.reinit.empty() ? "all" : training.reinit);
     for (const auto& [name, value] : start) {
-      const bool trained = training.reinit.empty() || Scope(training.reinit).contains_tensor(name);
+      const bool trained = part.contains_tensor(name);
       const at::Tensor tensor = view(value).clone().set_requires_grad(trained);
       tensors_.emplace(name, tensor);
       if (!trained) continue;

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "regauge/action/rewrite.h"
+#include "regauge/arch/layout.h"
 #include "regauge/base/error.h"
 #include "regauge/base/random.h"
 #include "regauge/lab/train.h"
@@ -61,12 +61,14 @@ Parameters<float> initial_parameters(const Architecture& architecture, const Tra
         "[train] {} is of another architecture: {}", training.from,
         nlohmann::json::diff(to_json(architecture), to_json(from->architecture)).dump()));
   }
+  std::optional<Scope> anew;
+  if (!training.reinit.empty()) anew.emplace(training.reinit);
   Parameters<float> parameters;
   const double depth = std::sqrt(2.0 * static_cast<double>(architecture.layers));
   for (const auto& spec : parameter_specs(architecture)) {
     auto& value = parameters[spec.name];
-    if (from && (training.reinit.empty() || !Scope(training.reinit).contains_tensor(spec.name))) {
-      value = ParameterSource(*from, architecture).read<float>(spec.name);
+    if (from && (!anew || !anew->contains_tensor(spec.name))) {
+      value = from->read<float>(spec.name);
       continue;
     }
     if (spec.name.ends_with(".gain") || spec.name.ends_with(".bias")) {

@@ -37,10 +37,9 @@ nlohmann::json to_json(const Training& training);
 Training training_from_json(const nlohmann::json& json);
 
 // Where training starts: what is not taken from a model, each tensor from its own stream of the
-// seed. Weights normal with the
-// deviation that is asked for, those that write to the stream smaller by sqrt(2 layers), tables of
-// deviation 0.02, gains 1, biases 0.
-// Throws UsageError if the model that is begun with is of another architecture.
+// seed. Weights normal with the deviation that is asked for, those that write to the stream smaller
+// by sqrt(2 layers), tables of deviation 0.02, gains 1, biases 0. Throws UsageError if the model
+// that is begun with is of another architecture.
 Parameters<float> initial_parameters(const Architecture& architecture, const Training& training);
 
 // Trains from `start` and writes a folder of the family `regauge`, with training.json and

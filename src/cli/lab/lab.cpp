@@ -6,6 +6,20 @@
 #include "regauge/lab/sample.h"
 
 namespace regauge::cli {
+namespace {
+
+// The parameters of a model as those of an architecture that it may only hold implicitly (untied,
+// with zero biases).
+Parameters<float> read_as(const Model& model, const Architecture& architecture) {
+  const ParameterSource source(model, architecture);
+  Parameters<float> parameters;
+  for (const auto& spec : parameter_specs(architecture)) {
+    parameters[spec.name] = source.read<float>(spec.name);
+  }
+  return parameters;
+}
+
+}  // namespace
 
 void add_lab(CLI::App& app, char**, int& exit_code) {
   CLI::App* lab = app.add_subcommand("lab", "Run, train and measure models on libtorch");
@@ -59,7 +73,7 @@ std::unique_ptr<lab::Data> DataOptions::open(const Architecture& architecture,
                                              Progress& progress) const {
   if (spec == "self") {
     std::vector<Parameters<float>> parameters;
-    for (const Model* model : models) parameters.push_back(read_as<float>(*model, architecture));
+    for (const Model* model : models) parameters.push_back(read_as(*model, architecture));
     std::vector<const Parameters<float>*> writers;
     for (const auto& writer : parameters) writers.push_back(&writer);
     const auto all = sequences * static_cast<std::int64_t>(models.size());
@@ -71,18 +85,5 @@ std::unique_ptr<lab::Data> DataOptions::open(const Architecture& architecture,
                                                                            : lab::Split::all;
   return lab::open_data(spec, architecture, part, length, tokenizer);
 }
-
-template <class Scalar>
-Parameters<Scalar> read_as(const Model& model, const Architecture& architecture) {
-  const ParameterSource source(model, architecture);
-  Parameters<Scalar> parameters;
-  for (const auto& spec : parameter_specs(architecture)) {
-    parameters[spec.name] = source.read<Scalar>(spec.name);
-  }
-  return parameters;
-}
-
-template Parameters<float> read_as(const Model&, const Architecture&);
-template Parameters<double> read_as(const Model&, const Architecture&);
 
 }  // namespace regauge::cli

@@ -17,11 +17,6 @@ void add_nullity(CLI::App& lab, int& exit_code);
 // A verb of its own.
 void add_barrier(CLI::App& app, int& exit_code);
 
-// The parameters of a model as those of an architecture that it may only hold implicitly (untied,
-// with zero biases). Instantiated for float and double.
-template <class Scalar>
-Parameters<Scalar> read_as(const Model& model, const Architecture& architecture);
-
 // Each KEY=VALUE, the value as JSON, or as text if it is none.
 void apply_settings(const std::vector<std::string>& settings, nlohmann::json& object);
 

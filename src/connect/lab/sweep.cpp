@@ -101,13 +101,13 @@ void measure(const Experiment::Measurement& job, const fs::path& folder, int thr
 
   const auto measured = Clock::now();
   const auto in_a = moved_parameters<float>(from_a, symmetry, {});
-  const auto in_b = moved_parameters<float>(from_b, symmetry, {});
   const auto aligned = moved_parameters<float>(from_b, symmetry, found.a_from_b);
   const auto test = open(lab::Split::test);
   result.update(connect::to_json(lab::measure_line(shape, in_a, aligned, *test, job.line.points,
                                                    job.line.examples, progress)));
   result["residuals"] = residuals(in_a, aligned);
   if (job.plane) {
+    const auto in_b = moved_parameters<float>(from_b, symmetry, {});
     result["plane"] = to_json(lab::measure_plane(shape, in_a, in_b, aligned, *test,
                                                  job.plane->points, job.plane->examples, progress));
   }
