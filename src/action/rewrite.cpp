@@ -56,10 +56,11 @@ Rewrite::Decision Rewrite::decide(const Layout::Stored& stored) const {
   Decision decision;
   bool untouched = original != nullptr && original->shape == stored.shape;
   const StoredTensor* origin = nullptr;
+  bool moved = false;
   for (const auto& parameter : stored.parameters) {
     const StoredTensor* held = source_.stored(parameter);
-    untouched =
-        untouched && held != nullptr && !plan_.touches(parameter) && !source_.is_patched(parameter);
+    moved = moved || plan_.touches(parameter) || source_.is_patched(parameter);
+    untouched = untouched && held != nullptr && !moved;
     if (held == nullptr) continue;
     if (origin == nullptr) origin = held;
     decision.in_double = decision.in_double || works_in_double(held->dtype);
@@ -74,6 +75,8 @@ Rewrite::Decision Rewrite::decide(const Layout::Stored& stored) const {
   } else if (narrow && origin != nullptr && !is_quantised(origin->dtype)) {
     decision.dtype = origin->dtype;
   }
+  // What is stored wide is to show its own rounding alone, not that of sums in float.
+  decision.in_double = decision.in_double || (moved && works_in_double(decision.dtype));
   decision.copied = untouched && (original->dtype == decision.dtype ||
                                   (is_quantised(original->dtype) && !target_.dtype.has_value()));
   if (decision.copied) decision.dtype = original->dtype;

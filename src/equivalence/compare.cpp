@@ -53,14 +53,17 @@ class Plainly : public Comparison {
     const Matrix<Scalar> expected = models_.a.read<Scalar>(name);
     TensorResidual result;
     result.tensor = name;
-    result.rounding = std::hypot(models_.rounding_a.of(tensor) * rms(expected), moved_rounding);
+    double stored = 0;
     if (tensor.touched()) {
-      result.size = rms(models_.read_part.of(name, expected));
-      result.residual = rms(models_.read_part.of<Scalar>(name, expected - moved));
+      const ReadPart& read = models_.read_part;
+      stored = rms(read.weighed(name, expected));
+      result.size = rms(read.of(name, expected));
+      result.residual = rms(read.of<Scalar>(name, expected - moved));
     } else {
-      result.size = rms(expected);
+      result.size = stored = rms(expected);
       result.residual = rms<Scalar>(expected - moved);
     }
+    result.rounding = std::hypot(models_.rounding_a.of(tensor) * stored, moved_rounding);
     return result;
   }
 };

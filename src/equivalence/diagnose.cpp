@@ -7,11 +7,11 @@
 #include "explain.h"
 #include "mistakes_stream.h"
 #include "nearest.h"
-#include "one_layer.h"
 #include "regauge/action/moved_model.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/diff.h"
 #include "regauge/equivalence/recover.h"
+#include "sample.h"
 
 namespace regauge {
 namespace {
@@ -57,11 +57,28 @@ Patches moved_by(const Symmetry& symmetry, const Element& element) {
   return patches;
 }
 
+// What is done on the way to a step of another job: it may be cancelled, and is not shown.
+class Quiet final : public Progress {
+ public:
+  explicit Quiet(Progress& outer) : outer_(outer) {}
+  void advance(std::int64_t) override { outer_.advance(0); }
+
+ private:
+  Progress& outer_;
+};
+
 class Diagnostician {
  public:
   // `b` declares A's numbers and switches.
   Diagnostician(const Model& a, const Model& b, const Diff& found, Progress& progress)
-      : a_(a), b_(b), found_(found), progress_(progress), shape_(found.architecture) {
+      : a_(a),
+        b_(b),
+        found_(found),
+        progress_(progress),
+        quiet_(progress),
+        sample_a_(a),
+        sample_b_(b),
+        shape_(found.architecture) {
     for (const auto& residual : found.residuals) {
       if (!residual.agrees()) wrong_.insert(residual.tensor);
     }
@@ -112,22 +129,22 @@ class Diagnostician {
     return std::max<std::int64_t>(first, 0);
   }
 
-  // No element carries even one layer of B to A's.
-  bool is_refuted(const Symmetry& symmetry, const Patches& on_a, const Patches& on_b) const {
+  // No element carries even a sample of B to A's.
+  bool is_refuted(const Symmetry& symmetry, const Patches& on_a, const Patches& on_b) {
     const Architecture& shape = symmetry.architecture;
-    if (!has_single_layers(shape) || shape.layers < 2) return false;
+    const Architecture cut = sample_of(shape);
+    if (cut == shape) return false;
+    const Symmetry less = symmetry_of(cut);
     const std::int64_t layer = telling_layer(on_a, on_b);
-    const Symmetry single = symmetry_of(one_layer(shape));
-    const ParameterSource a = one_layer(a_, shape, on_a, layer);
-    const ParameterSource b = one_layer(b_, shape, on_b, layer);
-    const Recovery recovery = recover(single, a, b, Progress::silent());
+    const ParameterSource a = sample_a_(shape, on_a, layer);
+    const ParameterSource b = sample_b_(shape, on_b, layer);
+    const Recovery recovery = recover(less, a, b, quiet_);
     if (!recovery.limits.empty()) return false;
-    return !all_agree(estimate(single, recovery.a_from_b, a, b, Progress::silent()));
+    return !all_agree(estimate(less, recovery.a_from_b, a, b, quiet_));
   }
 
   // The element that carries B, read so, to A, read so.
-  std::optional<Element> equal(const Symmetry& symmetry, const Patches& on_a,
-                               const Patches& on_b) const {
+  std::optional<Element> equal(const Symmetry& symmetry, const Patches& on_a, const Patches& on_b) {
     const ParameterSource a = source_a(symmetry.architecture, on_a);
     const ParameterSource b = source_b(symmetry.architecture, on_b);
     try {
@@ -135,7 +152,7 @@ class Diagnostician {
     } catch (const UsageError&) {
       return std::nullopt;  // no standard form: nothing that this way could show
     }
-    Nearest nearest = bring_near(symmetry, a, b, progress_);
+    Nearest nearest = bring_near(symmetry, a, b, quiet_);
     if (!all_agree(nearest.residuals)) return std::nullopt;
     return std::move(nearest.a_from_b);
   }
@@ -176,7 +193,8 @@ class Diagnostician {
     const Symmetry symmetry = symmetry_of(shape_);
     result_.moved = true;
     if (!found_.a_from_b.is_identity()) {
-      Explainer explainer(pair(shape_, symmetry, found_.a_from_b), found_.residuals, progress_);
+      Explainer explainer(pair(shape_, symmetry, found_.a_from_b), found_.residuals, progress_,
+                          ReadPart(symmetry, source_a(shape_)));
       explainer.explain(Explainer::Where::recovered);
       if (explainer.all_explained()) {
         conclude(shape_, explainer.changes(), true);
@@ -192,10 +210,16 @@ class Diagnostician {
     const Symmetry turning = symmetry_of(untied);
     if (!some_agree && !streams_are_related(pair(untied, turning, {}), turning)) return false;
     if (turned_stream(turning)) return true;
-    for (const auto& hypothesis : hypotheses(pair(shape_, symmetry, {}))) {
-      if (holds(symmetry, hypothesis)) return true;
+    const auto guesses = hypotheses(pair(shape_, symmetry, {}));
+    progress_.start("trying known mistakes", static_cast<std::int64_t>(guesses.size()) + 1);
+    bool found = false;
+    for (auto guess = guesses.begin(); guess != guesses.end() && !found; ++guess) {
+      found = holds(symmetry, *guess);
+      progress_.advance(1);
     }
-    return without_rotation();
+    found = found || without_rotation();
+    progress_.finish();
+    return found;
   }
 
   bool turned_stream(const Symmetry& untied) {
@@ -306,12 +330,14 @@ class Diagnostician {
   void damage(const Element& element, const std::vector<TensorResidual>& residuals) {
     const Symmetry symmetry = symmetry_of(shape_);
     result_.moved = !element.is_identity();
-    Explainer explainer(pair(shape_, symmetry, element), residuals, progress_);
-    if (element.is_identity()) {
+    std::optional<ReadPart> read;
+    if (result_.moved) read.emplace(symmetry, source_a(shape_));
+    Explainer explainer(pair(shape_, symmetry, element), residuals, progress_, std::move(read));
+    if (result_.moved) {
+      explainer.explain(Explainer::Where::recovered);
+    } else {
       explainer.explain(Explainer::Where::in_place);
       explainer.explain(Explainer::Where::trained);
-    } else {
-      explainer.explain(Explainer::Where::recovered);
     }
     explainer.locate_damage();
     conclude(shape_, explainer.changes(), false);
@@ -322,6 +348,8 @@ class Diagnostician {
   const Model& b_;
   const Diff& found_;
   Progress& progress_;
+  Quiet quiet_;
+  Sampler sample_a_, sample_b_;
   Architecture shape_;
   std::set<std::string> wrong_;  // tensors that differ in the coordinates that were found
   Diagnosis result_;

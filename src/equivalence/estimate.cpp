@@ -39,8 +39,8 @@ Matrix<Scalar> correlated(Random& random, std::int64_t count, const Matrix<Scala
   return (even * roots.asDiagonal() * solver.eigenvectors().transpose()).template cast<Scalar>();
 }
 
-// W and, of the same size as rounding, W + E: products with E are drawn as what they would be, as
-// E itself has independent entries.
+// W and W + E, E of the size of rounding in every row: products with E are drawn as what they would
+// be, as E itself has independent entries.
 template <class Scalar>
 class SeenMatrix {
  public:
@@ -54,32 +54,37 @@ class SeenMatrix {
             [this](const Matrix<Scalar>& y) { return stored_.right(y); }};
   }
   MovedMatrix<Scalar> rounded(double rounding) const {
-    return {stored_.rows(), stored_.cols(),
-            [this, rounding](const Matrix<Scalar>& x) {
-              Matrix<Scalar> both(x.rows() + kNoiseColumns, x.cols());
-              both << x, signs<Scalar>(name_, kNoiseColumns, x.cols());
-              const Matrix<Scalar> seen = stored_.left(both);
-              const auto size = static_cast<Scalar>(
-                  rounding * rms_seen<Scalar>(seen.bottomRows(kNoiseColumns), stored_.rows()));
-              Random random(static_cast<std::uint64_t>(draw_), "rounding/" + name_);
-              return Matrix<Scalar>(
-                  seen.topRows(x.rows()) +
-                  size * correlated<Scalar>(random, stored_.cols(), x * x.transpose()).transpose());
-            },
-            [this, rounding](const Matrix<Scalar>& y) {
-              Matrix<Scalar> both(y.rows(), y.cols() + kNoiseColumns);
-              both << y, signs<Scalar>(name_, y.rows(), kNoiseColumns);
-              const Matrix<Scalar> seen = stored_.right(both);
-              const auto size = static_cast<Scalar>(
-                  rounding * rms_seen<Scalar>(seen.rightCols(kNoiseColumns), stored_.cols()));
-              Random random(static_cast<std::uint64_t>(draw_), "rounding/" + name_);
-              return Matrix<Scalar>(
-                  seen.leftCols(y.cols()) +
-                  size * correlated<Scalar>(random, stored_.rows(), y.transpose() * y));
-            }};
+    return {
+        stored_.rows(), stored_.cols(),
+        [this, rounding](const Matrix<Scalar>& x) {
+          const Matrix<Scalar> sizes = row_sizes(stored_.right(row_signs()));
+          const Matrix<Scalar> felt = x * sizes.col(0).asDiagonal();
+          Random random(static_cast<std::uint64_t>(draw_), "rounding/" + name_);
+          return Matrix<Scalar>(
+              stored_.left(x) +
+              static_cast<Scalar>(rounding) *
+                  correlated<Scalar>(random, stored_.cols(), felt * felt.transpose()).transpose());
+        },
+        [this, rounding](const Matrix<Scalar>& y) {
+          Matrix<Scalar> both(y.rows(), y.cols() + kNoiseColumns);
+          both << y, row_signs();
+          const Matrix<Scalar> seen = stored_.right(both);
+          const Matrix<Scalar> sizes = row_sizes(seen.rightCols(kNoiseColumns));
+          Random random(static_cast<std::uint64_t>(draw_), "rounding/" + name_);
+          return Matrix<Scalar>(seen.leftCols(y.cols()) +
+                                static_cast<Scalar>(rounding) * sizes.col(0).asDiagonal() *
+                                    correlated<Scalar>(random, stored_.rows(), y.transpose() * y));
+        }};
   }
 
  private:
+  // The root mean square of every row of W, about, as seen through signs.
+  Matrix<Scalar> row_signs() const { return signs<Scalar>(name_, stored_.cols(), kNoiseColumns); }
+  Matrix<Scalar> row_sizes(const Matrix<Scalar>& seen) const {
+    return seen.rowwise().norm() /
+           std::sqrt(static_cast<Scalar>(seen.cols()) * static_cast<Scalar>(stored_.cols()));
+  }
+
   std::string name_;
   int draw_;
   StoredMatrix<Scalar> stored_;
@@ -113,7 +118,9 @@ class BySigns : public Comparison {
     result.tensor = spec.name;
     result.size = rms_seen<Scalar>(read(expected), spec.cols);
     result.residual = rms_seen<Scalar>(read(expected - moved), spec.cols);
-    result.rounding = std::hypot(models_.rounding_a.of(tensor) * rms_seen(expected, spec.cols),
+    const Matrix<Scalar> rounded_a =
+        tensor.touched() ? models_.read_part.weighed(spec.name, expected) : expected;
+    result.rounding = std::hypot(models_.rounding_a.of(tensor) * rms_seen(rounded_a, spec.cols),
                                  rms_seen<Scalar>(read(noise), spec.cols));
     result.in_place = !tensor.touched();
     const double size_b = result.size > 0 ? 0 : rms_seen(before.right(few), spec.cols);

@@ -4,20 +4,32 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 namespace regauge {
 namespace {
 
-constexpr double kMuchNearer = 0.3;  // of the residual before
+constexpr double kMuchNearer = 0.3;   // of the residual before
+constexpr std::int64_t kTelling = 2;  // the last layer that tells of all
 
 double rms(const Matrix<double>& value) {
   return value.size() == 0 ? 0 : value.norm() / std::sqrt(static_cast<double>(value.size()));
 }
 
+// Every tensor is read once.
+ReadTensor remembering(const ReadTensor& read) {
+  const auto seen = std::make_shared<std::map<std::string, AnyMatrix, std::less<>>>();
+  return [read, seen](std::string_view name) {
+    const auto at = seen->find(name);
+    return at != seen->end() ? at->second : seen->emplace(name, read.any(name)).first->second;
+  };
+}
+
 }  // namespace
 
-Explainer::Explainer(Pair pair, const std::vector<TensorResidual>& residuals, Progress& progress)
-    : pair_(std::move(pair)), progress_(progress) {
+Explainer::Explainer(Pair pair, const std::vector<TensorResidual>& residuals, Progress& progress,
+                     std::optional<ReadPart> read)
+    : pair_(std::move(pair)), progress_(progress), read_(std::move(read)) {
   for (const auto& residual : residuals) residuals_[residual.tensor] = residual;
 }
 
@@ -39,7 +51,8 @@ bool Explainer::matches(const std::string& tensor, const Matrix<double>& value) 
   const double before = now.residual;
   const Matrix<double> expected = pair_.a(tensor);
   if (expected.rows() != value.rows() || expected.cols() != value.cols()) return false;
-  now.residual = rms(expected - value);
+  const Matrix<double> difference = expected - value;
+  now.residual = rms(read_ ? read_->of(tensor, difference) : difference);
   if (now.agrees()) return true;
   return loosely_ && now.residual < kMuchNearer * std::min(before, now.size);
 }
@@ -55,12 +68,25 @@ bool Explainer::was_found(const std::string& what) const {
                      [&](const Change& change) { return change.what == what; });
 }
 
+bool Explainer::mostly_open() const {
+  std::int64_t open = 0, all = 0;
+  for (const auto& [name, residual] : residuals_) {
+    if (residual.single_row) continue;
+    ++all;
+    if (is_open(name)) ++open;
+  }
+  return 2 * open > all;
+}
+
 void Explainer::accept(Change change) {
   for (const auto& [name, patch] : change.undo) explained_.insert(name);
   changes_.push_back(std::move(change));
 }
 
 void Explainer::try_changes(std::int64_t layer) {
+  const Pair whole = pair_;
+  pair_.a = remembering(whole.a);
+  pair_.b = remembering(whole.b);
   std::vector<Change> candidates;
   for (const auto add : {add_rotary_changes, add_gain_changes, add_centring_changes,
                          add_gate_changes, add_qkv_changes, add_transpose_changes}) {
@@ -77,12 +103,16 @@ void Explainer::try_changes(std::int64_t layer) {
       return explained_.contains(entry.first);
     });
     if (open && free && matches_all(undo)) accept(std::move(candidate));
+    progress_.advance(0);
   }
+  pair_ = whole;
 }
 
 void Explainer::explain(Where where) {
   loosely_ = where == Where::trained;
   const Architecture& a = pair_.architecture;
+  // What was done nearly everywhere was done to the first layers, too.
+  const bool everywhere = mostly_open();
   progress_.start("trying known mistakes", a.layers + 1);
   for (std::int64_t layer = -1; layer < a.layers; ++layer) {
     const auto names = tensors_of(a, layer);
@@ -90,10 +120,11 @@ void Explainer::explain(Where where) {
       try_changes(layer);
     }
     progress_.advance(1);
+    if (layer == kTelling && everywhere && changes_.empty()) break;
   }
   progress_.finish();
   find_misplaced_tensors();
-  if (where == Where::recovered) return;
+  if (where == Where::recovered || (everywhere && changes_.empty())) return;
   fit_heads();
   find_misplaced_rows();
 }

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "change.h"
+#include "read_part.h"
 #include "regauge/equivalence/compare.h"
 
 namespace regauge {
@@ -13,8 +15,9 @@ namespace regauge {
 // Finds changes that turn tensors of B into those of A, both in the same coordinates.
 class Explainer {
  public:
-  // `residuals` of A against B, tensor by tensor.
-  Explainer(Pair pair, const std::vector<TensorResidual>& residuals, Progress& progress);
+  // `residuals` of A against B, tensor by tensor; of maps as `read` says, if B was moved.
+  Explainer(Pair pair, const std::vector<TensorResidual>& residuals, Progress& progress,
+            std::optional<ReadPart> read = std::nullopt);
 
   enum class Where {
     in_place,
@@ -46,10 +49,12 @@ class Explainer {
   bool matches(const std::string& tensor, const Matrix<double>& value) const;
   bool matches_all(const Patches& undo) const;
   bool was_found(const std::string& what) const;  // elsewhere in the model
+  bool mostly_open() const;
   void accept(Change change);
 
   Pair pair_;
   Progress& progress_;
+  std::optional<ReadPart> read_;
   std::map<std::string, TensorResidual> residuals_;
   std::set<std::string> explained_;
   std::vector<Change> changes_;

@@ -38,7 +38,8 @@ Matrix<double> solve(const Normal& normal, const BlockGroup& group, double round
   const Eigen::MatrixXd c = u.transpose() * project(normal.c) * v;
   const auto size = c.rows();
   const double largest = left.eigenvalues().maxCoeff() + right.eigenvalues().maxCoeff();
-  const double pull = std::max(kUndetermined, 4 * rounding * rounding) * largest + 1e-300;
+  const double average = left.eigenvalues().mean() + right.eigenvalues().mean();
+  const double pull = std::max(kUndetermined * largest, 4 * rounding * rounding * average) + 1e-300;
   const auto solution_near = [&](const Matrix<double>& member) -> Matrix<double> {
     Eigen::MatrixXd x = u.transpose() * member * v;
     for (Eigen::Index i = 0; i < size; ++i) {

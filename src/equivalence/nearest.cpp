@@ -20,7 +20,10 @@ std::ptrdiff_t agreeing(const std::vector<TensorResidual>& residuals) {
 void hold_what_stood(const std::vector<TensorResidual>& in_place,
                      std::vector<TensorResidual>& moved) {
   for (std::size_t i = 0; i < moved.size(); ++i) {
-    const bool nearer = in_place[i].residual > kNearer * moved[i].residual;
+    // A moved map is weighed as it is read.
+    const bool sized = in_place[i].size > 0 && moved[i].size > 0;
+    const double unit = sized ? moved[i].size / in_place[i].size : 1;
+    const bool nearer = in_place[i].residual * unit > kNearer * moved[i].residual;
     if (nearer) continue;
     if (!moved[i].single_row) {
       moved[i].in_place = true;

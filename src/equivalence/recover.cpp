@@ -21,6 +21,7 @@ namespace {
 
 constexpr double kVague = 1e-3;
 constexpr double kCoarse = 1e-5;      // rounding from which floats do
+constexpr double kQuantised = 3e-3;   // rounding that wants all vectors to average over
 constexpr std::int64_t kVectors = 2;  // of embedding and of head, for each coordinate of the stream
 constexpr auto kAll = std::numeric_limits<std::int64_t>::max();
 constexpr double kRounding = 8;
@@ -90,8 +91,9 @@ class Finder {
       // each coordinate do, unless they leave some direction to their last digits.
       const double sign_before = b_sign_;
       const Element before = found_;
-      settle(anchors(frame_.is_whole() ? kAll : kVectors * symmetry_.architecture.width));
-      if (b_sign_ != sign_before || (is_vague() && !frame_.is_whole())) {
+      const bool few = !frame_.is_whole() && rounding_ < kQuantised;
+      settle(anchors(few ? kVectors * symmetry_.architecture.width : kAll));
+      if (b_sign_ != sign_before || (is_vague() && few)) {
         if (b_sign_ == sign_before) found_ = before;
         settle(anchors(kAll));
       }

@@ -56,12 +56,16 @@ double Rounding::of(const TensorPlan& tensor) const {
 
 template <class Scalar>
 Matrix<Scalar> shaken(const std::string& name, int draw, Matrix<Scalar> value, double rounding) {
-  // Even numbers with the right variance do: sqrt(3) (2u - 1).
-  const double size = rounding * rms(value) * std::sqrt(3.0);
-  if (size == 0) return value;
+  // A small gain is known as well as a large one.
+  const bool own = name.ends_with("norm.gain");
   Random random(static_cast<std::uint64_t>(draw), "rounding/" + name);
-  for (auto& entry : value.reshaped()) {
-    entry += static_cast<Scalar>(size * (2 * random.uniform() - 1));
+  for (Eigen::Index i = 0; i < value.rows(); ++i) {
+    const double size = rms<Scalar>(value.row(i));
+    for (auto& entry : value.row(i).reshaped()) {
+      // Even numbers with the right variance do: sqrt(3) (2u - 1).
+      const double noise = rounding * std::sqrt(3.0) * (2 * random.uniform() - 1);
+      entry += static_cast<Scalar>(noise * (own ? static_cast<double>(entry) : size));
+    }
   }
   return value;
 }

@@ -40,7 +40,8 @@ class Rounding {
   double coarsest_ = 0;
 };
 
-// The same entries with noise of this relative size; always the same for the same name and draw.
+// The same entries with noise of this size relative to their row, or to each in a norm's gain;
+// always the same for the same name and draw.
 template <class Scalar>
 Matrix<Scalar> shaken(const std::string& name, int draw, Matrix<Scalar> value, double rounding);
 // An element whose constants were read off two models, as well as these are known.

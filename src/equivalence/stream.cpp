@@ -12,6 +12,7 @@ namespace {
 constexpr double kSingular = 1e-13;
 constexpr double kCoarse = 1e-5;   // rounding from which floats do
 constexpr double kBlurred = 1000;  // times rounding squared: a direction of mere rounding
+constexpr double kTold = 0.01;     // many vectors tell a direction of this, however coarse they are
 
 // The vectors of a tensor that live in the stream, as rows. What a layer norm does not see, or only
 // as a constant, is left out.
@@ -31,6 +32,11 @@ Matrix<Scalar> rows_in_stream(const Symmetry& symmetry, const std::string& name,
   }
   if (symmetry.architecture.norm == Norm::layer) rows.colwise() -= rows.rowwise().mean().eval();
   return rows;
+}
+
+// What a direction must have, of what one has on average, to be known.
+double least_known(double rounding) {
+  return std::max(kSingular, std::min(kTold, kBlurred * rounding * rounding));
 }
 
 // Coordinates of b to the nearest of a, up to a sign of each or one common sign.
@@ -64,7 +70,7 @@ Assignment assign(const StreamCorrelation& sum, Sign sign, double rounding) {
       }
     }
     const double size_i = sum.squares_b(i) + sum.squares_a(best);
-    const double least = std::max(kSingular, kBlurred * rounding * rounding) * size_i;
+    const double least = least_known(rounding) * size_i;
     used[static_cast<std::size_t>(best)] = true;
     result.to[static_cast<std::size_t>(i)] = best;
     result.clear[static_cast<std::size_t>(best)] = second > least && second > 4 * nearest;
@@ -98,6 +104,21 @@ StreamFit fit_signed_permutation(const Symmetry& symmetry, const Space& space,
           clear == size ? 1.0 : 0.0};
 }
 
+// From below: by powers of m^T m.
+double largest_singular_value(const Matrix<double>& m) {
+  Random random(0, "largest singular value");
+  Eigen::VectorXd v(m.cols());
+  for (auto& entry : v) entry = random.normal();
+  double value = 0;
+  for (int i = 0; i < 10; ++i) {
+    v.normalize();
+    const Eigen::VectorXd image = m * v;
+    value = image.norm();
+    v = m.transpose() * image;
+  }
+  return value;
+}
+
 StreamFit fit_rotation(const Space& space, const Orthogonal& group, const StreamCorrelation& sum,
                        double rounding) {
   const auto size = space.size();
@@ -109,16 +130,23 @@ StreamFit fit_rotation(const Space& space, const Orthogonal& group, const Stream
     cross -= (cross * fixed.transpose()).eval() * fixed;
     cross += sum.cross.norm() * fixed.transpose() * fixed;
   }
-  const double least = std::max(kSingular, kBlurred * rounding * rounding);
+  const double least = least_known(rounding);
   Matrix<double> map = cross;
-  const double determined = make_orthogonal(map, rounding > kCoarse);
-  if (determined > least)
-    return {BlockMap<double>(1, size, {}, map), false, Known(size), determined};
+  const double condition = make_orthogonal(map, rounding > kCoarse);
+  if (condition > 0) {
+    // cross = map H, and the trace of H is the sum of the singular values.
+    const double average = map.cwiseProduct(cross).sum() / static_cast<double>(size);
+    const double determined = condition * largest_singular_value(cross) / average;
+    if (determined > least) {
+      return {BlockMap<double>(1, size, {}, map), false, Known(size), determined};
+    }
+  }
   const Svd parts = svd(cross);
-  const auto known = (parts.values.array() > least * parts.values(0)).count();
+  const double average = parts.values.mean();
+  const auto known = (parts.values.array() > least * average).count();
   return {BlockMap<double>(1, size, {}, product(parts.u, parts.v.transpose())), false,
           known == size ? Known(size) : Known(Matrix<double>(parts.v.leftCols(known).transpose())),
-          determined};
+          average > 0 ? parts.values(size - 1) / average : 0};
 }
 
 }  // namespace

@@ -1,0 +1,51 @@
+#include "sample.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+namespace regauge {
+namespace {
+
+constexpr std::int64_t kTokens = 4;  // for each coordinate
+
+}  // namespace
+
+Architecture sample_of(Architecture shape) {
+  if (shape.placement == Placement::pre) shape.layers = 1;
+  shape.vocabulary = std::min(shape.vocabulary, kTokens * shape.width);
+  return shape;
+}
+
+ParameterSource Sampler::operator()(const Architecture& shape, const Patches& patches,
+                                    std::int64_t layer) {
+  const Architecture sample = sample_of(shape);
+  std::set<std::string> held;
+  for (const auto& spec : parameter_specs(model_.architecture)) held.insert(spec.name);
+  // Patches may need more of a tensor than the sample has of it.
+  const auto whole = std::make_shared<ParameterSource>(model_, shape);
+  Patches cut;
+  for (const auto& spec : parameter_specs(sample)) {
+    const bool only = spec.layer >= 0 && sample.layers == 1;
+    const std::string name =
+        only ? fmt::format("layers.{}{}", layer, spec.name.substr(8)) : spec.name;
+    const auto patch = patches.find(name);
+    if (patch != patches.end()) {
+      cut[spec.name] = [whole, spec, patch = patch->second](const ReadTensor&) -> Matrix<double> {
+        return patch(whole->reader()).topLeftCorner(spec.rows, spec.cols);
+      };
+    } else if (name != spec.name && held.contains(name)) {
+      cut[spec.name] = [name](const ReadTensor& read) { return read(name); };
+    } else if (spec.layer < 0 && spec.rows > 1) {
+      cut[spec.name] = [this, name](const ReadTensor& read) {
+        const auto end = ends_.find(name);
+        return end != ends_.end() ? end->second : ends_.emplace(name, read(name)).first->second;
+      };
+    }
+  }
+  return {model_, sample, std::move(cut)};
+}
+
+}  // namespace regauge
