@@ -1,20 +1,19 @@
 #include "regauge/lab/train.h"
 
 #include <ATen/Parallel.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
 #include <fstream>
 #include <numbers>
+#include <optional>
 #include <thread>
 
 #include "regauge/arch/layout.h"
 #include "regauge/base/error.h"
+#include "regauge/io/file_lock.h"
 #include "regauge/symmetry/scope.h"
 #include "sampler.h"
 #include "transformer.h"
@@ -171,8 +170,8 @@ class Workplace {
       throw UsageError(fmt::format("{} exists; choose another output", output_.string()));
     }
     fs::create_directories(folder_);
-    lock_ = open((folder_ / "lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
-    if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    lock_.emplace(folder_ / "lock");
+    if (!lock_->held()) {
       throw UsageError(fmt::format("{}: another training is at work there", folder_.string()));
     }
     const Json settings = {{"architecture", to_json(architecture)},
@@ -186,11 +185,6 @@ class Workplace {
     }
     std::ofstream(folder_ / "training.json") << settings.dump(2) << '\n';
   }
-  ~Workplace() {
-    if (lock_ >= 0) close(lock_);
-  }
-  Workplace(const Workplace&) = delete;
-  Workplace& operator=(const Workplace&) = delete;
 
   fs::path state() const { return folder_ / "state.safetensors"; }
 
@@ -223,7 +217,7 @@ class Workplace {
 
  private:
   fs::path output_, folder_;
-  int lock_ = -1;
+  std::optional<FileLock> lock_;
 };
 
 Json as_json(const Score& score, std::int64_t step) {

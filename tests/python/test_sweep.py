@@ -155,3 +155,9 @@ def test_a_row_of_the_study_comes_out_in_order(lab, tmp_path):
     print(barrier)
     assert barrier["naive"] > 3 * barrier["two_stage"] > 3 * 1.3 * barrier["learned"]
     assert barrier["stage one"] > 3 * barrier["orthogonal"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "experiments").glob("*.json")), ids=lambda path: path.stem)
+def test_the_experiments_are_well_formed(lab, tmp_path, path):
+    said = lab.func.messages("lab", "sweep", path, "-o", tmp_path / "study", "--dry-run")
+    assert "0 of " in said and json.loads(path.read_text())["name"] == path.stem

@@ -28,8 +28,7 @@ struct AlignOptions {
   std::uint64_t seed = 0;        // of random starts
   std::int64_t iterations = 40;  // of one start, at most
   std::int64_t starts = 4;
-  bool compact =
-      false;  // two_stage: rotations and phases alone, without descent in the whole group
+  bool compact = false;  // two_stage: rotations and phases alone, without descent
 };
 
 // What a method found. B moved by it stands in A's coordinates, gains and balance included, and

@@ -1,10 +1,8 @@
 #include "regauge/connect/sweep.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <thread>
 
@@ -12,6 +10,7 @@
 #include "regauge/base/version.h"
 #include "regauge/connect/measure.h"
 #include "regauge/connect/record.h"
+#include "regauge/io/file_lock.h"
 #include "regauge/lab/plane.h"
 #include "regauge/lab/train.h"
 #include "study_commit.h"
@@ -26,26 +25,11 @@ using nlohmann::json;
 constexpr std::chrono::milliseconds kLook{500};  // between two looks at what others have done
 
 // The right to do one piece of work, for as long as this lives.
-class Claim {
- public:
-  Claim(const fs::path& folder, std::string piece) {
-    std::replace(piece.begin(), piece.end(), '/', '.');
-    fs::create_directories(folder / "locks");
-    file_ = open((folder / "locks" / piece).c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
-    if (file_ < 0) {
-      throw FileError(fmt::format("{}: cannot be written", (folder / "locks").string()));
-    }
-    held_ = flock(file_, LOCK_EX | LOCK_NB) == 0;
-  }
-  ~Claim() { close(file_); }
-  Claim(const Claim&) = delete;
-  Claim& operator=(const Claim&) = delete;
-  explicit operator bool() const { return held_; }
-
- private:
-  int file_ = -1;
-  bool held_ = false;
-};
+FileLock claim(const fs::path& folder, std::string piece) {
+  std::replace(piece.begin(), piece.end(), '/', '.');
+  fs::create_directories(folder / "locks");
+  return FileLock(folder / "locks" / piece);
+}
 
 lab::Training training_of(const Experiment::Model& model, const fs::path& folder) {
   json settings = model.training;
@@ -169,8 +153,8 @@ void Sweep::run(int threads, Progress& progress) const {
     bool idle = true;
     const auto attempt = [&](const std::string& result, bool ready, const auto& run) {
       if (!ready || has(result)) return;
-      const Claim claim(folder_, result);
-      if (!claim || has(result)) return;
+      const FileLock mine = claim(folder_, result);
+      if (!mine.held() || has(result)) return;
       run();
       idle = false;
     };
