@@ -28,6 +28,9 @@ class Diff:
     def same(self) -> bool:
         return self.verdict == "same"
 
+    def __bool__(self) -> bool:
+        return self.same
+
     @property
     def reasons(self) -> list[str]:
         return self._core.reasons

@@ -13,18 +13,21 @@ from ._progress import Progress
 
 def act(
     model: ModelOrPath,
-    element: Element,
+    element: Element | Path,
     output: Path | None = None,
     *,
     dtype: str | None = None,
     progress: Progress | None = None,
 ) -> Model:
-    """The model moved by an element: written to `output` and opened there, or else in memory.
+    """The model moved by an element or its file: written to `output` and opened there, or else in memory.
 
     An element of `model.untied_symmetry` unties the head. `dtype` (f32, f16, bf16) is that of
     matrices.
     """
-    return Model(_core.act(opened(model)._core, element._core, output, dtype, progress))
+    model = opened(model)
+    if not isinstance(element, Element):
+        element = model.symmetry.load_element(element)
+    return Model(_core.act(model._core, element._core, output, dtype, progress))
 
 
 def _symmetry(model: Model, untie: bool) -> Symmetry:

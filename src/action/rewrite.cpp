@@ -16,10 +16,10 @@ constexpr std::int64_t kPiece = std::int64_t{1} << 20;  // elements encoded at a
 }  // namespace
 
 DType writable_dtype(std::string_view name) {
-  if (name == "f32") return DType::f32;
-  if (name == "f16") return DType::f16;
-  if (name == "bf16") return DType::bf16;
-  throw UsageError(fmt::format("matrices are stored as F32, F16, BF16 and not as '{}'", name));
+  if (name == "f32" || name == "float32") return DType::f32;
+  if (name == "f16" || name == "fp16" || name == "float16") return DType::f16;
+  if (name == "bf16" || name == "bfloat16") return DType::bf16;
+  throw UsageError(fmt::format("matrices are stored as f32, f16 or bf16 and not as '{}'", name));
 }
 
 Rewrite::Target Rewrite::same_as(const Model& model) {
@@ -108,18 +108,27 @@ void Rewrite::plan_files() {
     add(stored.name, decision.dtype, stored.shape);
     (decision.copied ? copied_ : changed_).push_back(stored.name);
   }
-  if (converts_) {
-    dropped_ = model.unclaimed;
+  // Constants that follow from the architecture are made anew where it says other ones.
+  const bool other_constants = converts_ || source_.architecture().rotary_frequencies !=
+                                                model.architecture.rotary_frequencies;
+  std::set<std::string> outdated;
+  if (other_constants) {
+    for (const auto& constant : model.layout.constants()) outdated.insert(constant.name);
     for (const auto& constant : layout_.constants()) {
+      outdated.insert(constant.name);
       add(constant.name, DType::f32, {static_cast<std::int64_t>(constant.values.size())});
       changed_.push_back(constant.name);
     }
+  }
+  if (converts_) {
+    dropped_ = model.unclaimed;
     return;
   }
   const bool stream_moves = element_.maps.contains("residual") ||
                             element_.maps.contains("residual.sign") ||
                             element_.maps.contains("residual.scale");
   for (const auto& name : model.unclaimed) {
+    if (outdated.contains(name)) continue;
     const StoredTensor& tensor = original.at(name);
     add(name, tensor.dtype, tensor.shape);
     copied_.push_back(name);

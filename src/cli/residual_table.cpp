@@ -13,7 +13,8 @@ void print_residuals(std::vector<TensorResidual> residuals, std::size_t lines) {
       residuals.begin(), residuals.end(),
       [](const TensorResidual& a, const TensorResidual& b) { return a.excess() > b.excess(); });
   const std::size_t count = lines == 0 ? residuals.size() : std::min(lines, residuals.size());
-  fmt::print("  {:<34}{:>12}{:>12}\n", "tensor", "off by", "rounding");
+  fmt::print("  {:<34}{:>12}{:>12}  of its size; <- more than rounding explains\n", "tensor",
+             "off by", "rounding");
   for (std::size_t i = 0; i < count; ++i) {
     const TensorResidual& r = residuals[i];
     const double size = r.size > 0 ? r.size : 1;

@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "regauge/base/error.h"
 #include "verb.h"
@@ -15,6 +20,54 @@ constexpr int kBadInput = 2;
 constexpr int kInternal = 3;
 constexpr int kCancelled = 130;
 
+// Letters to change, to add or to leave out (Levenshtein).
+std::size_t letters_between(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t corner = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t changed = corner + (a[i] == b[j] ? 0 : 1);
+      corner = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, corner + 1});
+    }
+  }
+  return row.back();
+}
+
+// What nobody asked for, and what was perhaps meant.
+std::string unknown_word(const CLI::App& app, std::vector<std::string> words) {
+  // An option that is not known leaves its value behind, too.
+  std::stable_partition(words.begin(), words.end(),
+                        [](const std::string& word) { return word.starts_with("-"); });
+  const std::string& word = words.front();
+  const bool option = word.starts_with("-");
+  std::vector<std::string> known;
+  if (option) {
+    for (const auto* one : app.get_options()) {
+      for (const auto& name : one->get_lnames()) known.push_back("--" + name);
+    }
+  } else {
+    for (const auto* verb : app.get_subcommands({})) known.push_back(verb->get_name());
+  }
+  std::string message = option ? fmt::format("there is no option {}", word)
+                        : known.empty()
+                            ? fmt::format("'{}' was not expected; an output goes behind -o", word)
+                            : fmt::format("there is no verb '{}'", word);
+  // Letters in another order are likelier than other letters.
+  const auto distance = [&](const std::string& name) {
+    const bool shuffled = std::is_permutation(word.begin(), word.end(), name.begin(), name.end());
+    return 2 * letters_between(word, name) - (shuffled ? 1 : 0);
+  };
+  const auto nearest =
+      std::min_element(known.begin(), known.end(),
+                       [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
+  if (nearest != known.end() && distance(*nearest) <= 4) {
+    message += fmt::format("; did you mean {}?", *nearest);
+  }
+  return message;
+}
+
 // What was wrong, and where the verb's options stand.
 std::string failure_message(const CLI::App* app, const CLI::Error& error) {
   std::string verb = "regauge";
@@ -22,7 +75,9 @@ std::string failure_message(const CLI::App* app, const CLI::Error& error) {
     app = app->get_subcommands().front();
     verb += " " + app->get_name();
   }
-  return fmt::format("regauge: {}\nSee {} --help for what there is.\n", error.what(), verb);
+  const auto words = app->remaining();
+  return fmt::format("regauge: {}\nSee {} --help for what there is.\n",
+                     words.empty() ? error.what() : unknown_word(*app, words), verb);
 }
 
 }  // namespace

@@ -49,6 +49,22 @@ std::vector<std::string> storage_notes(const ParameterSource& a, const Parameter
   return notes;
 }
 
+// Tensors of one file alone that its config gives no part, a line or none.
+std::vector<std::string> unread_tensors(const Model& model, const Model& other, const char* name) {
+  constexpr std::size_t kNamed = 3;
+  const std::set<std::string> in_other(other.unclaimed.begin(), other.unclaimed.end());
+  std::vector<std::string> names;
+  for (const auto& tensor : model.unclaimed) {
+    if (!in_other.contains(tensor)) names.push_back(tensor);
+  }
+  if (names.empty()) return {};
+  const std::size_t more = names.size() - std::min(kNamed, names.size());
+  names.resize(names.size() - more);
+  return {fmt::format("{} holds tensors that its config gives no part, not compared: {}{}", name,
+                      fmt::join(names, ", "),
+                      more > 0 ? fmt::format(" and {} more", more) : std::string())};
+}
+
 // Norms of one model that are folded into what reads them, a line or none.
 std::vector<std::string> folded_norms(const ParameterSource& a, const ParameterSource& b) {
   const auto is_folded = [](const ParameterSource& source) {
@@ -132,6 +148,9 @@ Diff diff(const Model& a, const Model& b, Progress& progress) {
   const auto folded = folded_norms(from_a, from_b);
   result.declarations.insert(result.declarations.end(), folded.begin(), folded.end());
   result.reasons = storage_notes(from_a, from_b);
+  for (auto& lines : {unread_tensors(a, b, "A"), unread_tensors(b, a, "B")}) {
+    result.reasons.insert(result.reasons.end(), lines.begin(), lines.end());
+  }
   Nearest nearest = bring_near(symmetry, from_a, from_b, progress);
   result.residuals = std::move(nearest.residuals);
   result.a_from_b = std::move(nearest.a_from_b);

@@ -42,10 +42,12 @@ std::vector<std::string> declaration_differences(const Architecture& a, const Ar
     if (in_a != in_b) lines.push_back(fmt::format("only {} {}", in_a ? "A" : "B", what));
   };
   if (a.vocabulary != b.vocabulary) {
-    lines.push_back(fmt::format(
-        "{} has {} tokens more than {}, taken as padding: both are compared on the first {}",
-        a.vocabulary > b.vocabulary ? "A" : "B", std::abs(a.vocabulary - b.vocabulary),
-        a.vocabulary > b.vocabulary ? "B" : "A", std::min(a.vocabulary, b.vocabulary)));
+    lines.push_back(
+        fmt::format("{} has {} tokens more than {}, taken as padding that is not used: both are "
+                    "compared on the "
+                    "first {}",
+                    a.vocabulary > b.vocabulary ? "A" : "B", std::abs(a.vocabulary - b.vocabulary),
+                    a.vocabulary > b.vocabulary ? "B" : "A", std::min(a.vocabulary, b.vocabulary)));
   }
   one_has(a.tied, b.tied, "declares its head tied to the token table");
   one_has(a.norm_bias, b.norm_bias, "has norm biases");

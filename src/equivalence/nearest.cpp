@@ -33,6 +33,11 @@ void hold_what_stood(const std::vector<TensorResidual>& in_place,
   }
 }
 
+bool brings_a_matrix_near(const std::vector<TensorResidual>& held) {
+  return std::any_of(held.begin(), held.end(),
+                     [](const TensorResidual& r) { return !r.single_row && !r.in_place; });
+}
+
 }  // namespace
 
 Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
@@ -46,6 +51,8 @@ Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const Par
     auto residuals = estimate(symmetry, recovery.a_from_b, a, b, progress);
     hold_what_stood(result.residuals, residuals);
     if (agreeing(residuals) <= agreeing(result.residuals)) return result;
+    // Of a model that was changed where it stands, single rows may fit another element by chance.
+    if (!all_agree(residuals) && !brings_a_matrix_near(residuals)) return result;
     // An element that moves nothing beyond rounding explains nothing.
     auto movements = describe(symmetry, recovery.a_from_b, residuals, a, b);
     if (movements.empty()) return result;

@@ -165,6 +165,11 @@ Checkpoint Checkpoint::open_file(const fs::path& path) {
 
 Checkpoint Checkpoint::open_folder(const fs::path& path) {
   if (!is_file(path / "config.json")) {
+    for (const auto& entry : fs::directory_iterator(path)) {
+      if (entry.path().extension() != ".gguf") continue;
+      throw UsageError(fmt::format("[open] {}: the folder has no config.json; for its GGUF name {}",
+                                   path.string(), entry.path().string()));
+    }
     throw UsageError(fmt::format("[open] {}: the folder has no config.json", path.string()));
   }
   const bool single = is_file(path / kSingleFile);

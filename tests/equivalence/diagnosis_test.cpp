@@ -3,6 +3,7 @@
 // REGAUGE_DIAGNOSIS=all runs every combination and prints the tables of docs/diff.md; any other
 // text runs those whose description contains it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -150,8 +151,8 @@ class Bench {
       const Diff again = diff(model_a, Model::open(path), Progress::silent());
       repaired_ += again.verdict == Verdict::same ? 1 : 0;
       if (again.verdict != Verdict::same && moved == Moved::never) {
-        unrepaired_.push_back(
-            fmt::format("{} {} {}", subject.name, injection.name, moved_name(moved)));
+        unrepaired_.push_back(fmt::format("{} {} {}: {}", subject.name, injection.name,
+                                          moved_name(moved), fmt::join(again.reasons, "; ")));
       }
       std::filesystem::remove_all(path);
     }

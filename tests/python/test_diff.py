@@ -6,6 +6,7 @@ import json
 import pytest
 import safetensors
 import safetensors.torch
+import torch
 from conftest import FIXTURES
 from test_transformers_judge import HF
 
@@ -87,3 +88,22 @@ def test_a_perturbed_tensor_is_named(regauge, tmp_path):
     assert answer["verdict"] == "perturbed"
     wrong = [tensor["tensor"] for tensor in answer["tensors"] if not tensor["agrees"]]
     assert wrong == ["layers.1.attn.o.weight"]
+
+
+def test_what_was_changed_in_place_is_not_called_moved(regauge, tmp_path):
+    def train_on(tensors):
+        torch.manual_seed(0)
+        for tensor in tensors.values():
+            tensor += 0.01 * tensor.std() * torch.randn_like(tensor)
+
+    change(FIXTURES / "llama", tmp_path / "tuned", train_on)
+    found = verdict(regauge, FIXTURES / "llama", tmp_path / "tuned", expect=1)
+    assert found["verdict"] == "perturbed" and found["identity"] and not found["movements"]
+    assert not any(tensor["agrees"] for tensor in found["tensors"] if tensor["residual"] > 0)
+
+
+def test_tensors_without_a_part_are_named(regauge, tmp_path):
+    bias = {"model.layers.0.self_attn.q_proj.bias": torch.ones(24)}
+    change(FIXTURES / "llama", tmp_path / "more", lambda tensors: tensors.update(bias))
+    found = verdict(regauge, FIXTURES / "llama", tmp_path / "more", expect=0)
+    assert any("not compared: model.layers.0.self_attn.q_proj.bias" in reason for reason in found["reasons"])

@@ -136,7 +136,7 @@ CASES = {
     ),
     "unknown dtype": (
         ["act", FIXTURES / "llama", "--random", "1", "--dtype", "F8", "-o", "{out}"],
-        "F32, F16, BF16",
+        "f32, f16 or bf16",
     ),
     "unknown format": (
         ["convert", FIXTURES / "llama", "--to", "onnx", "-o", "{out}"],
@@ -194,3 +194,17 @@ def test_dry_run_writes_nothing(regauge, tmp_path):
     text = regauge("act", FIXTURES / "llama", "--random", 1, "--dry-run", "-o", tmp_path / "out")
     assert "plan:" in text
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["dif", "a", "b"], "there is no verb 'dif'; did you mean diff?"),
+        (["diff", "a", "b", "--htlm", "x.html"], "there is no option --htlm; did you mean --html?"),
+        (["convert", "a", "b.gguf", "--to", "gguf", "-o", "c"], "'b.gguf' was not expected; an output goes behind -o"),
+        (["inspect", FIXTURES / "llama-gguf"], "the folder has no config.json; for its GGUF name"),
+    ],
+)
+def test_a_slip_is_answered_by_what_was_meant(arguments, said):
+    result = subprocess.run([os.environ["REGAUGE"], *arguments], capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and said in result.stderr

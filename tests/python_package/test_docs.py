@@ -92,7 +92,7 @@ def test_the_jobs_of_ci(shell, same):
     assert shell(f"mkdir {models}; cp -r {a} {models}/original; regauge act {b} --random 1 -o {models}/converted").returncode == 0
     (_, _, _, action), (_, _, _, hook) = blocks(GUIDE, "yaml")
     commands = re.findall(r"- run: (.*)", action)
-    assert commands.pop(0) == "pip install regauge" and commands
+    assert commands.pop(0).startswith("pip install") and commands
     commands += re.findall(r"entry: (.*)", hook)
     for command in commands:
         result = shell(command)
