@@ -11,7 +11,7 @@ from regauge.testing import assert_same_function
 def test_a_moved_model_is_the_same(any_model):
     moved = regauge.act(any_model, any_model.symmetry.random_element(1))
     found = regauge.diff(any_model, moved)
-    assert found.verdict == "same" and found.movements
+    assert found and found.verdict == "same" and found.movements
     assert all(residual.agrees for residual in found.residuals)
     assert len(found.residuals) == len(any_model.parameters)
     assert "the same function, in other coordinates" in str(found)
@@ -25,6 +25,13 @@ def test_the_element_carries_b_to_a(llama):
     back = regauge.act(moved, found.a_from_b)
     for name, tensor in llama.parameters.items():
         numpy.testing.assert_allclose(back.parameters[name], tensor, atol=1e-4)
+
+
+def test_an_element_by_its_file(llama, tmp_path):
+    element = llama.symmetry.random_element(1)
+    element.save(tmp_path / "element.safetensors")
+    moved = regauge.act(llama, tmp_path / "element.safetensors")
+    assert regauge.diff(moved, regauge.act(llama, element)).a_from_b.is_identity
 
 
 def break_rotary(tensors):
@@ -91,7 +98,7 @@ def test_other_architectures_are_different(llama):
     smaller = {**llama.config, "rms_norm_eps": 1e-2}
     other = regauge.from_state_dict(llama.state_dict(), smaller)
     found = regauge.diff(llama, other)
-    assert found.verdict == "different" and found.reasons
+    assert not found and found.verdict == "different" and found.reasons
 
 
 def test_a_fine_tune_is_not_accused(llama):
