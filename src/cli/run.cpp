@@ -39,9 +39,9 @@ std::size_t letters_between(const std::string& a, const std::string& b) {
 std::string unknown_word(const CLI::App& app, std::vector<std::string> words) {
   // An option that is not known leaves its value behind, too.
   std::stable_partition(words.begin(), words.end(),
-                        [](const std::string& word) { return word.starts_with("-"); });
+                        [](const std::string& word) { return word.starts_with('-'); });
   const std::string& word = words.front();
-  const bool option = word.starts_with("-");
+  const bool option = word.starts_with('-');
   std::vector<std::string> known;
   if (option) {
     for (const auto* one : app.get_options()) {

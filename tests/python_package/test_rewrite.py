@@ -60,7 +60,7 @@ def test_dtype(llama):
     element = llama.symmetry.identity()
     half = regauge.act(llama, element, dtype="f16")
     assert half.state_dict()["model.embed_tokens.weight"].dtype == numpy.float16
-    with pytest.raises(regauge.UsageError, match="F32, F16, BF16"):
+    with pytest.raises(regauge.UsageError, match="f32, f16 or bf16"):
         regauge.act(llama, element, dtype="f8")
 
 
