@@ -43,9 +43,8 @@ std::vector<std::string> declaration_differences(const Architecture& a, const Ar
   };
   if (a.vocabulary != b.vocabulary) {
     lines.push_back(
-        fmt::format("{} has {} tokens more than {}, taken as padding that is not used: both are "
-                    "compared on the "
-                    "first {}",
+        fmt::format("{} has {} tokens more than {}, taken as unused padding: both are compared on "
+                    "the first {}",
                     a.vocabulary > b.vocabulary ? "A" : "B", std::abs(a.vocabulary - b.vocabulary),
                     a.vocabulary > b.vocabulary ? "B" : "A", std::min(a.vocabulary, b.vocabulary)));
   }
