@@ -79,6 +79,7 @@ std::vector<std::string> diagnosis_lines(const Diagnosis& diagnosis) {
     lines.push_back(fmt::format("  {}: {}", mistake_name(cause.mistake), cause.sentence));
     if (!cause.repair.empty()) lines.push_back(fmt::format("    repair: {}", cause.repair));
   }
+  if (!diagnosis.besides.empty()) lines.push_back("  " + diagnosis.besides);
   return lines;
 }
 

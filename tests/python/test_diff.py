@@ -90,12 +90,13 @@ def test_a_perturbed_tensor_is_named(regauge, tmp_path):
     assert wrong == ["layers.1.attn.o.weight"]
 
 
-def test_what_was_changed_in_place_is_not_called_moved(regauge, tmp_path):
-    def train_on(tensors):
-        torch.manual_seed(0)
-        for tensor in tensors.values():
-            tensor += 0.01 * tensor.std() * torch.randn_like(tensor)
+def train_on(tensors):
+    torch.manual_seed(0)
+    for tensor in tensors.values():
+        tensor += 0.01 * tensor.std() * torch.randn_like(tensor)
 
+
+def test_what_was_changed_in_place_is_not_called_moved(regauge, tmp_path):
     change(FIXTURES / "llama", tmp_path / "tuned", train_on)
     found = verdict(regauge, FIXTURES / "llama", tmp_path / "tuned", expect=1)
     assert found["verdict"] == "perturbed" and found["identity"] and not found["movements"]
@@ -107,3 +108,11 @@ def test_tensors_without_a_part_are_named(regauge, tmp_path):
     change(FIXTURES / "llama", tmp_path / "more", lambda tensors: tensors.update(bias))
     found = verdict(regauge, FIXTURES / "llama", tmp_path / "more", expect=0)
     assert any("not compared: model.layers.0.self_attn.q_proj.bias" in reason for reason in found["reasons"])
+
+
+def test_a_config_does_not_hide_the_weights(regauge, tmp_path):
+    change(FIXTURES / "llama", tmp_path / "tuned", train_on)
+    config = json.loads((tmp_path / "tuned" / "config.json").read_text())
+    (tmp_path / "tuned" / "config.json").write_text(json.dumps(config | {"rms_norm_eps": 1e-3}))
+    said = regauge("diff", FIXTURES / "llama", tmp_path / "tuned", expect=1)
+    assert "norm_eps" in said and "with the config put right 21 of 21 tensors still differ" in said

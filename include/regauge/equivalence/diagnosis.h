@@ -44,6 +44,8 @@ struct Diagnosis {
   std::vector<Cause> causes;  // none: no known mistake explains the difference
   bool certain = false;       // with all causes undone, compare() finds B the same as A
   bool moved = false;         // besides, B stands in other coordinates
+  // Where the configs differ, a line on what still does once B's is put right; or empty.
+  std::string besides;
   // B with the causes undone: read as this architecture, through these patches. They refer to both
   // models, which must outlive them.
   bool repairable = false;
