@@ -41,6 +41,7 @@ void Explainer::find_misplaced_tensors() {
   for (const auto& spec : parameter_specs(pair_.architecture)) {
     samples.push_back({spec.name, spec.rows, spec.cols, spec.layer, entries(pair_.a(spec.name)),
                        entries(pair_.b(spec.name))});
+    progress_.advance(0);
   }
   const auto near = [](const Eigen::VectorXd& a, const Eigen::VectorXd& b, double before) {
     return (a - b).norm() < 0.3 * before;
@@ -59,6 +60,7 @@ void Explainer::find_misplaced_tensors() {
                         [](const Sample& sample) { return sample.rows > 1; });
   for (const Sample& here : samples) {
     if (!is_open(here.tensor)) continue;
+    progress_.advance(0);
     const double before = (here.a - here.b).norm();
     // Where A's tensor stands in B, and what B has in its place.
     const Sample* there = find(here, [&](const Sample& other) {

@@ -313,6 +313,7 @@ Recovery recover(const Symmetry& symmetry, const ParameterSource& a, const Param
     }
     progress.finish();
   };
+  progress.advance(0);
   finder.embedding_and_head();
   all_layers();
   if (finder.is_vague()) {

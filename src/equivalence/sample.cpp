@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 
 namespace regauge {
@@ -33,8 +34,10 @@ ParameterSource Sampler::operator()(const Architecture& shape, const Patches& pa
         only ? fmt::format("layers.{}{}", layer, spec.name.substr(8)) : spec.name;
     const auto patch = patches.find(name);
     if (patch != patches.end()) {
-      cut[spec.name] = [whole, spec, patch = patch->second](const ReadTensor&) -> Matrix<double> {
-        return patch(whole->reader()).topLeftCorner(spec.rows, spec.cols);
+      const auto made = std::make_shared<std::optional<Matrix<double>>>();  // once
+      cut[spec.name] = [whole, spec, made, patch = patch->second](const ReadTensor&) {
+        if (!*made) *made = patch(whole->reader()).topLeftCorner(spec.rows, spec.cols);
+        return **made;
       };
     } else if (name != spec.name && held.contains(name)) {
       cut[spec.name] = [name](const ReadTensor& read) { return read(name); };
