@@ -114,11 +114,11 @@ std::vector<TensorResidual> compare(const Symmetry& symmetry, const Element& a_f
   return compare_by<Plainly>(symmetry, a_from_b, a, b, progress);
 }
 
-bool all_agree(const std::vector<TensorResidual>& residuals) {
-  for (const auto& residual : residuals) {
-    if (!residual.agrees()) return false;
-  }
-  return true;
+std::int64_t disagreeing(const std::vector<TensorResidual>& residuals) {
+  return std::count_if(residuals.begin(), residuals.end(),
+                       [](const TensorResidual& r) { return !r.agrees(); });
 }
+
+bool all_agree(const std::vector<TensorResidual>& residuals) { return disagreeing(residuals) == 0; }
 
 }  // namespace regauge

@@ -397,10 +397,8 @@ Diagnosis diagnose(const Model& a, const Model& b, const Diff& found, Progress& 
     result = Diagnostician(a, reread, again, progress).run();
   }
   if (!declarations.empty() && again.verdict != Verdict::same && !result.certain) {
-    const auto off = std::count_if(again.residuals.begin(), again.residuals.end(),
-                                   [](const TensorResidual& r) { return !r.agrees(); });
-    result.besides = fmt::format("with the config put right {} of {} tensors still differ", off,
-                                 again.residuals.size());
+    result.besides = fmt::format("with the config put right {} of {} tensors still differ",
+                                 disagreeing(again.residuals), again.residuals.size());
   }
   settle_architecture(*declared, result);
   if (result.repairable && !can_declare(b, result.architecture)) result.repairable = false;

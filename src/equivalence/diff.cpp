@@ -14,11 +14,6 @@ namespace {
 constexpr double kTold = 3;    // times its rounding
 constexpr double kNear = 0.5;  // of a tensor's size: nearer than what is unrelated
 
-std::ptrdiff_t disagreeing(const std::vector<TensorResidual>& residuals) {
-  return std::count_if(residuals.begin(), residuals.end(),
-                       [](const TensorResidual& r) { return !r.agrees(); });
-}
-
 // Most matrices near: what else differs was changed in this model.
 bool mostly_near(const std::vector<TensorResidual>& residuals) {
   std::int64_t near = 0, all = 0;

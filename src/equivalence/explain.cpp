@@ -3,18 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
+
+#include "rounding.h"
 
 namespace regauge {
 namespace {
 
 constexpr double kMuchNearer = 0.3;   // of the residual before
 constexpr std::int64_t kTelling = 2;  // the last layer that tells of all
-
-double rms(const Matrix<double>& value) {
-  return value.size() == 0 ? 0 : value.norm() / std::sqrt(static_cast<double>(value.size()));
-}
 
 // Every tensor is read once.
 ReadTensor remembering(const ReadTensor& read) {

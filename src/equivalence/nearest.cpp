@@ -10,11 +10,6 @@ namespace {
 
 constexpr double kNearer = 2;  // times: what an element has to bring a tensor
 
-std::ptrdiff_t agreeing(const std::vector<TensorResidual>& residuals) {
-  return std::count_if(residuals.begin(), residuals.end(),
-                       [](const TensorResidual& r) { return r.agrees(); });
-}
-
 // Of what the element brings no nearer than it stood, no more is accepted than of what nothing
 // moves: a change is no move.
 void hold_what_stood(const std::vector<TensorResidual>& in_place,
@@ -50,7 +45,7 @@ Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const Par
     result.limits = recovery.limits;
     auto residuals = estimate(symmetry, recovery.a_from_b, a, b, progress);
     hold_what_stood(result.residuals, residuals);
-    if (agreeing(residuals) <= agreeing(result.residuals)) return result;
+    if (disagreeing(residuals) >= disagreeing(result.residuals)) return result;
     // Of a model that was changed where it stands, single rows may fit another element by chance.
     if (!all_agree(residuals) && !brings_a_matrix_near(residuals)) return result;
     // An element that moves nothing beyond rounding explains nothing.

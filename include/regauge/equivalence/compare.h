@@ -56,6 +56,7 @@ std::vector<TensorResidual> compare(const Symmetry& symmetry, const Element& a_f
 std::vector<TensorResidual> estimate(const Symmetry& symmetry, const Element& a_from_b,
                                      const ParameterSource& a, const ParameterSource& b,
                                      Progress& progress);
+std::int64_t disagreeing(const std::vector<TensorResidual>& residuals);  // how many
 bool all_agree(const std::vector<TensorResidual>& residuals);
 
 }  // namespace regauge
