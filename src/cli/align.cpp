@@ -92,6 +92,12 @@ void add_align(CLI::App& app, char** arguments, int& exit_code) {
     const Architecture shape = common_shape(*options, a, b);
     const Symmetry symmetry = symmetry_of(shape);
     const ParameterSource from_a(a, shape), from_b(b, shape);
+    options->check(from_b, symmetry,
+                   random_element(symmetry, 0, all_categories(), Blocks::identity),
+                   Rewrite::same_as(b));
+    if (!options->a_output.empty() && !options->dry_run) {
+      CheckpointWriter::check_path(options->a_output, Rewrite::same_as(a).format);
+    }
     const auto progress = make_progress();
     const AlignTask task{method, symmetry, from_a, from_b, options->align, *progress};
     Alignment found;

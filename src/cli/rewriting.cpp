@@ -64,6 +64,8 @@ void RewriteOptions::check(const Rewrite& rewrite) const {
 void RewriteOptions::check(const ParameterSource& source, const Symmetry& symmetry,
                            const Element& element, Rewrite::Target target) const {
   target.dtype = target_dtype();
+  if (!dry_run && !output.empty()) CheckpointWriter::check_path(output, target.format);
+  if (!save_element.empty()) check_element_path(save_element);
   check(Rewrite(source, symmetry, element, std::move(target)));
 }
 

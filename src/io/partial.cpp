@@ -60,12 +60,16 @@ void sync_folder(const fs::path& folder) {
 
 }  // namespace
 
+void check_new(const fs::path& path) {
+  if (is_there(path)) refuse_existing(path);
+}
+
 PartialPath::PartialPath(const fs::path& target, bool folder) {
   std::error_code error;
   target_ = fs::absolute(target, error).lexically_normal();
   if (error) fail(target, "cannot be made absolute", error.value());
   if (!target_.has_filename()) target_ = target_.parent_path();
-  if (is_there(target_)) refuse_existing(target_);
+  check_new(target_);
   partial_ = target_.parent_path() /
              fmt::format(".{}.partial-{}", target_.filename().string(), ::getpid());
   if (create(partial_, folder)) return;

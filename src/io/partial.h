@@ -8,6 +8,9 @@
 
 namespace regauge::io {
 
+// Throws UsageError if something is there.
+void check_new(const std::filesystem::path& path);
+
 // A hidden file or folder beside `target` (".NAME.partial-PID") that becomes `target` by a rename.
 // Removes what was not committed. Throws UsageError if the target exists already, FileError on
 // other failures.

@@ -162,8 +162,25 @@ void CheckpointWriter::State::write_rotary_tables() const {
   }
 }
 
-CheckpointWriter::CheckpointWriter(const fs::path& path, Plan plan)
-    : state_(std::make_unique<State>(path, std::move(plan))) {}
+void CheckpointWriter::check_path(const fs::path& path, Format format) {
+  const std::string suffix = path.extension().string();
+  const std::string right = format == Format::gguf      ? ".gguf"
+                            : format == Format::llama2c ? ".bin"
+                                                        : "";
+  const bool misleads = right.empty() ? suffix == ".gguf" || suffix == ".bin" : suffix != right;
+  if (misleads) {
+    throw UsageError(fmt::format("[write] {}: what is written is {}; {}", path.string(),
+                                 format_name(format),
+                                 right.empty() ? "name a folder, or a file in .safetensors"
+                                               : "let its name end in " + right));
+  }
+  io::check_new(path);
+}
+
+CheckpointWriter::CheckpointWriter(const fs::path& path, Plan plan) {
+  check_path(path, plan.format);
+  state_ = std::make_unique<State>(path, std::move(plan));
+}
 
 CheckpointWriter::~CheckpointWriter() = default;
 

@@ -61,12 +61,17 @@ std::vector<std::int64_t> read_permutation(const Checkpoint& file, const StoredT
 
 }  // namespace
 
-void save_element(const Symmetry& symmetry, const Element& element,
-                  const std::filesystem::path& path, const ElementNotes& notes) {
+void check_element_path(const std::filesystem::path& path) {
   if (path.extension() != ".safetensors") {
     throw UsageError(
         fmt::format("[element] {}: an element file ends in .safetensors", path.string()));
   }
+  CheckpointWriter::check_path(path, Format::safetensors);
+}
+
+void save_element(const Symmetry& symmetry, const Element& element,
+                  const std::filesystem::path& path, const ElementNotes& notes) {
+  check_element_path(path);
   CheckpointWriter::Plan plan;
   plan.files = {path.filename().string()};
   plan.file_metadata = {{{"kind", kKind},

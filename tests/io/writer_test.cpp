@@ -158,6 +158,30 @@ TEST(Writer, NeverOverwrites) {
   EXPECT_THROW(CheckpointWriter(folder / "no/such/x.safetensors", {}), FileError);
 }
 
+TEST(Writer, RefusesNamesOfOtherFormats) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const char* name, Format format) {
+    try {
+      CheckpointWriter::check_path(folder / name, format);
+    } catch (const UsageError&) {
+      return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(refused("model", Format::llama2c));  // could not be opened again
+  EXPECT_TRUE(refused("model.gguf", Format::llama2c));
+  EXPECT_TRUE(refused("model.bin", Format::gguf));
+  EXPECT_TRUE(refused("model.safetensors", Format::gguf));
+  EXPECT_TRUE(refused("model.gguf", Format::safetensors));
+  EXPECT_TRUE(refused("model.bin", Format::safetensors));
+  EXPECT_FALSE(refused("model.bin", Format::llama2c));
+  EXPECT_FALSE(refused("model.gguf", Format::gguf));
+  EXPECT_FALSE(refused("model", Format::safetensors));
+  EXPECT_FALSE(refused("model-1.5b", Format::safetensors));
+  EXPECT_FALSE(refused("model.safetensors", Format::safetensors));
+  EXPECT_THROW(CheckpointWriter(folder / "model.bin", {}), UsageError);
+}
+
 TEST(Writer, BringsCompanionsAlong) {
   const TemporaryFolder folder;
   fs::create_directories(folder / "from/deeper");

@@ -73,4 +73,11 @@ def test_wrong_requests_say_what_to_do(regauge, tmp_path):
     assert "--colour" in refusal(a, a, "-o", c, "--colour", "red")
     tied = FIXTURES / "llama-tied-biased"
     assert "--a-out" in refusal(tied, tied, "-o", c, "--untie")
+    # Before the work, not after it.
+    report = tmp_path / "report.json"
+    assert "exists already" in refusal(a, a, "-o", tmp_path, "--report", report)
+    assert "ends in .safetensors" in refusal(a, a, "-o", c, "--save-element", tmp_path / "g", "--report", report)
+    assert "folder" in refusal(a, a, "-o", tmp_path / "c.gguf", "--report", report)
+    assert "exists already" in refusal(a, a, "-o", c, "--a-out", tmp_path, "--report", report)
+    assert not report.exists()
     assert not c.exists()

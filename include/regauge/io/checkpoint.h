@@ -125,7 +125,10 @@ class CheckpointWriter {
     // empty.
     std::filesystem::path companions_from;
   };
-  // Throws UsageError for a plan that the format cannot hold.
+  // Throws UsageError where no checkpoint of this format can be written: something is there, or the
+  // name ends as another format's does.
+  static void check_path(const std::filesystem::path& path, Format format);
+  // Throws UsageError for that, and for a plan that the format cannot hold.
   CheckpointWriter(const std::filesystem::path& path, Plan plan);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;

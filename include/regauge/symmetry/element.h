@@ -51,6 +51,8 @@ struct ElementNotes {
   std::map<std::string, std::string> metadata = {};
   std::map<std::string, Matrix<double>> tensors = {};
 };
+// Throws UsageError where no element's file can be written.
+void check_element_path(const std::filesystem::path& path);
 // A safetensors file with the architecture in its metadata: anyone can apply it.
 void save_element(const Symmetry& symmetry, const Element& element,
                   const std::filesystem::path& path, const ElementNotes& notes = {});

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "../align_task.h"
 #include "lab_verb.h"
 #include "regauge/base/error.h"
@@ -58,9 +56,6 @@ LabAligner declare_lab_align(CLI::App& verb, char**) {
                                    method_name(task.method)));
     }
     const auto output = verb.get_option("--output")->as<std::string>();
-    if (std::filesystem::exists(output)) {  // said now, and not after the work
-      throw UsageError(fmt::format("{} exists; choose another output", output));
-    }
     const Architecture& architecture = task.symmetry.architecture;
     return connect::align_models(
         {task.symmetry, task.a, task.b}, options->settings(task),
