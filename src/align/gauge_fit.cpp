@@ -1,5 +1,7 @@
 #include "gauge_fit.h"
 
+#include <Eigen/Eigenvalues>
+
 #include <complex>
 
 #include "regauge/symmetry/polar.h"
@@ -12,6 +14,15 @@ constexpr double kUnused = 1e-9;
 // One complex number per pair, and nothing else.
 bool is_phases(const RotaryCommutant& group) {
   return 2 * static_cast<std::int64_t>(group.turning().size()) == group.size();
+}
+
+const RotaryCommutant* phases_of(const BlockGroup& group) {
+  const auto* rotary = std::get_if<RotaryCommutant>(&group);
+  return rotary != nullptr && is_phases(*rotary) ? rotary : nullptr;
+}
+
+Matrix<double> project(const BlockGroup& group, const Matrix<double>& m) {
+  return std::visit([&](const auto& g) { return g.project(m); }, group);
 }
 
 BlockFit fit_phases(const RotaryCommutant& group, const Matrix<double>& cross) {
@@ -31,18 +42,23 @@ BlockFit fit_phases(const RotaryCommutant& group, const Matrix<double>& cross) {
 }  // namespace
 
 BlockFit fit_block(const BlockGroup& group, const Matrix<double>& cross) {
-  const auto* rotary = std::get_if<RotaryCommutant>(&group);
-  if (rotary != nullptr && is_phases(*rotary)) return fit_phases(*rotary, cross);
-  const auto project = [&](const Matrix<double>& m) {
-    return std::visit([&](const auto& g) { return g.project(m); }, group);
-  };
+  if (const auto* phases = phases_of(group)) return fit_phases(*phases, cross);
   // The group's matrices are an algebra's invertible ones, and an algebra holds the orthogonal
   // factors of its members. Directions that no tensor uses stay where they are.
-  Matrix<double> inside = project(cross);
+  Matrix<double> inside = project(group, cross);
   inside.diagonal().array() += kUnused * inside.norm() + 1e-300;
-  BlockFit fit{project(polar_factor(inside)), 0};
+  BlockFit fit{project(group, polar_factor(inside)), 0};
   fit.value = fit.block.cwiseProduct(cross).sum();
   return fit;
+}
+
+double best_value(const BlockGroup& group, const Matrix<double>& cross) {
+  if (const auto* phases = phases_of(group)) return fit_phases(*phases, cross).value;
+  // The sum of singular values.
+  const Matrix<double> inside = project(group, cross);
+  const Matrix<double> gram = product_transposed(inside, inside);
+  const Eigen::SelfAdjointEigenSolver<Matrix<double>> solver(gram, Eigen::EigenvaluesOnly);
+  return solver.eigenvalues().cwiseMax(0).cwiseSqrt().sum();
 }
 
 template <class Scalar>

@@ -10,6 +10,8 @@ struct BlockFit {
   double value = 0;
 };
 BlockFit fit_block(const BlockGroup& group, const Matrix<double>& cross);
+// What they reach, to some 1e-8 of the whole: a third of the work.
+double best_value(const BlockGroup& group, const Matrix<double>& cross);
 
 // The gauge of the heads of one layer (queries with keys, or values with outputs): how B's heads
 // meet A's before any turn.

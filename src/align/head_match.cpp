@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "gauge_fit.h"
 #include "qk_norm_match.h"
 #include "regauge/align/nested.h"
@@ -78,6 +80,10 @@ class HeadMatcher {
     return {identity(g), cross.trace()};
   }
 
+  double best_turn_value(std::size_t g, const Matrix<double>& cross) const {
+    return may_turn_[g] ? best_value(gauges_[g].space().group, cross) : cross.trace();
+  }
+
   // The best turns for given inner places.
   GroupFit with_turns(std::int64_t i, std::int64_t j, std::vector<std::int64_t> inner) const {
     GroupFit fit{std::move(inner), {}, 0};
@@ -108,7 +114,7 @@ class HeadMatcher {
         for (std::size_t g = 0; g < gauges_.size(); ++g) {
           const Matrix<double> cross = gauges_[g].query(i * size + s, j * size + t);
           worth(s, t) +=
-              turns == nullptr ? turn(g, cross).value : cross.cwiseProduct((*turns)[g]).sum();
+              turns == nullptr ? best_turn_value(g, cross) : cross.cwiseProduct((*turns)[g]).sum();
         }
       }
     }
@@ -126,14 +132,14 @@ class HeadMatcher {
       shared.push_back(turn(g, gauges_[g].shared(i, j)).block);
     }
     GroupFit best;
+    std::set<std::vector<std::int64_t>> tried;
     for (const auto* turns : {&shared, static_cast<decltype(&shared)>(nullptr)}) {
-      GroupFit fit = with_turns(i, j, inner_places(i, j, turns));
-      for (int round = 0; round < kRounds; ++round) {
-        GroupFit next = with_turns(i, j, inner_places(i, j, &fit.turns));
-        if (!(next.value > fit.value)) break;
-        fit = std::move(next);
+      auto inner = inner_places(i, j, turns);
+      for (int round = 0; round < kRounds && tried.insert(inner).second; ++round) {
+        GroupFit fit = with_turns(i, j, inner);
+        inner = inner_places(i, j, &fit.turns);
+        if (best.inner.empty() || fit.value > best.value) best = std::move(fit);
       }
-      if (best.inner.empty() || fit.value > best.value) best = std::move(fit);
     }
     return best;
   }

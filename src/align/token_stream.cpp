@@ -64,8 +64,7 @@ template <class Scalar>
 Matrix<Scalar> TokenStream<Scalar>::fed_forward(const Matrix<Scalar>& x, const std::string& at,
                                                 const Parameters<Scalar>& tensors) const {
   Matrix<Scalar> hidden = linear(tensors, at + (shape_.gated ? ".gate" : ".up"), x);
-  for (auto& entry : hidden.reshaped())
-    entry = static_cast<Scalar>(activate(shape_.activation, entry));
+  activate(shape_.activation, hidden);
   if (shape_.gated) hidden = hidden.cwiseProduct(linear(tensors, at + ".up", x));
   return linear(tensors, at + ".down", hidden);
 }
@@ -100,8 +99,7 @@ Matrix<Scalar> TokenStream<Scalar>::predictions(const Parameters<Scalar>& ends) 
   Matrix<Scalar> x = read_by_head(ends);
   if (shape_.head_transform) {
     x = linear(ends, "head.transform", x);
-    for (auto& entry : x.reshaped())
-      entry = static_cast<Scalar>(activate(shape_.activation, entry));
+    activate(shape_.activation, x);
     x = normed(x, "head.norm", ends);
   }
   Matrix<Scalar> logits = shape_.tied ? product(x, ends.at("embed.tokens").transpose())

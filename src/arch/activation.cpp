@@ -1,22 +1,33 @@
 #include "regauge/arch/activation.h"
 
-#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace regauge {
 
-double activate(Activation activation, double x) {
+template <class Scalar>
+void activate(Activation activation, Matrix<Scalar>& values) {
+  auto x = values.array();
   switch (activation) {
     case Activation::relu:
-      return std::max(x, 0.0);
+      x = x.max(Scalar{0});
+      return;
     case Activation::gelu:
-      return x * std::erfc(-x / std::sqrt(2.0)) / 2;
-    case Activation::gelu_tanh:
-      return x / 2 * (1 + std::tanh(std::sqrt(2 / 3.141592653589793) * (x + 0.044715 * x * x * x)));
+      x *= (x * static_cast<Scalar>(-1 / std::numbers::sqrt2)).unaryExpr([](Scalar y) {
+        return std::erfc(y) / 2;
+      });
+      return;
+    case Activation::gelu_tanh: {
+      const auto scale = static_cast<Scalar>(std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
+      x *= (1 + (scale * (x + static_cast<Scalar>(0.044715) * x.cube())).tanh()) / 2;
+      return;
+    }
     case Activation::silu:
-      return x / (1 + std::exp(-x));
+      x /= 1 + (-x).exp();
+      return;
   }
-  return x;
 }
+template void activate(Activation, Matrix<float>&);
+template void activate(Activation, Matrix<double>&);
 
 }  // namespace regauge

@@ -153,7 +153,7 @@ Matrix<double> neuron_signatures(const Architecture& a, std::int64_t layer,
                       up_to);
   };
   Matrix<double> hidden = linear(parameters, at + (a.gated ? ".gate" : ".up"), x);
-  for (auto& entry : hidden.reshaped()) entry = activate(a.activation, entry);
+  activate(a.activation, hidden);
   if (a.gated) hidden = hidden.cwiseProduct(linear(parameters, at + ".up", x));
   const Matrix<double>& down = parameters.at(at + ".down.weight");
   const Matrix<double> written = probes("write", known) * down.transpose();

@@ -1,9 +1,12 @@
 #pragma once
 
 #include "regauge/arch/architecture.h"
+#include "regauge/arch/parameters.h"
 
 namespace regauge {
 
-double activate(Activation activation, double x);
+// Every entry, in its place.
+template <class Scalar>
+void activate(Activation activation, Matrix<Scalar>& values);
 
 }  // namespace regauge
