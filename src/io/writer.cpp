@@ -163,16 +163,15 @@ void CheckpointWriter::State::write_rotary_tables() const {
 }
 
 void CheckpointWriter::check_path(const fs::path& path, Format format) {
+  constexpr std::array<std::string_view, 3> kSuffixes = {".safetensors", ".gguf", ".bin"};
   const std::string suffix = path.extension().string();
-  const std::string right = format == Format::gguf      ? ".gguf"
-                            : format == Format::llama2c ? ".bin"
-                                                        : "";
-  const bool misleads = right.empty() ? suffix == ".gguf" || suffix == ".bin" : suffix != right;
-  if (misleads) {
-    throw UsageError(fmt::format("[write] {}: what is written is {}; {}", path.string(),
-                                 format_name(format),
-                                 right.empty() ? "name a folder, or a file in .safetensors"
-                                               : "let its name end in " + right));
+  const auto right = kSuffixes.at(static_cast<std::size_t>(format));
+  const bool known = std::find(kSuffixes.begin(), kSuffixes.end(), suffix) != kSuffixes.end();
+  // A llama2.c file is known by its name alone.
+  if (suffix != right && (known || format == Format::llama2c)) {
+    throw UsageError(
+        fmt::format("[write] {}: what is written is {}; let the name of a file end in {}",
+                    path.string(), format_name(format), right));
   }
   io::check_new(path);
 }

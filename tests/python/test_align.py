@@ -77,7 +77,7 @@ def test_wrong_requests_say_what_to_do(regauge, tmp_path):
     report = tmp_path / "report.json"
     assert "exists already" in refusal(a, a, "-o", tmp_path, "--report", report)
     assert "ends in .safetensors" in refusal(a, a, "-o", c, "--save-element", tmp_path / "g", "--report", report)
-    assert "folder" in refusal(a, a, "-o", tmp_path / "c.gguf", "--report", report)
+    assert ".safetensors" in refusal(a, a, "-o", tmp_path / "c.gguf", "--report", report)
     assert "exists already" in refusal(a, a, "-o", c, "--a-out", tmp_path, "--report", report)
     assert not report.exists()
     assert not c.exists()
