@@ -58,17 +58,26 @@ void sync_folder(const fs::path& folder) {
   ::close(file);
 }
 
+// Absolute, and without a slash at its end.
+fs::path whole_path(const fs::path& path) {
+  std::error_code error;
+  const fs::path whole = fs::absolute(path, error).lexically_normal();
+  if (error) fail(path, "cannot be made absolute", error.value());
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
 }  // namespace
 
 void check_new(const fs::path& path) {
   if (is_there(path)) refuse_existing(path);
+  std::error_code ignored;
+  if (!fs::is_directory(whole_path(path).parent_path(), ignored)) {
+    throw FileError(
+        fmt::format("[write] {}: its folder does not exist; make it first", path.string()));
+  }
 }
 
-PartialPath::PartialPath(const fs::path& target, bool folder) {
-  std::error_code error;
-  target_ = fs::absolute(target, error).lexically_normal();
-  if (error) fail(target, "cannot be made absolute", error.value());
-  if (!target_.has_filename()) target_ = target_.parent_path();
+PartialPath::PartialPath(const fs::path& target, bool folder) : target_(whole_path(target)) {
   check_new(target_);
   partial_ = target_.parent_path() /
              fmt::format(".{}.partial-{}", target_.filename().string(), ::getpid());

@@ -8,7 +8,7 @@
 
 namespace regauge::io {
 
-// Throws UsageError if something is there.
+// Throws UsageError if something is there, FileError if there is no folder for it.
 void check_new(const std::filesystem::path& path);
 
 // A hidden file or folder beside `target` (".NAME.partial-PID") that becomes `target` by a rename.

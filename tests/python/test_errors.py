@@ -86,7 +86,7 @@ CASES = {
     ),
     "no folder for the output": (
         ["act", FIXTURES / "llama", "--random", "1", "-o", "{out}/deeper"],
-        "out/deeper: cannot create",
+        "out/deeper: its folder does not exist",
     ),
     "no output": (["act", FIXTURES / "llama", "--random", "1"], "-o OUT"),
     "no numbers": (["act", with_no_numbers, "--random", "1", "-o", "{out}"], "NaN or infinite"),
