@@ -19,6 +19,7 @@ Matrix<double> Adam::direction(const Matrix<double>& slope) {
   ++steps;
   mean = kMean * mean + (1 - kMean) * slope;
   square = kSquare * square + (1 - kSquare) * slope.cwiseAbs2();
+  if (one_square_) square.setConstant(square.mean());
   const double bias = 1 - std::pow(kMean, static_cast<double>(steps));
   const double square_bias = 1 - std::pow(kSquare, static_cast<double>(steps));
   return -(mean.array() / bias) / ((square.array() / square_bias).sqrt() + kSmall);

@@ -64,7 +64,7 @@ struct Learner::State {
     move();
     for (const auto& space : symmetry.spaces) {
       if (!scope.contains(space)) continue;
-      if (is_learned(space)) adams[space.name];
+      if (is_learned(space)) adams.try_emplace(space.name, space.is_orthogonal());
       if (is_matched(space) && learning.rematch > 0) {
         matchings.try_emplace(space.name, symmetry, space, a, moved, element, learning.similarity,
                               learning.premium);
@@ -229,6 +229,7 @@ void Learner::save(const std::filesystem::path& path) const {
 
 void Learner::load(const std::filesystem::path& path, Objective<float>& objective) {
   const MatrixFile file = MatrixFile::load(path);
+  if (file.notes.at("steps") == "0") return;  // nothing was learned yet, of whatever it was
   if (file.notes.at("learning") != to_json(state_->learning).dump()) {
     throw UsageError(fmt::format(
         "{} is the beginning of a work with other settings ({}); remove it to begin anew",
@@ -265,7 +266,7 @@ void Learner::load(const std::filesystem::path& path, Objective<float>& objectiv
   }
   state_->path.restore(state_->steps, losses);
   state_->first_loss = get("first_loss")(0, 0);
-  const double first = state_->steps > 0 ? state_->loss_at_start(objective) : state_->first_loss;
+  const double first = state_->loss_at_start(objective);
   if (!(std::abs(first - state_->first_loss) <= kSameLoss * std::abs(first))) {
     throw UsageError(fmt::format(
         "{} is the beginning of a work with other models, another start, other data or another "

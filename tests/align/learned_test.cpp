@@ -74,7 +74,6 @@ TEST(Learned, ComesBackToA) {
     const Pair pair(small(name));
     Learning learning;
     learning.steps = 300;
-    learning.rematch = 0;
     Distance distance(pair.a);
     const Element found = pair.learned(learning, distance);
     EXPECT_LT(pair.left(found), 0.05 * pair.left({})) << name;
@@ -89,7 +88,6 @@ TEST(Learned, TheCompactGroupComesLessFar) {
   const auto left = [&](bool compact) {
     Learning learning;
     learning.steps = 300;
-    learning.rematch = 0;
     learning.compact = compact;
     Distance distance(pair.a);
     const Element found = pair.learned(learning, distance);
@@ -106,13 +104,15 @@ TEST(Learned, TheCompactGroupComesLessFar) {
   EXPECT_GT(left(true), 0.3 * pair.left({}));
 }
 
-// Neurons that have changed places, and signs, are found by the latents alone.
+// Neurons that have changed places, and signs, are found by the slopes alone.
 TEST(Learned, NeuronsFindTheirPlaces) {
   Pair pair(small("llama"), 0);
   act(pair.symmetry, random_element(pair.symmetry, 3, {Category::ffn}), pair.b);
   EXPECT_GT(pair.left({}), 1);
   Learning learning;
   learning.steps = 300;
+  learning.rematch = 5;
+  learning.similarity = 0;
   learning.premium = 0;
   Distance distance(pair.a);
   EXPECT_LT(pair.left(pair.learned(learning, distance)), 0.05 * pair.left({}));
@@ -152,6 +152,11 @@ TEST(Learned, GoesOnWhereItWasInterrupted) {
   changed.b.at("layers.1.ffn.up.weight") *= 1.1;
   Learner of_another(pair.symmetry, pair.a, changed.b, {}, learning);
   EXPECT_THROW(of_another.load(file, again), UsageError);
+  // Of a work that has not begun nothing is taken over.
+  Learner(pair.symmetry, pair.a, changed.b, {}, Learning{.steps = 31}).save(file);
+  Learner fresh(pair.symmetry, pair.a, pair.b, {}, learning);
+  fresh.load(file, again);
+  EXPECT_EQ(fresh.steps(), 0);
   std::filesystem::remove(file);
 }
 

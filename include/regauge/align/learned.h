@@ -14,9 +14,9 @@ namespace regauge {
 // How an element is learned.
 struct Learning {
   std::int64_t steps = 1000;
-  double rate = 1e-2;         // of Adam, at the start; it falls to 0 along a half cosine
+  double rate = 2e-2;         // of Adam, at the start; it falls to 0 along a half cosine
   bool compact = false;       // rotations, phases, signs and permutations alone
-  std::int64_t rematch = 5;   // steps between two assignments of neurons; 0: they stay
+  std::int64_t rematch = 0;   // steps between two assignments of neurons; 0: they stay
   double neuron_rate = 1e-2;  // of their latents
   double similarity = 0.1;    // the latents' start: cosines of weights times this
   double premium = 0.05;      // and this more for the start's own assignment
@@ -32,9 +32,9 @@ Learning learning_from_json(const nlohmann::json& json);
 // g stays in the group, so that neither end's function ever changes. t is drawn from all of [0, 1],
 // every second one from the worst tenth; both see the same batch.
 //
-// Neurons (and whatever else changes places freely) follow a latent similarity of every pair, which
-// takes the gradient that a mixture of permutations would have: the assignment of largest latent
-// sum is what acts. Heads, shifts, the stream's length and what is out of scope stay as they start.
+// Neurons stay, or, with `rematch`, follow a latent similarity of every pair, which takes the
+// gradient that a mixture of permutations would have: the assignment of largest latent sum is what
+// acts. Heads, shifts, the stream's length and what is out of scope stay as they start.
 class Learner {
  public:
   Learner(const Symmetry& symmetry, const Parameters<double>& a, const Parameters<double>& b,
