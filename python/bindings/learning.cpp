@@ -70,7 +70,8 @@ std::pair<Member, std::string> learn_from(const Model& a, const Model& b, const 
     const Group& group = start.group;
     const ParameterSource from_a(a, group->architecture), from_b(b, group->architecture);
     const Scope movable(scope);
-    const ComparablePair pair(*group, from_a.reader(), from_b.reader(), movable, reporter);
+    const ComparablePair pair(*group, from_a.reader(), from_b.reader(), movable, reporter,
+                              reverses_stream(start.element) ? -1 : 1);
     Learner learner(*group, pair.a(), pair.b(), pair.between_forms(start.element), learning,
                     movable);
     const Element found = learn(learner, callable, learning, checkpoint, reporter);

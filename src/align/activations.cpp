@@ -21,14 +21,15 @@ struct Units {
 
 class Aligner {
  public:
-  Aligner(const Symmetry& symmetry, const Parameters<double>& a, const Parameters<double>& b)
-      : symmetry_(symmetry), architecture_(symmetry.architecture), a_(a), b_(b) {
+  Aligner(const Symmetry& symmetry, const Parameters<double>& a, const Parameters<double>& b,
+          const Scope& scope)
+      : symmetry_(symmetry), architecture_(symmetry.architecture), a_(a), b_(b), scope_(scope) {
     for (std::int64_t n = 0; n < architecture_.layers; ++n) {
       units_.push_back(
           {fmt::format("layers.{}.ffn.neurons", n), fmt::format("layers.{}.ffn.hidden", n)});
     }
     units_.push_back({"head.transform", "head.hidden"});
-    std::erase_if(units_, [&](const Units& u) { return symmetry_.find_space(u.space) == nullptr; });
+    std::erase_if(units_, [&](const Units& u) { return movable(u.space) == nullptr; });
   }
 
   void add(const Taps<float>& a, const Taps<float>& b) {
@@ -58,6 +59,12 @@ class Aligner {
   }
 
  private:
+  // Null for a space that is not there, or not in the scope.
+  const Space* movable(std::string_view name) const {
+    const Space* space = symmetry_.find_space(name);
+    return space != nullptr && scope_.contains(*space) ? space : nullptr;
+  }
+
   // Behind a transform the last norm reads another space.
   bool reads_the_stream() const { return !architecture_.head_transform; }
 
@@ -97,7 +104,7 @@ class Aligner {
   }
 
   void align_stream() {
-    const Space* space = symmetry_.find_space("residual");
+    const Space* space = movable("residual");
     if (space == nullptr) return;
     if (space->count == 1) {
       found_.maps[space->name] = {
@@ -133,8 +140,9 @@ class Aligner {
   }
 
   void match_heads(std::int64_t layer) {
-    const Space& space = *symmetry_.find_space(fmt::format("layers.{}.attn.heads", layer));
-    if (space.shuffle != Shuffle::grouped) return;
+    const Space* movable_space = movable(fmt::format("layers.{}.attn.heads", layer));
+    if (movable_space == nullptr || movable_space->shuffle != Shuffle::grouped) return;
+    const Space& space = *movable_space;
     const std::string o = fmt::format("layers.{}.attn.o.weight", layer);
     const std::int64_t heads = architecture_.heads, width = architecture_.v_width;
     // <y_B O_B, y_A O_A> = <y_B^T y_A, O_B O_A^T>: no row of the stream is needed.
@@ -176,7 +184,7 @@ class Aligner {
     b_moved_ = moved();
     for (std::int64_t n = 0; n < architecture_.layers; ++n) {
       const Element gauges = regauge::match_heads(symmetry_, n, Scope("qk,vo"), a_, b_moved_);
-      found_ = compose(symmetry_, gauges, found_);
+      found_ = compose(symmetry_, scope_.restrict(symmetry_, gauges), found_);
     }
   }
 
@@ -195,6 +203,7 @@ class Aligner {
   const Architecture& architecture_;
   const Parameters<double>& a_;
   const Parameters<double>& b_;
+  const Scope& scope_;
   std::vector<Units> units_;
   Matrix<double> stream_;  // sum of B^T A
   std::map<std::int64_t, Covariance> mixtures_, mixtures_a_, mixtures_b_;
@@ -208,9 +217,9 @@ class Aligner {
 
 Element align_by_activations(const Symmetry& symmetry, const Parameters<double>& a,
                              const Parameters<double>& b, Activations& activations,
-                             Progress& progress) {
+                             const Scope& scope, Progress& progress) {
   if (activations.batches() < 1) throw UsageError("[align] activations of no batch at all");
-  Aligner aligner(symmetry, a, b);
+  Aligner aligner(symmetry, a, b, scope);
   progress.start("activations", activations.batches());
   while (activations.batches() > 0) {
     Taps<float> taps_a, taps_b;

@@ -106,11 +106,17 @@ AlignMethod method_from_name(std::string_view name) {
                                fmt::join(kMethods, ", ")));
 }
 
+bool reverses_stream(const Element& element) {
+  const auto found = element.maps.find("residual.sign");
+  return found != element.maps.end() && found->second.has_blocks() &&
+         found->second.blocks()(0, 0) < 0;
+}
+
 Element comparable_form(const Symmetry& symmetry, const ReadTensor& model, const Scope& scope,
-                        Progress& progress) {
+                        Progress& progress, double sign) {
   std::vector<std::string> limits;
   Element form = scope.restrict(
-      symmetry, standard_form(model, symmetry, 1, limits, progress, UnknownShifts::kept));
+      symmetry, standard_form(model, symmetry, sign, limits, progress, UnknownShifts::kept));
   form = compose(symmetry, scope.restrict(symmetry, unit_lengths(symmetry, model, form)), form);
   const MovedModel folded(model, symmetry, form);
   Element balanced;

@@ -22,12 +22,12 @@ template <class Scalar>
 class Search {
  public:
   Search(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
-         const AlignOptions& options, Progress& progress)
+         const AlignOptions& options, Progress& progress, double sign)
       : symmetry_(symmetry),
         options_(options),
         progress_(progress),
         a_(a, symmetry, comparable_form(symmetry, a, options.scope, progress)),
-        b_(b, symmetry, comparable_form(symmetry, b, options.scope, progress)),
+        b_(b, symmetry, comparable_form(symmetry, b, options.scope, progress, sign)),
         metric_(symmetry, a_, b_, progress) {
     const Space* stream = symmetry.find_space("residual");
     moves_stream_ = stream != nullptr && options.scope.contains(*stream);
@@ -171,14 +171,28 @@ class Search {
   Element found_;                                               // from b's form towards a's
 };
 
+// B's form is another one where the stream is reversed, so that both are tried.
+template <class Scalar>
+Alignment search(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
+                 const AlignOptions& options, Progress& progress) {
+  const auto with_sign = [&](double sign) {
+    return Search<Scalar>(symmetry, a, b, options, progress, sign).run();
+  };
+  Alignment straight = with_sign(1);
+  const Space* reversal = symmetry.find_space("residual.sign");
+  if (reversal == nullptr || !options.scope.contains(*reversal)) return straight;
+  Alignment reversed = with_sign(-1);
+  const bool better = reversed.report.at("objective") > straight.report.at("objective");
+  return better ? reversed : straight;
+}
+
 }  // namespace
 
 Alignment align_weights(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
                         const AlignOptions& options, Progress& progress) {
-  if (symmetry.architecture.width <= kDoubleWidth) {
-    return Search<double>(symmetry, a, b, options, progress).run();
-  }
-  return Search<float>(symmetry, a, b, options, progress).run();
+  const bool narrow = symmetry.architecture.width <= kDoubleWidth;
+  return narrow ? search<double>(symmetry, a, b, options, progress)
+                : search<float>(symmetry, a, b, options, progress);
 }
 
 }  // namespace regauge

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -44,7 +45,42 @@ struct Options : RewriteOptions {
     verb.add_option("--report", report, "write how it went to this file, as JSON");
     declare_save_element(verb);
   }
+
+  // What would otherwise be refused after the work.
+  void check_files(const Model& model_a) const {
+    namespace fs = std::filesystem;
+    if (!report.empty() && !fs::is_directory(fs::absolute(report).parent_path())) {
+      throw FileError(fmt::format("align: {}: its folder does not exist", report));
+    }
+    if (a_output.empty() || dry_run) return;
+    CheckpointWriter::check_path(a_output, Rewrite::same_as(model_a).format);
+    if (fs::weakly_canonical(a_output) == fs::weakly_canonical(output)) {
+      throw UsageError("align: -o and --a-out name the same file");
+    }
+  }
+
+  void check_scope(const Symmetry& symmetry) const {
+    const auto inside = [&](const auto& factor) { return align.scope.contains(factor); };
+    if (std::any_of(symmetry.spaces.begin(), symmetry.spaces.end(), inside) ||
+        std::any_of(symmetry.shifts.begin(), symmetry.shifts.end(), inside)) {
+      return;
+    }
+    throw UsageError(
+        fmt::format("align: there is nothing in --scope {} to move; layers are 0 to {}", scope,
+                    symmetry.architecture.layers - 1));
+  }
 };
+
+// Options that only the methods have that run models.
+std::vector<std::string> foreign_options(const CLI::App& verb) {
+  std::vector<std::string> names = verb.remaining();
+  for (const CLI::Option* option : verb.get_options()) {
+    if (option->get_group() == kOfRunningModels && option->count() > 0) {
+      names.push_back(option->get_name());
+    }
+  }
+  return names;
+}
 
 // As which both are read; with a tie or a bias that only one has, A must be written again.
 Architecture common_shape(const Options& options, const Model& a, const Model& b) {
@@ -84,9 +120,15 @@ void add_align(CLI::App& app, char** arguments, int& exit_code) {
   verb->callback([options, with_lab, verb, &exit_code] {
     options->align.scope = Scope(options->scope);
     const AlignMethod method = method_from_name(options->method);
-    if (!runs_models(method) && verb->remaining_size() > 0) {
+    const auto foreign = foreign_options(*verb);
+    if (!runs_models(method) && !foreign.empty()) {
       throw UsageError(fmt::format("align: --method {} does not take {}", options->method,
-                                   fmt::join(verb->remaining(), " ")));
+                                   fmt::join(foreign, " ")));
+    }
+    if (options->align.compact && method != AlignMethod::two_stage) {
+      throw UsageError(method == AlignMethod::learned
+                           ? "align: --compact is of two_stage; of learned: --set compact=true"
+                           : "align: --compact is of two_stage");
     }
     const Model a = Model::open(options->a), b = Model::open(options->model);
     const Architecture shape = common_shape(*options, a, b);
@@ -95,9 +137,8 @@ void add_align(CLI::App& app, char** arguments, int& exit_code) {
     options->check(from_b, symmetry,
                    random_element(symmetry, 0, all_categories(), Blocks::identity),
                    Rewrite::same_as(b));
-    if (!options->a_output.empty() && !options->dry_run) {
-      CheckpointWriter::check_path(options->a_output, Rewrite::same_as(a).format);
-    }
+    options->check_files(a);
+    options->check_scope(symmetry);
     const auto progress = make_progress();
     const AlignTask task{method, symmetry, from_a, from_b, options->align, *progress};
     Alignment found;

@@ -24,6 +24,9 @@ inline std::string learning_state(const std::string& output) {
   return output + ".learning.safetensors";
 }
 
+// What --help calls the options of those methods.
+inline constexpr const char* kOfRunningModels = "Options of activations and learned";
+
 using LabAligner = std::function<Alignment(const AlignTask&)>;
 
 // The methods that run models: in regauge-lab their options and their work, in regauge the way

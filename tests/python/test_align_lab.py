@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 import pytest
 from conftest import FIXTURES, wait_for
@@ -29,6 +30,14 @@ def test_a_moved_copy_comes_back(lab, regauge, tmp_path, moved):
     assert before["points"][1]["excess"] > 0.01
 
 
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory):
+    """Where learning has something to win."""
+    path = tmp_path_factory.mktemp("noisy") / "noisy"
+    noisy_copy(FIXTURES / "llama", path, 1.0, 1)
+    return path
+
+
 @pytest.mark.parametrize("method", ["activations", "learned"])
 @pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3", "gemma", "gpt2", "gpt_neox"])
 def test_the_function_of_b_stays(lab, regauge, tmp_path, family, method):
@@ -39,19 +48,28 @@ def test_the_function_of_b_stays(lab, regauge, tmp_path, family, method):
     assert "the same function, in other coordinates" in regauge("diff", b, out)
 
 
-def test_learning_repeats_itself_and_keeps_the_function(lab, regauge, tmp_path, moved):
-    outputs = [tmp_path / name for name in ("one", "two")]
-    for out in outputs:
-        regauge("align", FIXTURES / "llama", moved, "-o", out, "--method", "learned", *SELF,
-                "--start", "weights", "--batch", 4, "--set", "steps=6")  # fmt: skip
-        assert not (tmp_path / f"{out.name}.learning.safetensors").exists()
-    assert (outputs[0] / "model.safetensors").read_bytes() == (outputs[1] / "model.safetensors").read_bytes()
-    regauge("diff", moved, outputs[0])
+def weights_of(folder):
+    return (folder / "model.safetensors").read_bytes()
 
 
-def test_learning_goes_on_after_an_interruption(lab, regauge, tmp_path, moved):
+def test_learning_repeats_itself_and_keeps_the_function(lab, regauge, tmp_path, noisy):
+    def learned(name, *settings):
+        out, report = tmp_path / name, tmp_path / f"{name}.json"
+        regauge("align", FIXTURES / "llama", noisy, "-o", out, "--method", "learned", *SELF, "--report", report,
+                "--start", "weights", "--batch", 4, "--set", *settings)  # fmt: skip
+        assert not (tmp_path / f"{name}.learning.safetensors").exists()
+        found = json.loads(report.read_text())
+        assert (found["method"], found["start"], found["kept"]) == ("learned", "weights", "end")
+        return out
+
+    one, two, other = learned("one", "steps=30"), learned("two", "steps=30"), learned("other", "steps=40")
+    assert weights_of(one) == weights_of(two) != weights_of(other)
+    regauge("diff", noisy, one)
+
+
+def test_learning_goes_on_after_an_interruption(lab, regauge, tmp_path, noisy):
     def command(out, steps=400):
-        return ("align", FIXTURES / "llama", moved, "-o", out, "--method", "learned", *SELF,
+        return ("align", FIXTURES / "llama", noisy, "-o", out, "--method", "learned", *SELF,
                 "--start", "weights", "--batch", 4, "--set", f"steps={steps}")  # fmt: skip
 
     def start(*arguments):
@@ -62,6 +80,7 @@ def test_learning_goes_on_after_an_interruption(lab, regauge, tmp_path, moved):
     regauge(*command(whole))
     process = start(out)
     wait_for(state)
+    time.sleep(0.5)  # some steps
     process.send_signal(signal.SIGINT)
     _, messages = process.communicate(timeout=60)
     assert process.returncode == 130, messages
@@ -70,8 +89,14 @@ def test_learning_goes_on_after_an_interruption(lab, regauge, tmp_path, moved):
     _, messages = other.communicate(timeout=60)
     assert other.returncode == 2 and "with other settings" in messages
     regauge(*command(out))
-    assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert weights_of(out) == weights_of(whole)
     assert not state.exists()
+
+
+def test_a_dry_run_leaves_nothing(lab, regauge, tmp_path, noisy, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    regauge("align", FIXTURES / "llama", noisy, "--dry-run", "--method", "learned", *SELF, "--set", "steps=2")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -80,6 +105,7 @@ def test_learning_goes_on_after_an_interruption(lab, regauge, tmp_path, moved):
         (("--method", "activations"), "needs --data"),
         (("--method", "learned", *SELF, "--set", "stpes=3"), "'stpes' is not a setting"),
         (("--method", "learned", *SELF, "--set", "steps"), "expected KEY=VALUE"),
+        (("--method", "learned", *SELF, "--compact"), "--set compact=true"),
     ],
 )
 def test_refusals(lab, tmp_path, moved, options, message):

@@ -2,7 +2,7 @@
 
 #include "regauge/action/activations.h"
 #include "regauge/base/progress.h"
-#include "regauge/symmetry/element.h"
+#include "regauge/symmetry/scope.h"
 
 namespace regauge {
 
@@ -12,9 +12,10 @@ namespace regauge {
 //   heads     matched by what they write to the stream and where they attend, within their groups
 //   neurons   matched by the correlation of their activities, with its sign where the group has one
 //   gauges    of the matched heads by their weights, the nearest rotations and phases
-// Memory is that of one batch's taps, and of a covariance per layer. Progress counts batches.
+// Only what the scope contains moves, and the rest is fitted to that. Memory is that of one batch's
+// taps, of a covariance per layer, and of B moved. Progress counts batches.
 Element align_by_activations(const Symmetry& symmetry, const Parameters<double>& a,
                              const Parameters<double>& b, Activations& activations,
-                             Progress& progress);
+                             const Scope& scope, Progress& progress);
 
 }  // namespace regauge

@@ -38,7 +38,8 @@ struct Alignment {
   nlohmann::json report;  // of the method: objective by iteration, what was tried
 };
 
-// `a` and `b` read canonical tensors of symmetry.architecture. Memory: a few layers and D^2.
+// `a` and `b` read canonical tensors of symmetry.architecture. Memory: a few layers, D^2 for every
+// layer, and twice the square of the number of neurons.
 Alignment align_two_stage(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
                           const AlignOptions& options, Progress& progress);
 Alignment align_weights(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
@@ -46,9 +47,11 @@ Alignment align_weights(const Symmetry& symmetry, const ReadTensor& a, const Rea
 
 // The form in which models are compared: norms folded, shifts used up, scales balanced, as far as
 // the scope goes. What is left between two forms of one function is compact: rotations, phases,
-// signs, permutations.
+// signs, permutations. `sign` as for standard_form: -1 for B if the stream of A is B's reversed.
 Element comparable_form(const Symmetry& symmetry, const ReadTensor& model, const Scope& scope,
-                        Progress& progress);
+                        Progress& progress, double sign = 1);
+// All coordinates of the stream change their sign, which no other factor of the group can do.
+bool reverses_stream(const Element& element);
 // The element from B to A, given that `relative` carries b_form . B to a_form . A.
 Element between_models(const Symmetry& symmetry, const Element& a_form, const Element& relative,
                        const Element& b_form);

@@ -10,7 +10,7 @@ class ComparablePair {
  public:
   // `a` and `b` read canonical tensors of symmetry.architecture; the symmetry must outlive this.
   ComparablePair(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
-                 const Scope& scope, Progress& progress);
+                 const Scope& scope, Progress& progress, double sign_of_b = 1);
 
   const Parameters<double>& a() const { return a_; }
   const Parameters<double>& b() const { return b_; }
@@ -19,7 +19,7 @@ class ComparablePair {
   Element between_models(const Element& relative) const;
 
  private:
-  const Symmetry& symmetry_;
+  const Symmetry* symmetry_;
   Element form_a_, form_b_;
   Parameters<double> a_, b_;
 };

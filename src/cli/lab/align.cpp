@@ -48,7 +48,10 @@ struct Options {
 
 LabAligner declare_lab_align(CLI::App& verb, char**) {
   auto options = std::make_shared<Options>();
+  const std::size_t of_all = verb.get_options().size();
   options->declare(verb);
+  const auto all = verb.get_options();
+  for (std::size_t i = of_all; i < all.size(); ++i) all[i]->group(kOfRunningModels);
   return [options, &verb](const AlignTask& task) -> Alignment {
     lab::set_threads(options->threads);
     if (options->data.spec.empty()) {
@@ -56,11 +59,12 @@ LabAligner declare_lab_align(CLI::App& verb, char**) {
                                    method_name(task.method)));
     }
     const auto output = verb.get_option("--output")->as<std::string>();
+    const bool dry_run = verb.get_option("--dry-run")->count() > 0;
     const Architecture& architecture = task.symmetry.architecture;
     return connect::align_models(
         {task.symmetry, task.a, task.b}, options->settings(task),
         options->data.open(architecture, {&task.a.model(), &task.b.model()}, task.progress),
-        learning_state(output), task.progress);
+        dry_run ? std::string() : learning_state(output), task.progress);
   };
 }
 

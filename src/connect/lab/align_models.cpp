@@ -21,14 +21,19 @@ class Aligner {
         architecture_(models.symmetry.architecture),
         data_(std::move(data)),
         progress_(progress),
-        pair_(models.symmetry, models.a.reader(), models.b.reader(), settings.options.scope,
-              progress) {}
+        pair_(in_form(1)),
+        start_(start()) {
+    if (!reverses_stream(start_)) return;
+    pair_ = in_form(-1);  // what B's form depends on
+    start_ = start();
+  }
 
-  Alignment activations() const { return {pair_.between_models(by_activations()), {}}; }
+  Alignment activations() const {
+    return {pair_.between_models(start_), {{"batches", settings_.batches}}};
+  }
 
   Alignment learned(const std::filesystem::path& state) const {
-    const Element start = settings_.start == "weights" ? by_weights() : by_activations();
-    Learner learner(models_.symmetry, pair_.a(), pair_.b(), start, settings_.learning,
+    Learner learner(models_.symmetry, pair_.a(), pair_.b(), start_, settings_.learning,
                     settings_.options.scope);
     const auto seed = settings_.learning.seed;
     const auto objective =
@@ -37,20 +42,35 @@ class Aligner {
             : lab::make_distillation<float>(architecture_, cast<float>(pair_.a()),
                                             cast<float>(pair_.b()), data_, settings_.batch, seed);
     const Element found = learn(learner, *objective, settings_.learning, state, progress_);
-    return {pair_.between_models(found), learner.report()};
+    nlohmann::json report = learner.report();
+    report["start"] = settings_.start;
+    report["loss"] = settings_.loss;
+    const bool moved = distance(models_.symmetry, found, learner.a_from_b()) == 0;
+    report["kept"] = moved ? "end" : "start";
+    return {pair_.between_models(found), report};
   }
 
  private:
-  Element by_activations() const {
+  ComparablePair in_form(double sign_of_b) const {
+    return {models_.symmetry,        models_.a.reader(), models_.b.reader(),
+            settings_.options.scope, progress_,          sign_of_b};
+  }
+
+  Element start() const {
+    const bool by_weights =
+        settings_.method == AlignMethod::learned && settings_.start == "weights";
+    return by_weights ? from_weights() : from_activations();
+  }
+
+  Element from_activations() const {
     const auto activations =
         lab::make_activations(architecture_, cast<float>(pair_.a()), cast<float>(pair_.b()), data_,
                               settings_.batches, settings_.batch, settings_.options.seed);
-    return settings_.options.scope.restrict(
-        models_.symmetry,
-        align_by_activations(models_.symmetry, pair_.a(), pair_.b(), *activations, progress_));
+    return align_by_activations(models_.symmetry, pair_.a(), pair_.b(), *activations,
+                                settings_.options.scope, progress_);
   }
 
-  Element by_weights() const {
+  Element from_weights() const {
     const Alignment found = align_weights(models_.symmetry, models_.a.reader(), models_.b.reader(),
                                           settings_.options, progress_);
     return pair_.between_forms(found.a_from_b);
@@ -62,6 +82,7 @@ class Aligner {
   std::shared_ptr<const lab::Data> data_;
   Progress& progress_;
   ComparablePair pair_;
+  Element start_;  // between the forms
 };
 
 }  // namespace
@@ -83,7 +104,10 @@ Alignment align_models(const ModelPair& pair, const AlignSettings& settings,
         fmt::format("[align] {} needs data to run the models on", method_name(settings.method)));
   }
   const Aligner aligner(pair, settings, std::move(data), progress);
-  return settings.method == AlignMethod::learned ? aligner.learned(state) : aligner.activations();
+  Alignment found =
+      settings.method == AlignMethod::learned ? aligner.learned(state) : aligner.activations();
+  found.report["method"] = method_name(settings.method);
+  return found;
 }
 
 }  // namespace regauge::connect
