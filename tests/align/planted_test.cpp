@@ -60,7 +60,7 @@ TEST(Weights, FindAPlantedElementOfEveryKnownArchitecture) {
     const Symmetry symmetry = symmetry_of(known.architecture);
     const auto a = random_parameters(known.architecture, 1);
     if (!well_conditioned(symmetry, a)) continue;
-    for (const std::uint64_t seed : {1, 2}) {
+    for (const std::uint64_t seed : {1U, 2U}) {
       const Element element = random_element(symmetry, seed);
       const auto b = planted(symmetry, a, element, 0, 0);
       EXPECT_LE(difference(a, aligned(align_weights, symmetry, a, b)), kExact)

@@ -119,7 +119,7 @@ struct Planted {
 TEST(AlignByActivations, PlantedElementsComeBack) {
   int planted = 0, reversed = 0;
   for (const auto& known : known_architectures()) {
-    for (const std::uint64_t seed : {1, 2}) {
+    for (const std::uint64_t seed : {1U, 2U}) {
       const Planted pair(known.architecture, seed);
       EXPECT_GT(pair.models->left({}), 0.5) << known.name << ", element " << seed;
       EXPECT_LT(pair.models->left(pair.found), 1e-3) << known.name << ", element " << seed;
