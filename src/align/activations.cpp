@@ -10,6 +10,7 @@
 #include "regauge/align/nested.h"
 #include "regauge/align/procrustes.h"
 #include "regauge/base/error.h"
+#include "stream_match.h"
 
 namespace regauge {
 namespace {
@@ -104,35 +105,12 @@ class Aligner {
   }
 
   void align_stream() {
-    const Space* space = movable("residual");
-    if (space == nullptr) return;
-    if (space->count == 1) {
-      found_.maps[space->name] = {
-          1,
-          space->width(),
-          {},
-          orthogonal_procrustes(std::get<Orthogonal>(space->group), stream_)};
-    } else {
-      align_coordinates(*space);
-    }
+    if (movable("residual") == nullptr) return;
+    StreamMatch<double> match(symmetry_);
+    match.add(stream_);
+    double value = 0;
+    found_ = match.solve(value);
     b_moved_ = moved();
-  }
-
-  // Coordinates that only change places: each with a sign of its own, or one for all, or none.
-  void align_coordinates(const Space& space) {
-    const Space* common = symmetry_.find_space("residual.sign");
-    found_.maps[space.name] = signed_permutation_procrustes(stream_, has_signs(space));
-    if (common == nullptr) return;
-    const auto turned = signed_permutation_procrustes(-stream_, false);
-    const auto worth = [&](const BlockMap<double>& map) {
-      double sum = 0;
-      for (std::int64_t i = 0; i < space.count; ++i) sum += stream_(i, map.target(i));
-      return sum;
-    };
-    if (-worth(turned) > worth(found_.maps.at(space.name))) {
-      found_.maps[space.name] = turned;
-      found_.maps[common->name] = {1, 1, {}, Matrix<double>::Constant(1, 1, -1)};
-    }
   }
 
   static bool has_signs(const Space& space) {

@@ -38,7 +38,7 @@ LatentMatching::LatentMatching(const Symmetry& symmetry, const Space& space,
     for (std::int64_t i = 0; i < space.count; ++i) {
       const double sign = odd && map.has_blocks() && map.blocks()(i, 0) < 0 ? -1 : 1;
       latent.row(i) = sign * similarity * cosines.row(map.target(i));
-      // Half of the premium each where both parts count.
+      // Of a gated unit the odd part decides its sign, too.
       if (odd || !signs_) latent(i, map.target(i)) += sign * premium;
     }
     return latent;
