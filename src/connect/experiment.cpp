@@ -174,6 +174,10 @@ class Planner {
     Experiment::Measurement result;
     result.record = fmt::format("records/{}.{}.{}-{}.{}.jsonl", cell.path, in_path(scope), seeds[0],
                                 seeds[1], in_path(method));
+    if (!records_.insert(result.record).second) {
+      throw UsageError(fmt::format("'{}' and another name make one file, {}; rename one of them",
+                                   method, result.record));
+    }
     result.a = a;
     result.b = b;
     result.line = line_;
@@ -200,7 +204,7 @@ class Planner {
   const json& file_;
   std::int64_t models_ = 0;
   Experiment::Grid line_, plane_;
-  std::set<std::string> with_plane_;
+  std::set<std::string> with_plane_, records_;
   Experiment plan_;
 };
 

@@ -1,5 +1,8 @@
 #include "regauge/lab/line.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 
 #include "regauge/base/error.h"
@@ -41,6 +44,13 @@ Line measure_line(const Architecture& architecture, const Parameters<Scalar>& a,
       between[name] = static_cast<Scalar>(1 - t) * value + static_cast<Scalar>(t) * b.at(name);
     }
     line.points.push_back({t, evaluate(architecture, between, data, most, Progress::silent())});
+    if (!std::isfinite(line.points.back().score.loss)) {
+      throw UsageError(
+          fmt::format("[line] the loss is not finite at t = {:.3g}: numbers grow too large between "
+                      "these models; "
+                      "align them, or try --double",
+                      t));
+    }
     progress.advance(1);
   }
   progress.finish();
@@ -50,6 +60,11 @@ Line measure_line(const Architecture& architecture, const Parameters<Scalar>& a,
       line.barrier_at = line.points[i].t;
       line.barrier_error = line.excess_error(i);
     }
+  }
+  // An end has no error of its own: a barrier of 0 is as uncertain as the points between.
+  const bool at_an_end = line.barrier_at == 0 || line.barrier_at == 1;
+  for (std::size_t i = 0; at_an_end && i < line.points.size(); ++i) {
+    line.barrier_error = std::max(line.barrier_error, line.excess_error(i));
   }
   return line;
 }

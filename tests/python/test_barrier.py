@@ -8,6 +8,7 @@ import xml.etree.ElementTree
 
 import pytest
 from conftest import FIXTURES
+from safetensors.numpy import load_file, save_file
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +78,20 @@ def test_another_architecture_is_refused(regauge, lab, tmp_path, text):
     command = [os.environ["REGAUGE"], "barrier", FIXTURES / "llama", other, "--data", text]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 2 and "norm_eps" in result.stderr
+
+
+def test_a_loss_that_is_not_finite_is_no_barrier_of_zero(lab, text, tmp_path):
+    """Two copies of one model whose queries and keys are out of balance in opposite directions."""
+    for name, size in (("a", 1e22), ("b", 1e-22)):
+        shutil.copytree(FIXTURES / "llama", tmp_path / name)
+        path = tmp_path / name / "model.safetensors"
+        tensors = load_file(path)
+        for key in tensors:
+            if "q_proj.weight" in key:
+                tensors[key] = (tensors[key] * size).astype(tensors[key].dtype)
+            if "k_proj.weight" in key:
+                tensors[key] = (tensors[key] / size).astype(tensors[key].dtype)
+        save_file(tensors, path, metadata={"format": "pt"})
+    command = [os.environ["REGAUGE"], "barrier", tmp_path / "a", tmp_path / "b", "--data", text, "--length", 8, "--points", 3]
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and "not finite at t = 0.5" in result.stderr, result.stdout + result.stderr

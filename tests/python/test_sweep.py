@@ -109,6 +109,20 @@ def refusal(path, folder):
     return result.stderr
 
 
+def test_records_of_other_settings_are_not_taken_for_ours(lab, study):
+    scopes = {"all": {}}
+    path, folder = study(scopes=scopes, vary={"norm": {"rms": {}}}, methods={"naive": None})
+    lab("sweep", path, "-o", folder)
+    changed = (
+        {"line": {"points": 7, "examples": 20}},
+        {"name": "other"},
+        {"methods": {"naive": {"method": "two_stage"}}},
+    )
+    for changes in changed:
+        path, _ = study(**{"scopes": scopes, "vary": {"norm": {"rms": {}}}, "methods": {"naive": None}, **changes})
+        assert "holds a record of other settings" in refusal(path, folder)
+
+
 def test_models_of_other_settings_are_not_taken_for_ours(lab, study):
     path, folder = study()
     lab("sweep", path, "-o", folder)
@@ -124,6 +138,7 @@ def test_models_of_other_settings_are_not_taken_for_ours(lab, study):
         ({"methods": {"ours": {"method": "magic"}}}, "magic"),
         ({"methods": {"ours": {"method": "weights", "steps": 3}}}, "steps"),
         ({"methods": {"../up": None}}, "no name"),
+        ({"methods": {"one two": None, "one-two": None}}, "make one file"),
         ({"vary": {"norm": {"rms": {"archtecture": {}}}}}, "archtecture"),
         ({"plane": {"methods": ["naive"]}}, "naive"),
         ({"models": 1}, "models"),

@@ -125,11 +125,33 @@ void check_models(const Experiment& experiment, const fs::path& folder) {
   }
 }
 
+// Nor may a record be another measurement's.
+void check_records(const Experiment& experiment, const fs::path& folder) {
+  for (const auto& job : experiment.measurements) {
+    std::ifstream file(folder / job.record);
+    if (!file) continue;
+    json made = json::parse(file, nullptr, false);
+    json wanted = job.about;
+    wanted["points"] = job.line.points;
+    if (made.is_object() && made.contains("points")) made["points"] = made["points"].size();
+    json found = json::object();
+    for (const auto& [key, value] : wanted.items()) {
+      if (made.is_object() && made.contains(key)) found[key] = made[key];
+    }
+    if (found != wanted) {
+      throw UsageError(fmt::format(
+          "{} holds a record of other settings ({}); remove it, or choose another folder",
+          (folder / job.record).string(), json::diff(found, wanted).dump()));
+    }
+  }
+}
+
 }  // namespace
 
 Sweep::Sweep(Experiment experiment, fs::path folder)
     : experiment_(std::move(experiment)), folder_(std::move(folder)) {
   check_models(experiment_, folder_);
+  check_records(experiment_, folder_);
 }
 
 bool Sweep::has(const std::string& path) const {
