@@ -69,9 +69,10 @@ fs::path whole_path(const fs::path& path) {
 }  // namespace
 
 void check_new(const fs::path& path) {
-  if (is_there(path)) refuse_existing(path);
+  const fs::path whole = whole_path(path);
+  if (is_there(whole)) refuse_existing(path);
   std::error_code ignored;
-  if (!fs::is_directory(whole_path(path).parent_path(), ignored)) {
+  if (!fs::is_directory(whole.parent_path(), ignored)) {
     throw FileError(
         fmt::format("[write] {}: its folder does not exist; make it first", path.string()));
   }

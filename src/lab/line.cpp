@@ -47,8 +47,7 @@ Line measure_line(const Architecture& architecture, const Parameters<Scalar>& a,
     if (!std::isfinite(line.points.back().score.loss)) {
       throw UsageError(
           fmt::format("[line] the loss is not finite at t = {:.3g}: numbers grow too large between "
-                      "these models; "
-                      "align them, or try --double",
+                      "these models; align them, or try --double",
                       t));
     }
     progress.advance(1);

@@ -38,8 +38,8 @@ struct Alignment {
   nlohmann::json report;  // of the method: objective by iteration, what was tried
 };
 
-// `a` and `b` read canonical tensors of symmetry.architecture. Memory: a few layers, D^2 for every
-// layer, and twice the square of the number of neurons.
+// `a` and `b` read canonical tensors of symmetry.architecture. Memory: a few layers and D^2; by
+// weights D^2 for every layer, and twice the square of the number of neurons.
 Alignment align_two_stage(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
                           const AlignOptions& options, Progress& progress);
 Alignment align_weights(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,

@@ -126,9 +126,9 @@ class CheckpointWriter {
     std::filesystem::path companions_from;
   };
   // Throws UsageError where no checkpoint of this format can be written: something is there, or the
-  // name ends as another format's does.
+  // name ends as another format's does; FileError where there is no folder for it.
   static void check_path(const std::filesystem::path& path, Format format);
-  // Throws UsageError for that, and for a plan that the format cannot hold.
+  // Throws for those, and UsageError for a plan that the format cannot hold.
   CheckpointWriter(const std::filesystem::path& path, Plan plan);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;

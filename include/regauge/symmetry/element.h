@@ -51,7 +51,7 @@ struct ElementNotes {
   std::map<std::string, std::string> metadata = {};
   std::map<std::string, Matrix<double>> tensors = {};
 };
-// Throws UsageError where no element's file can be written.
+// Throws where no element's file can be written, as CheckpointWriter::check_path does.
 void check_element_path(const std::filesystem::path& path);
 // A safetensors file with the architecture in its metadata: anyone can apply it.
 void save_element(const Symmetry& symmetry, const Element& element,
