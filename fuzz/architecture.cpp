@@ -1,5 +1,7 @@
 #include "regauge/arch/architecture.h"
 
+#include <nlohmann/json.hpp>
+
 #include <string_view>
 
 #include "regauge/base/error.h"

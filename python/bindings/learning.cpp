@@ -7,7 +7,7 @@
 #include "arrays.h"
 #include "bindings.h"
 #include "progress.h"
-#include "regauge/action/rewrite.h"
+#include "regauge/action/parameter_source.h"
 #include "regauge/align/comparable_pair.h"
 #include "regauge/align/learned.h"
 #include "regauge/base/error.h"

@@ -1,8 +1,9 @@
+#include "regauge/action/parameter_source.h"
+
 #include <fmt/format.h>
 
 #include <numeric>
 
-#include "regauge/action/rewrite.h"
 #include "regauge/base/error.h"
 
 namespace regauge {

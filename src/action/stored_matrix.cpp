@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "regauge/action/rewrite.h"
+#include "regauge/action/parameter_source.h"
 #include "regauge/base/blas.h"
 
 namespace regauge {

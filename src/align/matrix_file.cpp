@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "regauge/base/error.h"
-#include "regauge/io/checkpoint.h"
+#include "regauge/io/checkpoint_writer.h"
 
 namespace regauge {
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "regauge/action/moved_model.h"
+#include "regauge/base/progress.h"
 
 namespace regauge {
 

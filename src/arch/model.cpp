@@ -201,6 +201,10 @@ Layout layout_for(const std::string& name, Format format, const Architecture& ar
       .build(divisors(family, architecture, config));
 }
 
+Layout layout_for(const std::string& name, Format format, const Architecture& architecture) {
+  return layout_for(name, format, architecture, Json());
+}
+
 Json config_for(const std::string& name, Format format, const Architecture& architecture,
                 const Json& base) {
   const Family& family = family_of(name, format);

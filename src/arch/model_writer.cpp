@@ -1,4 +1,5 @@
 #include "regauge/arch/layout.h"
+#include "regauge/io/checkpoint_writer.h"
 
 namespace regauge {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "regauge/action/rewrite.h"
+#include "regauge/action/parameter_source.h"
 #include "regauge/align/align.h"
 
 namespace regauge::cli {

@@ -1,6 +1,7 @@
 #include "regauge/equivalence/certificate.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "regauge/base/error.h"
 #include "regauge/equivalence/sha256.h"

@@ -1,6 +1,7 @@
 #include "declarations.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 

@@ -1,6 +1,7 @@
 #include "regauge/equivalence/diagnosis.h"
 
 #include "declarations.h"
+#include "regauge/action/rewrite.h"
 #include "regauge/base/error.h"
 
 namespace regauge {

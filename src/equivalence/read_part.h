@@ -3,7 +3,8 @@
 #include <map>
 #include <string>
 
-#include "regauge/action/rewrite.h"
+#include "regauge/action/parameter_source.h"
+#include "regauge/symmetry/element.h"
 
 namespace regauge {
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "regauge/action/plan.h"
 #include "regauge/equivalence/compare.h"
 
 namespace regauge {

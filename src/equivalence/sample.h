@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "regauge/action/rewrite.h"
+#include "regauge/action/parameter_source.h"
 
 namespace regauge {
 

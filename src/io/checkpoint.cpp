@@ -69,6 +69,17 @@ json config_beside(const fs::path& file) {
 
 }  // namespace
 
+struct Checkpoint::Metadata {
+  json config;
+  std::vector<json> files;
+};
+
+Checkpoint::Checkpoint() : metadata_(std::make_shared<Metadata>()) {}
+
+const json& Checkpoint::config() const { return metadata_->config; }
+
+const std::vector<json>& Checkpoint::file_metadata() const { return metadata_->files; }
+
 std::string_view format_name(Format format) {
   switch (format) {
     case Format::safetensors:
@@ -108,10 +119,11 @@ Checkpoint Checkpoint::open(const fs::path& path) {
     checkpoint = open_folder(path);
   } else if (path.string().ends_with(".safetensors.index.json")) {
     checkpoint = open_index(path);
-    checkpoint.config_ = config_beside(path);
+    checkpoint.metadata_->config = config_beside(path);
   } else {
     checkpoint = open_file(path);
-    if (checkpoint.format_ == Format::safetensors) checkpoint.config_ = config_beside(path);
+    if (checkpoint.format_ == Format::safetensors)
+      checkpoint.metadata_->config = config_beside(path);
   }
   checkpoint.path_ = path;
   return checkpoint;
@@ -120,7 +132,7 @@ Checkpoint Checkpoint::open(const fs::path& path) {
 Checkpoint Checkpoint::in_memory(json config, std::vector<MemoryTensor> tensors) {
   Checkpoint checkpoint;
   checkpoint.path_ = "(in memory)";
-  checkpoint.config_ = std::move(config);
+  checkpoint.metadata_->config = std::move(config);
   for (const MemoryTensor& given : tensors) {
     StoredTensor tensor;
     tensor.name = given.name;
@@ -153,11 +165,11 @@ Checkpoint Checkpoint::open_file(const fs::path& path) {
                         std::move(contents.metadata));
   } else if (checkpoint.format_ == Format::gguf) {
     auto contents = io::parse_gguf(bytes, name);
-    checkpoint.config_ = std::move(contents.config);
+    checkpoint.metadata_->config = std::move(contents.config);
     checkpoint.add_file(path, std::move(mapping), std::move(contents.tensors), json::object());
   } else {
     auto contents = io::parse_llama2c(bytes, name);
-    checkpoint.config_ = std::move(contents.config);
+    checkpoint.metadata_->config = std::move(contents.config);
     checkpoint.add_file(path, std::move(mapping), std::move(contents.tensors), json::object());
   }
   return checkpoint;
@@ -180,7 +192,7 @@ Checkpoint Checkpoint::open_folder(const fs::path& path) {
                     path.string(), kSingleFile, kIndexFile));
   }
   Checkpoint checkpoint = single ? open_file(path / kSingleFile) : open_index(path / kIndexFile);
-  checkpoint.config_ = read_config(path / "config.json");
+  checkpoint.metadata_->config = read_config(path / "config.json");
   return checkpoint;
 }
 
@@ -232,7 +244,7 @@ void Checkpoint::add_file(const fs::path& path, std::shared_ptr<const io::Mapped
     tensors_.push_back(std::move(tensor));
   }
   files_.push_back(path);
-  file_metadata_.push_back(std::move(metadata));
+  metadata_->files.push_back(std::move(metadata));
   mappings_.push_back(std::move(mapping));
 }
 

@@ -1,6 +1,7 @@
 #include "regauge/io/json.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <set>
 #include <vector>

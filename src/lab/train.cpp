@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <chrono>
@@ -13,6 +14,7 @@
 
 #include "regauge/arch/layout.h"
 #include "regauge/base/error.h"
+#include "regauge/io/checkpoint_writer.h"
 #include "regauge/io/file_lock.h"
 #include "regauge/symmetry/scope.h"
 #include "sampler.h"

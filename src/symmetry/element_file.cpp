@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "regauge/base/error.h"
-#include "regauge/io/checkpoint.h"
+#include "regauge/io/checkpoint_writer.h"
 #include "regauge/symmetry/element.h"
 
 namespace regauge {

@@ -2,6 +2,7 @@
 #include "regauge/action/balance.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "function.h"
 #include "regauge/action/act.h"

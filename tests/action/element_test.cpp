@@ -1,5 +1,6 @@
 // Elements of a whole model are a group, and act is its left action.
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <filesystem>
 #include <set>

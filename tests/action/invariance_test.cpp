@@ -1,5 +1,6 @@
 // The heart of it: an element changes the numbers and not the function.
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "controls.h"
 #include "function.h"

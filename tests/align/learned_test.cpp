@@ -2,6 +2,7 @@
 #include "regauge/align/learned.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <filesystem>
 

@@ -2,6 +2,7 @@
 // were read from it say: the one test that a wrong pairing, orientation, scale or tie cannot pass.
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <fstream>
 

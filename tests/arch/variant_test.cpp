@@ -9,6 +9,7 @@
 
 #include "fixture.h"
 #include "regauge/base/error.h"
+#include "regauge/io/checkpoint_writer.h"
 
 namespace regauge {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "io/files.h"
 #include "regauge/base/error.h"
-#include "regauge/io/checkpoint.h"
+#include "regauge/io/checkpoint_writer.h"
 
 namespace regauge {
 namespace {

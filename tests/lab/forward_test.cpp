@@ -2,6 +2,7 @@
 #include "regauge/lab/forward.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "arch/forward.h"
 #include "inputs.h"

@@ -1,6 +1,7 @@
 // The heart of it once more, judged by libtorch: an element changes the numbers and not the
 // function; what is no symmetry is seen.
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 

@@ -2,6 +2,7 @@
 #include "regauge/lab/nullity.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "regauge/symmetry/symmetry.h"
 #include "symmetry/architectures.h"

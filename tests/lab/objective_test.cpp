@@ -2,6 +2,7 @@
 #include "regauge/lab/objective.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <set>

@@ -1,6 +1,7 @@
 // The dimension of symmetry_of against theory.md's table and against the calculus of its section
 // 1b.
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "regauge/symmetry/symmetry.h"
 #include "symmetry/architectures.h"

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "regauge/action/rewrite.h"
+#include "regauge/action/parameter_source.h"
+#include "regauge/action/plan.h"
 
 namespace regauge {
 

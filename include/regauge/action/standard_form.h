@@ -3,7 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "regauge/action/rewrite.h"
+#include "regauge/action/parameter_source.h"
+#include "regauge/base/progress.h"
+#include "regauge/symmetry/element.h"
 
 namespace regauge {
 

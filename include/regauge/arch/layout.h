@@ -134,7 +134,8 @@ Parameters<Scalar> read_parameters(const Model& model);
 // cannot hold. `base` is a config that settles what the architecture leaves open (a patch's shape);
 // null for the family's defaults. `like` is a file whose variant of the names (a prefix) is kept.
 Layout layout_for(const std::string& family, Format format, const Architecture& architecture,
-                  const nlohmann::json& base = nullptr, const Checkpoint* like = nullptr);
+                  const nlohmann::json& base, const Checkpoint* like = nullptr);
+Layout layout_for(const std::string& family, Format format, const Architecture& architecture);
 
 // The config.json (or GGUF metadata, or llama2.c header) that declares `architecture` in that
 // family and format. Keys of `base` that the architecture does not determine are kept; `base` may

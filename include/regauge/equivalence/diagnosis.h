@@ -4,7 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "regauge/action/rewrite.h"
+#include "regauge/action/parameter_source.h"
+#include "regauge/base/progress.h"
 
 namespace regauge {
 

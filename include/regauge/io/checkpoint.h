@@ -1,6 +1,6 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "regauge/base/progress.h"
 #include "regauge/io/dtype.h"
 
 namespace regauge {
@@ -52,6 +51,7 @@ struct MemoryTensor {
 // cannot be read FileError, one of a kind that is not read UsageError. A copy shares the bytes.
 class Checkpoint {
  public:
+  Checkpoint();
   // A safetensors, GGUF or llama2.c file, a *.safetensors.index.json, or a folder that holds
   // config.json with model.safetensors or model.safetensors.index.json.
   static Checkpoint open(const std::filesystem::path& path);
@@ -70,9 +70,9 @@ class Checkpoint {
   // config.json of the folder (null if a bare safetensors file has none beside it), the key/value
   // pairs of a GGUF file (strings that are not UTF-8 as json binary), or the header of a llama2.c
   // file: dim, hidden_dim, n_layers, n_heads, n_kv_heads, vocab_size, max_seq_len, shared_weights.
-  const nlohmann::json& config() const { return config_; }
+  const nlohmann::json& config() const;
   // __metadata__ of each safetensors file, by shard; empty objects elsewhere.
-  const std::vector<nlohmann::json>& file_metadata() const { return file_metadata_; }
+  const std::vector<nlohmann::json>& file_metadata() const;
 
   std::span<const std::byte> bytes(const StoredTensor& tensor) const;
   // Tells the system that the pages of this tensor are not needed for now, which keeps resident
@@ -80,6 +80,7 @@ class Checkpoint {
   void release(const StoredTensor& tensor) const;
 
  private:
+  struct Metadata;
   static Checkpoint open_file(const std::filesystem::path& path);
   static Checkpoint open_folder(const std::filesystem::path& path);
   static Checkpoint open_index(const std::filesystem::path& path);
@@ -90,60 +91,10 @@ class Checkpoint {
   std::filesystem::path path_;
   std::vector<std::filesystem::path> files_;
   std::vector<StoredTensor> tensors_;
-  nlohmann::json config_;
-  std::vector<nlohmann::json> file_metadata_;
+  std::shared_ptr<Metadata> metadata_;
   std::vector<std::shared_ptr<const io::MappedFile>> mappings_;  // of each file
   std::vector<MemoryTensor> memory_;                             // in place of files
   std::unordered_map<std::string, std::size_t> index_;
-};
-
-// Writes a checkpoint whole or not at all: bytes go to a hidden file or folder beside `path`, which
-// finish() renames; the destructor removes what was not finished. A path that exists is never
-// overwritten: UsageError, at the start or in finish(). Deterministic: the same tensors and
-// metadata give the same bytes. Tensors may be written in any order, in pieces, by several threads.
-class CheckpointWriter {
- public:
-  // GGUF and llama2.c are single files. Safetensors is a single file if `path` ends in
-  // .safetensors, else a folder with config.json, the shards, and an index unless model.safetensors
-  // holds all.
-  struct Plan {
-    Format format = Format::safetensors;
-    // Of a folder: the file of each shard ("model-00001-of-00002.safetensors"); empty:
-    // model.safetensors.
-    std::vector<std::string> files;
-    // Name, dtype, shape and shard are read; the rest is computed. Of a llama2.c file,
-    // freq_cis_real and freq_cis_imag may be left out: the tables for theta = 10000 are written.
-    std::vector<StoredTensor> tensors;
-    // config.json / GGUF key-values / llama2.c header, as in Checkpoint::config(). GGUF has types
-    // that JSON has not: integers become u32 (u64 if too large, i32 or i64 if negative), other
-    // numbers f32.
-    nlohmann::json config;
-    // __metadata__ by shard. Shards beyond its end get {"format": "pt"} in a folder, which
-    // transformers asks for, and none in a single file.
-    std::vector<nlohmann::json> file_metadata;
-    // A folder whose files come along into a folder, other than weights and config.json; may be
-    // empty.
-    std::filesystem::path companions_from;
-  };
-  // Throws UsageError where no checkpoint of this format can be written: something is there, or the
-  // name ends as another format's does; FileError where there is no folder for it.
-  static void check_path(const std::filesystem::path& path, Format format);
-  // Throws for those, and UsageError for a plan that the format cannot hold.
-  CheckpointWriter(const std::filesystem::path& path, Plan plan);
-  ~CheckpointWriter();
-  CheckpointWriter(const CheckpointWriter&) = delete;
-  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
-
-  const std::vector<StoredTensor>& tensors() const;
-  // `offset` in bytes from the tensor's start.
-  void write(std::string_view name, std::span<const std::byte> bytes, std::int64_t offset = 0);
-  // Throws UsageError, naming each tensor of which a byte was never written; writing may then go
-  // on.
-  void finish();
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
 };
 
 }  // namespace regauge

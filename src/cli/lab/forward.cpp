@@ -4,6 +4,7 @@
 
 #include "lab_verb.h"
 #include "regauge/base/error.h"
+#include "regauge/io/checkpoint_writer.h"
 #include "regauge/lab/train.h"
 
 namespace regauge::cli {

@@ -1,6 +1,7 @@
 #include "regauge/lab/nullity.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <fstream>
 

@@ -1,6 +1,7 @@
 #include "regauge/lab/train.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <fstream>
 

@@ -1,9 +1,10 @@
+#include "regauge/io/checkpoint_writer.h"
+
 #include <gtest/gtest.h>
 
 #include "io/files.h"
 #include "regauge/base/error.h"
 #include "regauge/base/random.h"
-#include "regauge/io/checkpoint.h"
 
 namespace regauge {
 namespace {

@@ -1,3 +1,5 @@
+#include "regauge/io/checkpoint_writer.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +15,6 @@
 #include "llama2c.h"
 #include "partial.h"
 #include "regauge/base/error.h"
-#include "regauge/io/checkpoint.h"
 #include "safetensors.h"
 #include "shard_index.h"
 

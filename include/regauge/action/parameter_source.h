@@ -1,0 +1,84 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "regauge/action/read_tensor.h"
+#include "regauge/arch/layout.h"
+
+namespace regauge {
+
+// 16-bit and quantised numbers are worked on in float, wider ones in double.
+bool works_in_double(DType dtype);
+
+// What stands in the place of a canonical tensor, made from all as they were.
+using Patch = std::function<Matrix<double>(const ReadTensor&)>;
+using Patches = std::map<std::string, Patch, std::less<>>;
+
+// A checkpoint read as the parameters of an architecture that it may only hold implicitly: an
+// untied head is the token table's transpose, a bias that the file does not have is zero, and of a
+// larger vocabulary the first tokens count. Patches say what is to be read otherwise than the file
+// has it.
+class ParameterSource {
+ public:
+  ParameterSource(const Model& model, Architecture target, Patches patches = {});
+
+  const Architecture& architecture() const { return target_; }
+  const Model& model() const { return model_; }
+  template <class Scalar>
+  Matrix<Scalar> read(std::string_view parameter) const;
+  // In float or double, as works_in_double says.
+  AnyMatrix read_any(std::string_view parameter) const;
+  // read_any for those who need not know where a model lies; the source must outlive it.
+  ReadTensor reader() const;
+  // The stored tensor that a parameter comes from; null for one that the file does not hold.
+  const StoredTensor* stored(std::string_view parameter) const;
+  // What is read is not what the file holds.
+  bool is_patched(std::string_view parameter) const { return patches_.contains(parameter); }
+  // Where it lies in there; nothing if it takes more than indexing to say.
+  std::optional<Layout::Place> place(std::string_view parameter) const;
+
+ private:
+  template <class Scalar>
+  Matrix<Scalar> read_file(std::string_view parameter) const;
+  template <class Scalar>
+  void crop(std::string_view parameter, Matrix<Scalar>& value) const;
+
+  const Model& model_;
+  Architecture target_;
+  Patches patches_;
+  std::set<std::string, std::less<>> held_;
+};
+
+// A matrix in a file that is only multiplied by others, a few rows or columns at a time: it is
+// decoded by pieces, in the order in which it is stored, once for each product.
+template <class Scalar>
+class StoredMatrix {
+ public:
+  StoredMatrix(const ParameterSource& source, const ParameterSpec& spec);
+
+  std::int64_t rows() const { return rows_; }
+  std::int64_t cols() const { return cols_; }
+  Matrix<Scalar> left(const Matrix<Scalar>& x) const;   // x W
+  Matrix<Scalar> right(const Matrix<Scalar>& y) const;  // W y
+
+  // One of the two axes can be read a vector at a time: rows (0) or columns (1) that lie together.
+  bool lies_along(int axis) const { return tensor_ != nullptr && place_.transposed == (axis == 1); }
+  // Every step-th vector of that axis, as rows.
+  Matrix<Scalar> every(std::int64_t step) const;
+
+ private:
+  template <class Visit>
+  void for_each_piece(Visit visit) const;
+
+  std::int64_t rows_, cols_;
+  const Checkpoint* checkpoint_ = nullptr;  // null: in `numbers_`
+  const StoredTensor* tensor_ = nullptr;
+  Layout::Place place_;
+  Matrix<Scalar> numbers_;
+};
+
+}  // namespace regauge
