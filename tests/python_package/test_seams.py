@@ -139,7 +139,14 @@ def test_the_command_line(tmp_path):
 
 
 def test_import_is_fast_and_brings_no_framework():
-    """The interpreter's own start included."""
-    program = "import sys, time; import regauge; print(time.process_time(), 'torch' in sys.modules)"
-    seconds, torch = min(python("-c", program).stdout.split() for _ in range(3))
-    assert float(seconds) < 0.3 and torch == "False"
+    """Against numpy, which it needs: an absolute time says more about the machine."""
+    program = """
+import sys, time
+start = time.process_time()
+import numpy
+middle = time.process_time()
+import regauge
+print((time.process_time() - middle) / (middle - start), "torch" in sys.modules)
+"""
+    ratio, torch = min(python("-c", program).stdout.split() for _ in range(3))
+    assert float(ratio) < 1.5 and torch == "False"
