@@ -11,6 +11,7 @@ namespace regauge::cli {
 void add_report(CLI::App& app, int& exit_code) {
   struct Options {
     std::string folder, output;
+    std::vector<std::string> experiments;
     bool json = false;
   };
   auto options = std::make_shared<Options>();
@@ -21,6 +22,10 @@ void add_report(CLI::App& app, int& exit_code) {
   verb->add_option("-o,--output", options->output, "the page, a new file (.html)")
       ->check(CLI::NonexistentPath)
       ->type_name("PATH");
+  verb->add_option("--experiment", options->experiments,
+                   "files of `lab sweep` whose plans count: what they have and the records have "
+                   "not is shown as not run")
+      ->type_name("FILE");
   verb->add_flag("--json", options->json, "the numbers of the tables as JSON");
   verb->footer(
       "Each line of a record file is one measurement: a pair of models and a method.\n"
@@ -31,7 +36,11 @@ void add_report(CLI::App& app, int& exit_code) {
       throw UsageError("[report] nothing to make; give -o PAGE.html, --json, or both");
     }
     const std::vector<connect::Record> records = connect::read_records(options->folder);
-    const connect::Summary summary = connect::summarise(records);
+    std::vector<connect::Experiment> plans;
+    for (const std::string& file : options->experiments) {
+      plans.push_back(connect::read_experiment(file));
+    }
+    const connect::Summary summary = connect::summarise(records, plans);
     if (!options->output.empty()) io::write_page(options->output, connect::report_page(summary));
     if (options->json) {
       fmt::print("{}\n", to_json(summary).dump(2));

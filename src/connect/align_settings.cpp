@@ -28,19 +28,38 @@ class Reader {
     left_.erase(found);
   }
 
-  void take_choice(const char* key, std::string& value, const char* other) {
-    const std::string first = value;
-    take(key, value);
-    if (value != first && value != other) {
-      throw UsageError(fmt::format("[align] '{}' is {} or {}, not {}", key, first, other, value));
-    }
-  }
-
   const json& left() const { return left_; }
 
  private:
   json left_;
 };
+
+// visit(key, value) of every setting that the method has besides its scope; those of learned that
+// are Learning's are apart.
+template <class Settings, class Visit>
+void for_each_setting(Settings& settings, const Visit& visit) {
+  const AlignMethod method = settings.method;
+  const bool learned = method == AlignMethod::learned;
+  if (method == AlignMethod::two_stage) visit("compact", settings.options.compact);
+  if (method == AlignMethod::weights || learned) {
+    visit("iterations", settings.options.iterations);
+    visit("starts", settings.options.starts);
+  }
+  if (method != AlignMethod::two_stage) visit("seed", settings.options.seed);
+  if (runs_models(method)) {
+    visit("batch", settings.batch);
+    visit("batches", settings.batches);
+  }
+  if (learned) {
+    visit("start", settings.start);
+    visit("loss", settings.loss);
+  }
+}
+
+void require_choice(const char* key, const std::string& value, const char* one, const char* other) {
+  if (value == one || value == other) return;
+  throw UsageError(fmt::format("[align] '{}' is {} or {}, not {}", key, one, other, value));
+}
 
 }  // namespace
 
@@ -52,20 +71,10 @@ AlignSettings align_settings_from_json(const json& settings) {
   reader.take("scope", scope);
   result.method = method_from_name(method);
   result.options.scope = Scope(scope);
-  const bool learned = result.method == AlignMethod::learned;
-  if (result.method == AlignMethod::two_stage) reader.take("compact", result.options.compact);
-  if (result.method == AlignMethod::weights || learned) {
-    reader.take("iterations", result.options.iterations);
-    reader.take("starts", result.options.starts);
-  }
-  if (result.method != AlignMethod::two_stage) reader.take("seed", result.options.seed);
-  if (runs_models(result.method)) {
-    reader.take("batch", result.batch);
-    reader.take("batches", result.batches);
-  }
-  if (learned) {
-    reader.take_choice("start", result.start, "weights");
-    reader.take_choice("loss", result.loss, "task");
+  for_each_setting(result, [&](const char* key, auto& value) { reader.take(key, value); });
+  if (result.method == AlignMethod::learned) {
+    require_choice("start", result.start, "activations", "weights");
+    require_choice("loss", result.loss, "distillation", "task");
     json learning = reader.left();
     learning["seed"] = result.options.seed;
     result.learning = learning_from_json(learning);
@@ -77,6 +86,15 @@ AlignSettings align_settings_from_json(const json& settings) {
       result.options.starts < 1) {
     throw UsageError("[align] batch, batches, iterations and starts must be positive");
   }
+  return result;
+}
+
+json to_json(const AlignSettings& settings) {
+  json result = json::object();
+  if (settings.method == AlignMethod::learned) result = regauge::to_json(settings.learning);
+  result["method"] = method_name(settings.method);
+  result["scope"] = settings.options.scope.text();
+  for_each_setting(settings, [&](const char* key, const auto& value) { result[key] = value; });
   return result;
 }
 

@@ -106,6 +106,14 @@ class Planner {
     for (const char* key : {"name", "training", "scopes", "methods"}) {
       if (!file.contains(key)) throw UsageError(fmt::format("'{}' is missing", key));
     }
+    for (const char* key : {"architecture", "training", "vary", "scopes", "methods"}) {
+      if (file.contains(key) && !file[key].is_object()) {
+        throw UsageError(fmt::format("'{}' must be an object", key));
+      }
+    }
+    for (const char* key : {"scopes", "methods"}) {
+      if (file[key].empty()) throw UsageError(fmt::format("'{}' is empty", key));
+    }
     if (!file["name"].is_string()) throw UsageError("'name' must be text");
     plan_.name = file["name"];
     require_plain(plan_.name);
@@ -118,7 +126,7 @@ class Planner {
     plane_ = {whole_number(plane, "points", 11, 2),
               whole_number(plane, "examples", line_.examples, 0)};
     for (const auto& method : plane.value("methods", json::array())) {
-      if (file["methods"].value(method, json()).is_null()) {
+      if (!method.is_string() || file["methods"].value(method, json()).is_null()) {
         throw UsageError(fmt::format("'plane': {} is no method that aligns", method.dump()));
       }
       with_plane_.insert(method.get<std::string>());
@@ -139,7 +147,7 @@ class Planner {
  private:
   void add(const Cell& cell, const std::string& scope, const json& change) {
     const bool shared = !Scope(scope).is_all();
-    static_cast<void>(Scope(scope).contains_tensor(""));
+    require_part(scope, cell.config.architecture);
     const std::string folder = fmt::format("models/{}", cell.path);
     const std::string base = shared ? fmt::format("{}/base", folder) : "";
     const auto has = [&](const auto& model) { return model.path == base; };
@@ -161,10 +169,21 @@ class Planner {
     }
   }
 
+  // The models must have what is to be trained anew.
+  static void require_part(const std::string& scope, const json& architecture) {
+    const Architecture model = architecture_from_json(architecture);
+    const auto specs = parameter_specs(model);
+    if (std::none_of(specs.begin(), specs.end(), [part = Scope(scope)](const auto& spec) {
+          return part.contains_tensor(spec.name);
+        })) {
+      throw UsageError(fmt::format("there is nothing in the scope '{}'; layers are 0 to {}", scope,
+                                   model.layers - 1));
+    }
+  }
+
   void add_model(const std::string& path, const std::string& from, Config config,
                  std::int64_t seed) {
     config.training["seed"] = seed;
-    static_cast<void>(architecture_from_json(config.architecture));
     plan_.models.push_back({path, from, config.architecture, config.training});
   }
 
@@ -183,11 +202,17 @@ class Planner {
     result.line = line_;
     json align = json::object();
     if (!settings.is_null()) {
+      if (!settings.is_object()) {
+        throw UsageError(fmt::format("method '{}' must be null or an object", method));
+      }
       align = settings;
       // A method may be asked for less than what the models differ in, in the same layers.
-      const std::string what = settings.value("scope", std::string());
+      const json own = settings.value("scope", json(""));
+      if (!own.is_string()) throw UsageError(fmt::format("'{}': 'scope' must be text", method));
+      const std::string what = own;
       align["scope"] = what.empty() ? scope : what + std::string(Scope(scope).layers());
       result.align = align_settings_from_json(align);
+      align = to_json(*result.align);
       if (seeds[0] == 1 && seeds[1] == 2 && with_plane_.contains(method)) result.plane = plane_;
     }
     result.about = {{"experiment", plan_.name},

@@ -81,15 +81,14 @@ double deviation_of(const std::vector<double>& values) {
 void fill(Field& field, std::size_t pairs) {
   std::sort(field.records.begin(), field.records.end(),
             [](const Record* l, const Record* r) { return l->seeds < r->seeds; });
-  std::vector<double> barriers;
-  double squares = 0;
+  std::vector<double> barriers, errors;
   for (const Record* record : field.records) {
     barriers.push_back(record->barrier);
-    squares += record->barrier_error * record->barrier_error;
+    errors.push_back(record->barrier_error);
   }
   field.mean = mean_of(barriers);
   field.spread = deviation_of(barriers);
-  field.error = barriers.empty() ? kNan : std::sqrt(squares) / static_cast<double>(barriers.size());
+  field.error = mean_of(errors);
   field.missing = static_cast<std::int64_t>(pairs - field.records.size());
 }
 
@@ -105,16 +104,37 @@ double ratio_of(const Field& field, const Field& naive) {
   return of_naive > 0 ? sum / of_naive : kNan;
 }
 
-ExperimentTable experiment_of(const std::string& name, const std::vector<const Record*>& records) {
+// What a plan says of its measurements, as records without numbers.
+std::vector<Record> planned(const std::vector<Experiment>& plans) {
+  std::vector<Record> records;
+  for (const Experiment& plan : plans) {
+    for (const auto& job : plan.measurements) {
+      Record& record = records.emplace_back();
+      record.experiment = plan.name;
+      record.cell = job.about.at("cell").get<Cell>();
+      record.scope = job.about.at("scope");
+      record.seeds = job.about.at("seeds").get<Seeds>();
+      record.method = job.about.at("method");
+    }
+  }
+  return records;
+}
+
+// The records of one experiment, and all that it has room for: those and what was planned.
+struct Part {
+  std::vector<const Record*> records, room;
+};
+
+ExperimentTable experiment_of(const std::string& name, const Part& part) {
   ExperimentTable experiment;
   experiment.name = name;
-  experiment.methods = names_of(records, &Record::method, method_before);
-  experiment.scopes = names_of(records, &Record::scope, scope_before);
-  experiment.cells = cells_of(records);
+  experiment.methods = names_of(part.room, &Record::method, method_before);
+  experiment.scopes = names_of(part.room, &Record::scope, scope_before);
+  experiment.cells = cells_of(part.room);
   std::map<std::string, std::set<Seeds>> pairs;
   std::map<std::tuple<Cell, std::string, std::string>, std::vector<const Record*>> found;
-  for (const Record* record : records) {
-    pairs[record->scope].insert(record->seeds);
+  for (const Record* record : part.room) pairs[record->scope].insert(record->seeds);
+  for (const Record* record : part.records) {
     found[{record->cell, record->scope, record->method}].push_back(record);
   }
   for (const std::string& scope : experiment.scopes) {
@@ -164,14 +184,15 @@ const Row& ExperimentTable::row(const Cell& cell, const std::string& scope) cons
   throw UsageError("[summary] no such row in the experiment " + name);
 }
 
-Summary summarise(const std::vector<Record>& records) {
-  std::map<std::string, std::vector<const Record*>> experiments;
+Summary summarise(const std::vector<Record>& records, const std::vector<Experiment>& plans) {
+  std::map<std::string, Part> experiments;
   std::set<std::tuple<std::string, Cell, std::string, Seeds>> pairs;
   std::set<std::tuple<std::string, Cell, std::string, std::int64_t>> models;
   Summary summary;
   summary.records = static_cast<std::int64_t>(records.size());
   for (const Record& record : records) {
-    experiments[record.experiment].push_back(&record);
+    experiments[record.experiment].records.push_back(&record);
+    experiments[record.experiment].room.push_back(&record);
     pairs.emplace(record.experiment, record.cell, record.scope, record.seeds);
     for (const std::int64_t seed : record.seeds) {
       models.emplace(record.experiment, record.cell, record.scope, seed);
@@ -181,6 +202,8 @@ Summary summarise(const std::vector<Record>& records) {
   }
   summary.pairs = static_cast<std::int64_t>(pairs.size());
   summary.models = static_cast<std::int64_t>(models.size());
+  const std::vector<Record> plan = planned(plans);
+  for (const Record& record : plan) experiments[record.experiment].room.push_back(&record);
   for (const auto& [name, of_it] : experiments) {
     summary.experiments.push_back(experiment_of(name, of_it));
     summary.missing += summary.experiments.back().missing;

@@ -79,6 +79,38 @@ TEST(Experiment, ModelsAndMeasurementsOfEveryCellAndScope) {
   EXPECT_EQ(planes, 4);  // the first pair of each cell and scope
 }
 
+// What a record says of its alignment is all of it, and reads back as the same.
+TEST(Experiment, SettingsAreWrittenWithTheirDefaults) {
+  json file = small();
+  file["methods"] = {{"compact", {{"method", "two_stage"}, {"compact", true}}},
+                     {"weights", {{"method", "weights"}, {"starts", 2}}},
+                     {"activations", {{"method", "activations"}}},
+                     {"learned", {{"method", "learned"}, {"steps", 7}, {"seed", 5}}}};
+  file.erase("plane");
+  const Experiment experiment = read(file);
+  std::map<std::string, json> written;
+  for (const auto& job : experiment.measurements) {
+    const json& align = job.about.at("align");
+    EXPECT_EQ(to_json(align_settings_from_json(align)), align);
+    if (job.about.at("scope") == "all") written[job.about.at("method")] = align;
+  }
+  const AlignOptions defaults;
+  EXPECT_EQ(written["compact"],
+            (json{{"method", "two_stage"}, {"scope", "all"}, {"compact", true}}));
+  EXPECT_EQ(written["weights"], (json{{"method", "weights"},
+                                      {"scope", "all"},
+                                      {"iterations", defaults.iterations},
+                                      {"starts", 2},
+                                      {"seed", defaults.seed}}));
+  EXPECT_EQ(written["activations"].at("batches"), AlignSettings().batches);
+  const json& learned = written["learned"];
+  EXPECT_EQ(learned.at("rate"), Learning().rate);
+  EXPECT_EQ(learned.at("rematch"), Learning().rematch);
+  EXPECT_EQ(learned.at("start"), "activations");
+  EXPECT_EQ(learned.at("steps"), 7);
+  EXPECT_EQ(learned.at("seed"), 5);
+}
+
 TEST(Experiment, RefusesWhatItDoesNotKnow) {
   const auto refuses = [](const char* patch) {
     json file = small();
@@ -95,6 +127,12 @@ TEST(Experiment, RefusesWhatItDoesNotKnow) {
   refuses(R"({"vary": {"rate": {"fast": {"trainings": {}}}}})");
   refuses(R"({"architecture": {"heads": -1}})");
   refuses(R"({"models": 1})");
+  refuses(R"({"training": 3})");
+  refuses(R"({"methods": []})");
+  refuses(R"({"methods": {"ours": 3}})");
+  refuses(R"({"methods": {"ours": {"scope": 3}}})");
+  refuses(R"({"plane": {"methods": [3]}})");
+  refuses(R"({"scopes": {"attention:7": {}}})");
   EXPECT_NO_THROW(read(small()));
 }
 

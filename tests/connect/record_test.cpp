@@ -1,6 +1,7 @@
 // Records survive being written and read; what is wrong with one is said with file and line.
 #include "regauge/connect/record.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -134,7 +135,7 @@ TEST(Record, HostileLines) {
   for (const auto& [spoil, said] : cases) {
     json spoilt = to_json(whole());
     spoil(spoilt);
-    write(folder / "a.jsonl", "\n" + spoilt.dump() + "\n");
+    write(folder / "a.jsonl", fmt::format("\n{}\n", spoilt.dump()));
     const std::string message = refusal(folder / "");
     EXPECT_NE(message.find(said), std::string::npos) << said << "\nnot in: " << message;
     EXPECT_NE(message.find("a.jsonl:2: "), std::string::npos) << message;

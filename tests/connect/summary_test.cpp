@@ -34,7 +34,7 @@ TEST(Summary, MeansSpreadsAndShares) {
   EXPECT_DOUBLE_EQ(naive.mean, 2);
   EXPECT_DOUBLE_EQ(naive.spread, 1);
   EXPECT_DOUBLE_EQ(naive.ratio, 1);
-  EXPECT_NEAR(naive.error, std::sqrt(0.01 + 0.04 + 0.09) / 3, 1e-12);
+  EXPECT_NEAR(naive.error, (0.1 + 0.2 + 0.3) / 3, 1e-12);  // the pairs share their examples
   EXPECT_DOUBLE_EQ(weights.mean, 0.6);
   EXPECT_NEAR(weights.spread, 0.1 * std::sqrt(2), 1e-12);
   EXPECT_NEAR(weights.ratio, 1.2 / 3, 1e-12);  // of naive over the same two pairs
@@ -70,6 +70,31 @@ TEST(Summary, CellsAreTheGridOfWhatWasSeen) {
   EXPECT_EQ(experiment.missing, 2);
   EXPECT_EQ(experiment.cells.front().at("width"), "64");  // before 128
   EXPECT_EQ(experiment.row({{"data", "b"}, {"width", "64"}}, "all").fields[0].n(), 0);
+}
+
+// A plan of one cell, scope and pair by two methods; another one of which nothing is done.
+TEST(Summary, WhatWasPlannedAndIsNotThereIsMissing) {
+  const std::vector<Record> records = {record(kRotary, "all", {1, 2}, "naive", 1)};
+  Experiment study, other;
+  study.name = "study";
+  other.name = "other";
+  const auto plan = [](Experiment& experiment, const Cell& cell, const char* method) {
+    experiment.measurements.emplace_back().about = {
+        {"cell", cell}, {"scope", "all"}, {"seeds", {1, 2}}, {"method", method}};
+  };
+  for (const Cell& cell : {kRotary, kNone}) {
+    for (const char* method : {"naive", "weights"}) plan(study, cell, method);
+  }
+  plan(other, {}, "naive");
+  EXPECT_EQ(summarise(records).missing, 0);
+  const Summary summary = summarise(records, {study, other});
+  ASSERT_EQ(summary.experiments.size(), 2U);
+  EXPECT_EQ(summary.experiments[0].missing, 1);
+  EXPECT_EQ(summary.experiments[1].missing, 3);
+  EXPECT_EQ(summary.experiments[1].row(kRotary, "all").fields[0].n(), 1);
+  EXPECT_EQ(summary.experiments[1].row(kNone, "all").fields[1].missing, 1);
+  EXPECT_EQ(summary.records, 1);
+  EXPECT_EQ(summary.models, 2);
 }
 
 TEST(Summary, CellsOfOtherKeysAreNoGrid) {

@@ -42,6 +42,14 @@ def test_the_line_to_a_moved_copy_on_what_both_write(regauge, lab, tmp_path):
     assert len(shown.splitlines()) == 5 and "barrier" in shown.splitlines()[-1]
 
 
+def test_the_same_part_of_the_data_with_and_without_alignment(barrier, tmp_path):
+    """What is not aligned is measured where the aligned is: on the test part."""
+    def examples(*options):
+        return json.loads(barrier(FIXTURES / "llama", FIXTURES / "llama", "--points", 2, "--json", *options))["examples"]
+
+    assert examples() == examples("--align", "two_stage") == examples("--split", "test") < examples("--split", "all")
+
+
 def test_aligned_first(regauge, lab, tmp_path):
     """A moved copy lies behind a barrier, and behind none once it is brought back; half of the way is not enough."""
     moved = tmp_path / "moved"

@@ -197,6 +197,30 @@ def test_what_is_missing_is_not_run(regauge, tmp_path):
     assert numbers["not_run"] == 9
 
 
+def test_what_was_planned_and_is_not_there_is_not_run(regauge, tmp_path):
+    """A scope, a cell and a method of which no record knows."""
+    plan = {
+        "name": "fashion",
+        "architecture": {"width": 8, "layers": 1, "heads": 2, "kv_heads": 2, "qk_width": 4, "v_width": 4, "ffn_width": 8,
+                         "vocabulary": 16, "max_positions": 8},
+        "training": {"data": "bytes:text"},
+        "vary": {"data": {"fashion-mnist": {}}, "positions": {"rotary": {}, "learned": {}}},
+        "models": 2,
+        "scopes": {"all": {}, "block:0": {}},
+        "methods": {"naive": None, "learned": {"method": "learned"}},
+    }  # fmt: skip
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    folder = write(tmp_path, [r for r in study() if r["scope"] == "all" and r["seeds"] == [1, 2]])
+    assert json.loads(regauge("report", folder, "--json"))["not_run"] == 0
+    numbers = json.loads(regauge("report", folder, "--json", "--experiment", tmp_path / "plan.json"))
+    rows = {(row["scope"], row["cell"]["positions"]): row["methods"] for row in numbers["experiments"][0]["rows"]}
+    assert set(rows) == {(s, p) for s in ("all", "block:0") for p in ("rotary", "none", "learned")}
+    assert set(rows["all", "rotary"]) == {"naive", "two_stage", "weights", "learned"}
+    assert rows["all", "rotary"]["naive"]["not_run"] == 0 and rows["all", "rotary"]["learned"]["not_run"] == 1
+    assert numbers["not_run"] == 6 * 4 - 6
+    regauge("report", folder, "--json", "--experiment", tmp_path / "absent.json", expect=2)
+
+
 def test_a_number_that_varies_has_a_chart(regauge, tmp_path):
     records = []
     for width in (64, 128, 256):

@@ -60,6 +60,11 @@ def test_what_the_file_says_is_trained_and_measured(lab, study, tmp_path, text):
     assert set(found) == {(n, s, m) for n in ("rms", "layer") for s in ("attention:0", "all") for m in METHODS}
     for (norm, scope, method), record in found.items():
         assert record["architecture"]["norm"] == norm and record["seeds"] == [1, 2]
+        # Settings with their defaults: what the file does not say, too.
+        assert record["architecture"]["gated"] in (True, False) and record["training"]["weight_decay"] == 0.1
+        assert record["training"]["steps"] == (30 if scope == "all" else 10) and "from" not in record["training"]
+        if method == "learned":
+            assert record["align"]["rate"] == 0.02 and record["align"]["loss"] == "distillation"
         assert [p["t"] for p in record["points"]] == [0, 0.25, 0.5, 0.75, 1]
         assert len(record["made_by"]["commit"]) > 6 or record["made_by"]["commit"] == "unknown"
         assert ("plane" in record) == (method == "learned")
@@ -102,8 +107,17 @@ def test_an_interruption_costs_nothing_and_two_may_work_at_once(lab, study, tmp_
         assert path.read_bytes() == (folder / path.relative_to(tmp_path / "whole")).read_bytes()
 
 
-def refusal(path, folder):
-    command = [os.environ["REGAUGE"], "lab", "sweep", path, "-o", folder]
+def test_a_failure_costs_only_what_needs_it(lab, study):
+    """One cell's data are not there: the other cell is done, by all processes, and the exit code says so."""
+    vary = {"norm": {"rms": {}, "layer": {"architecture": {"norm": "layer"}, "training": {"data": "bytes:/absent"}}}}
+    path, folder = study(vary=vary, scopes={"all": {}})
+    said = refusal(path, folder, "--jobs", 2)
+    assert "models/layer/all-1: " in said and "/absent" in said and "6 of 12 are done" in said
+    assert set(records(folder)) == {("rms", "all", method) for method in METHODS}
+
+
+def refusal(path, folder, *options):
+    command = [os.environ["REGAUGE"], "lab", "sweep", path, "-o", folder, *map(str, options)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 2
     return result.stderr
@@ -143,11 +157,14 @@ def test_models_of_other_settings_are_not_taken_for_ours(lab, study):
         ({"plane": {"methods": ["naive"]}}, "naive"),
         ({"models": 1}, "models"),
         ({"architecture": {**CHARACTERS, "heads": 0}}, "heads"),
+        ({"training": {"data": "bytes:x", "step": 3}}, "step"),
+        ({"training": 3}, "training"),
+        ({"scopes": {"attention:9": {}}}, "attention:9"),
     ],
 )
 def test_a_mistake_in_the_file_is_named(lab, study, changes, word):
     path, folder = study(**changes)
-    assert word in refusal(path, folder)
+    assert word in refusal(path, folder, "--dry-run")
     assert not folder.exists()
 
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "regauge/action/rewrite.h"
+#include "regauge/action/parameter_source.h"
 #include "regauge/connect/align_settings.h"
 #include "regauge/lab/data.h"
 

@@ -21,5 +21,7 @@ struct AlignSettings {
 // those of Learning, all in one object; absent ones at their defaults. Throws UsageError for those
 // that the method does not have.
 AlignSettings align_settings_from_json(const nlohmann::json& json);
+// All that the method has, defaults included.
+nlohmann::json to_json(const AlignSettings& settings);
 
 }  // namespace regauge::connect

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "regauge/connect/experiment.h"
 #include "regauge/connect/record.h"
 
 namespace regauge::connect {
@@ -20,7 +21,8 @@ struct Field {
   std::vector<const Record*> records;  // by seeds
   double mean = 0;                     // of the barriers; NaN without records
   double spread = 0;                   // their standard deviation (n - 1); NaN below two
-  double error = 0;  // of the mean, from the evaluation samples alone; NaN if not known
+  double error = 0;  // of the mean, from the evaluation sample alone, which the pairs share: the
+                     // mean of their errors; NaN if not known
   double ratio = 0;  // mean / naive's mean, over the pairs that have both; NaN if there is none
   std::int64_t missing = 0;  // pairs of this experiment and scope that are not here
 
@@ -33,8 +35,9 @@ struct Row {
   std::vector<Field> fields;  // by the experiment's methods
 };
 
-// Rows are cells x scopes, scopes outside. The cells are the grid of all values that were seen if
-// all have the same keys and the grid has at most 1000 cells, otherwise those that were seen.
+// Rows are cells x scopes, scopes outside, of what was measured or planned. The cells are the grid
+// of all values that were seen if all have the same keys and the grid has at most 1000 cells,
+// otherwise those that were seen.
 struct ExperimentTable {
   std::string name;
   std::vector<std::string> methods, scopes;
@@ -58,8 +61,9 @@ bool scope_before(const std::string& left, const std::string& right);
 // Numbers by size before words by alphabet: 64, 128, learned, rotary.
 bool value_before(const std::string& left, const std::string& right);
 
-// Points into `records`, which must outlive it.
-Summary summarise(const std::vector<Record>& records);
+// Points into `records`, which must outlive it. What `plans` have and `records` have not is
+// missing; without plans, what the records leave open of their own grid.
+Summary summarise(const std::vector<Record>& records, const std::vector<Experiment>& plans = {});
 nlohmann::json to_json(const Summary& summary);
 
 }  // namespace regauge::connect

@@ -9,7 +9,8 @@ namespace regauge::connect {
 // has its final name; what was interrupted goes on.
 class Sweep {
  public:
-  // Throws UsageError if the folder holds a model of other settings than the experiment's.
+  // Throws UsageError for training settings that are none, and if the folder holds a model or a
+  // record of other settings than the experiment's.
   Sweep(Experiment experiment, std::filesystem::path folder);
 
   // Models and records.
@@ -17,8 +18,8 @@ class Sweep {
   std::int64_t total() const;
   // Trains and measures what is missing until nothing is. A piece of work is done by who holds its
   // lock in the folder: several may run at once, on several machines where the file system has
-  // flock.
-  void run(int threads, Progress& progress) const;
+  // flock. What fails, and what needs it, is left out: the pieces that failed here, and why.
+  std::map<std::string, std::string> run(int threads, Progress& progress) const;
 
  private:
   bool has(const std::string& path) const;

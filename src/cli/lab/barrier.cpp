@@ -56,6 +56,7 @@ struct Options {
   void declare(CLI::App& verb) {
     verb.add_option("A", a, "folder or file")->required();
     verb.add_option("B", b, "folder or file of the same architecture")->required();
+    data.split = "test";  // with or without --align, so that the two can be compared
     data.declare(verb)->required();
     verb.add_option("--points", points, "on the line, both ends included")
         ->capture_default_str()
@@ -65,7 +66,7 @@ struct Options {
     verb.add_option(
         "--align", align,
         "bring B into A's coordinates first: two_stage, weights, activations or learned; "
-        "the last two on the training part of the data, the line then on its test part");
+        "the last two on the training part of the data");
     verb.add_option("--set", settings,
                     "KEY=VALUE of --align: scope, iterations, steps, ...; docs/study.md has them");
     verb.add_flag("--untie", untie, "read tied models as untied, where their group is larger");
@@ -104,12 +105,10 @@ class Pair {
 
   template <class Scalar>
   lab::Line line(Progress& progress) const {
-    DataOptions part = options_.data;
-    if (!options_.align.empty() && part.split.empty()) part.split = "test";
-    return lab::measure_line(symmetry_.architecture,
-                             connect::moved_parameters<Scalar>(from_a_, symmetry_, {}),
-                             connect::moved_parameters<Scalar>(from_b_, symmetry_, a_from_b_),
-                             *open(part, progress), options_.points, options_.examples, progress);
+    return lab::measure_line(
+        symmetry_.architecture, connect::moved_parameters<Scalar>(from_a_, symmetry_, {}),
+        connect::moved_parameters<Scalar>(from_b_, symmetry_, a_from_b_),
+        *open(options_.data, progress), options_.points, options_.examples, progress);
   }
 
  private:

@@ -1,7 +1,8 @@
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "lab_verb.h"
-#include "regauge/action/rewrite.h"
+#include "regauge/action/parameter_source.h"
 #include "regauge/base/error.h"
 #include "regauge/lab/sample.h"
 
@@ -58,7 +59,8 @@ CLI::Option* DataOptions::declare(CLI::App& verb) {
   verb.add_option("--tokenizer", tokenizer,
                   "of text: llama2.c's tokenizer .bin, or a .vocab with one piece per line");
   verb.add_option("--split", split,
-                  "all, train or test (default: test of a labelled data set, all of a text)")
+                  fmt::format("all, train or test (default: {})",
+                              split.empty() ? "test of a labelled data set, all of a text" : split))
       ->check(CLI::IsMember({"all", "train", "test"}));
   verb.add_option("--length", length, "positions of a window of text (default: the model's)")
       ->check(CLI::NonNegativeNumber);

@@ -34,7 +34,7 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  // Whether any is still at work; throws if one has failed or was told to stop.
+  // Whether any is still at work; throws if one was told to stop.
   bool at_work() {
     int status = 0;
     const pid_t ended = waitpid(-1, &status, WNOHANG);
@@ -42,20 +42,20 @@ class Crew {
       children_.erase(ended);
       const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
       if (code == kCancelled) throw Cancelled();
-      if (code != 0) {
-        throw UsageError(
-            "a part of the sweep failed; what is done is kept, and the same command "
-            "goes on from there");
-      }
+      failed_ |= code != 0;
     }
     return !children_.empty();
   }
+  bool failed() const { return failed_; }
 
  private:
   static int share(const connect::Sweep& sweep, int threads) {
     int code = 0;
     try {
-      sweep.run(threads, *make_progress(false));
+      for (const auto& [piece, why] : sweep.run(threads, *make_progress(false))) {
+        fmt::print(stderr, "\rregauge: {}: {}\n", piece, why);
+        code = kFailed;
+      }
     } catch (const Cancelled&) {
       code = kCancelled;
     } catch (const std::exception& error) {
@@ -67,6 +67,7 @@ class Crew {
   }
 
   std::set<pid_t> children_;
+  bool failed_ = false;
 };
 
 }  // namespace
@@ -105,19 +106,28 @@ void add_sweep(CLI::App& lab, int& exit_code) {
     const auto progress = make_progress();
     std::int64_t seen = sweep.done();
     progress->start(experiment.name, sweep.total() - seen);
+    bool failed = false;
     try {
-      for (Crew crew(sweep, options->jobs, options->threads); crew.at_work();) {
+      Crew crew(sweep, options->jobs, options->threads);
+      while (crew.at_work()) {
         const std::int64_t done = sweep.done();
         progress->advance(done - seen);
         seen = done;
         std::this_thread::sleep_for(kLook);
       }
+      failed = crew.failed();
     } catch (const Cancelled&) {
       fmt::print(stderr, "regauge: interrupted; the same command goes on from here\n");
       exit_code = kCancelled;
       return;
     }
     progress->finish();
+    if (failed) {
+      throw UsageError(fmt::format(
+          "{} of {} are done; what failed is named above, and the same command tries it "
+          "again",
+          sweep.done(), sweep.total()));
+    }
     fmt::print("{}: {} of {} are done, records in {}/records\n", experiment.name, sweep.done(),
                sweep.total(), options->folder);
   });

@@ -37,6 +37,15 @@ lab::Training training_of(const Experiment::Model& model, const fs::path& folder
   return lab::training_from_json(settings);
 }
 
+// The settings of both models of a measurement with their defaults, but for what tells them apart
+// and where the folder lies.
+json settings_of(const Experiment::Model& model, const fs::path& folder) {
+  json settings = lab::to_json(training_of(model, folder));
+  settings.erase("seed");
+  settings.erase("from");
+  return settings;
+}
+
 void train(const Experiment::Model& model, const fs::path& folder, Progress& progress) {
   const Architecture architecture = architecture_from_json(model.architecture);
   const lab::Training training = training_of(model, folder);
@@ -109,11 +118,11 @@ void measure(const Experiment::Measurement& job, const fs::path& folder, int thr
 // A model of the folder must be the one that the experiment means.
 void check_models(const Experiment& experiment, const fs::path& folder) {
   for (const auto& model : experiment.models) {
+    json wanted = {{"architecture", to_json(architecture_from_json(model.architecture))},
+                   {"training", lab::to_json(training_of(model, folder))}};
     std::ifstream file(folder / model.path / "training.json");
     if (!file) continue;
     json made = json::parse(file, nullptr, false);
-    json wanted = {{"architecture", to_json(architecture_from_json(model.architecture))},
-                   {"training", lab::to_json(training_of(model, folder))}};
     for (json* settings : {&made, &wanted}) {  // the folder may have moved
       if (settings->contains("training")) (*settings)["training"].erase("from");
     }
@@ -151,6 +160,12 @@ void check_records(const Experiment& experiment, const fs::path& folder) {
 Sweep::Sweep(Experiment experiment, fs::path folder)
     : experiment_(std::move(experiment)), folder_(std::move(folder)) {
   check_models(experiment_, folder_);
+  for (auto& job : experiment_.measurements) {
+    const auto is_a = [&](const auto& model) { return model.path == job.a; };
+    const auto model = std::find_if(experiment_.models.begin(), experiment_.models.end(), is_a);
+    job.about["architecture"] = to_json(architecture_from_json(model->architecture));
+    job.about["training"] = settings_of(*model, folder_);
+  }
   check_records(experiment_, folder_);
 }
 
@@ -169,27 +184,44 @@ std::int64_t Sweep::total() const {
   return static_cast<std::int64_t>(experiment_.models.size() + experiment_.measurements.size());
 }
 
-void Sweep::run(int threads, Progress& progress) const {
+std::map<std::string, std::string> Sweep::run(int threads, Progress& progress) const {
   lab::set_threads(threads);
-  while (done() < total()) {
-    bool idle = true;
-    const auto attempt = [&](const std::string& result, bool ready, const auto& run) {
-      if (!ready || has(result)) return;
-      const FileLock mine = claim(folder_, result);
-      if (!mine.held() || has(result)) return;
+  std::map<std::string, std::string> failed;
+  bool open = true, idle = false;
+  const auto attempt = [&](const std::string& result, const std::vector<std::string>& needs,
+                           const auto& run) {
+    if (has(result) || failed.contains(result)) return;
+    for (const std::string& need : needs) {
+      if (failed.contains(need)) return;
+    }
+    open = true;
+    if (!std::all_of(needs.begin(), needs.end(), [&](const auto& need) { return has(need); })) {
+      return;
+    }
+    const FileLock mine = claim(folder_, result);
+    if (!mine.held() || has(result)) return;
+    try {
       run();
-      idle = false;
-    };
+    } catch (const Cancelled&) {
+      throw;
+    } catch (const std::exception& error) {
+      failed[result] = error.what();
+    }
+    idle = false;
+  };
+  while (open) {
+    open = false;
+    idle = true;
     for (const auto& model : experiment_.models) {
-      attempt(model.path, has(model.from), [&] { train(model, folder_, progress); });
+      attempt(model.path, {model.from}, [&] { train(model, folder_, progress); });
     }
     for (const auto& job : experiment_.measurements) {
-      attempt(job.record, has(job.a) && has(job.b),
-              [&] { measure(job, folder_, threads, progress); });
+      attempt(job.record, {job.a, job.b}, [&] { measure(job, folder_, threads, progress); });
     }
-    if (idle) std::this_thread::sleep_for(kLook);
+    if (open && idle) std::this_thread::sleep_for(kLook);
     progress.advance(0);
   }
+  return failed;
 }
 
 }  // namespace regauge::connect
