@@ -3,11 +3,12 @@
 
     results_table.py REGAUGE            print them
     results_table.py REGAUGE --write    put them in the place of the page's tables of the same names
-    results_table.py REGAUGE --check    fail if the page does not hold these rows and no others
+    results_table.py REGAUGE --check    fail if those would be others
 
 What experiments/NAME.json plans and NAME.jsonl does not hold is "not run".
 """
 
+import difflib
 import json
 import pathlib
 import subprocess
@@ -30,8 +31,8 @@ def number(method: dict, naive: bool) -> str:
 def tables(program: str) -> dict[str, list[str]]:
     """By the name of the experiment."""
     plans = [ROOT / "experiments" / f"{path.stem}.json" for path in sorted(RESULTS.glob("*.jsonl"))]
-    command = [program, "report", RESULTS, "--json", "--experiment", *plans]
-    made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    command = [program, "report", RESULTS, "--json", *(word for plan in plans for word in ("--experiment", plan))]
+    made = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     found = {}
     for experiment in json.loads(made)["experiments"]:
         methods = experiment["methods"]
@@ -65,21 +66,19 @@ def with_tables(page: list[str], made: dict[str, list[str]]) -> list[str]:
 
 def main() -> None:
     made = tables(sys.argv[1])
-    lines = [line for table in made.values() for line in [*table, ""]]
     path = RESULTS / "README.md"
     page = path.read_text().splitlines()
+    for name, table in made.items():
+        if page.count(table[0]) != 1:
+            sys.exit(f"docs/results/README.md should have one table that begins with\n{table[0]}\nof {name}.jsonl")
+    fresh = with_tables(page, made)
     if "--write" in sys.argv:
-        path.write_text("\n".join(with_tables(page, made)) + "\n")
-        return
-    if "--check" not in sys.argv:
-        print("\n".join(lines))
-        return
-    rows = [line for line in page if line.startswith(tuple(f"| {scope} |" for scope in SCOPES.values()))]
-    missing = [line for line in lines if line not in page]
-    foreign = [line for line in rows if line not in lines]
-    if missing or foreign:
-        told = ["docs/results/README.md does not say what the records say; it lacks", *missing, "and has", *foreign]
-        sys.exit("\n".join(told))
+        path.write_text("\n".join(fresh) + "\n")
+    elif "--check" not in sys.argv:
+        print("\n".join(line for table in made.values() for line in [*table, ""]))
+    elif fresh != page:
+        changes = difflib.unified_diff(page, fresh, "page", "records", lineterm="", n=0)
+        sys.exit("docs/results/README.md does not say what the records say:\n" + "\n".join(changes))
 
 
 if __name__ == "__main__":

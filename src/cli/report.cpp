@@ -23,8 +23,9 @@ void add_report(CLI::App& app, int& exit_code) {
       ->check(CLI::NonexistentPath)
       ->type_name("PATH");
   verb->add_option("--experiment", options->experiments,
-                   "files of `lab sweep` whose plans count: what they have and the records have "
-                   "not is shown as not run")
+                   "a file of `lab sweep` whose plan counts: what it has and the records have not "
+                   "is shown as not run; may be given more than once")
+      ->allow_extra_args(false)
       ->type_name("FILE");
   verb->add_flag("--json", options->json, "the numbers of the tables as JSON");
   verb->footer(

@@ -1,6 +1,7 @@
 #include "regauge/connect/align_settings.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "regauge/base/error.h"
 

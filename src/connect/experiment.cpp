@@ -147,7 +147,6 @@ class Planner {
  private:
   void add(const Cell& cell, const std::string& scope, const json& change) {
     const bool shared = !Scope(scope).is_all();
-    require_part(scope, cell.config.architecture);
     const std::string folder = fmt::format("models/{}", cell.path);
     const std::string base = shared ? fmt::format("{}/base", folder) : "";
     const auto has = [&](const auto& model) { return model.path == base; };
@@ -155,6 +154,11 @@ class Planner {
       add_model(base, "", cell.config, 0);
     }
     Config config = cell.config.with(change, fmt::format("scope '{}'", scope));
+    if (shared && config.architecture != cell.config.architecture) {
+      throw UsageError(fmt::format(
+          "scope '{}' may not change the architecture: its models start from one base", scope));
+    }
+    require_part(scope, config.architecture);
     if (shared) config.training["reinit"] = scope;
     const auto path = [&](std::int64_t seed) {
       return fmt::format("{}/{}-{}", folder, in_path(scope), seed);
@@ -220,9 +224,10 @@ class Planner {
                     {"scope", scope},
                     {"seeds", seeds},
                     {"method", method},
-                    {"architecture", config.architecture},
+                    {"architecture", to_json(architecture_from_json(config.architecture))},
                     {"training", config.training},
-                    {"align", align}};
+                    {"align", align},
+                    {"line", {{"points", line_.points}, {"examples", line_.examples}}}};
     plan_.measurements.push_back(std::move(result));
   }
 

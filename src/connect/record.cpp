@@ -112,6 +112,7 @@ json to_json(const Record& record) {
                  {"barrier_at", record.barrier_at}, {"examples", record.examples},
                  {"targets", record.targets},       {"points", points},
                  {"made_by", record.made_by}};
+  if (!record.line.is_null()) result["line"] = record.line;
   if (!record.residuals.empty()) result["residuals"] = record.residuals;
   if (record.plane) result["plane"] = to_json(*record.plane);
   if (!record.seconds.empty()) result["seconds"] = record.seconds;
@@ -136,6 +137,7 @@ Record record_from_json(const json& value, const std::string& where) {
   record.architecture = fields.object("architecture");
   record.training = fields.object("training");
   record.align = fields.object("align");
+  if (fields.has("line")) record.line = fields.object("line");
   record.barrier = fields.number("barrier");
   record.barrier_error = fields.number_or_null("barrier_error");
   record.barrier_at = fields.number("barrier_at");

@@ -43,10 +43,9 @@ void add_contents(Html& html, const Summary& summary) {
   for (std::size_t i = 0; i < summary.experiments.size(); ++i) {
     const ExperimentTable& experiment = summary.experiments[i];
     const std::string id = id_of(i);
-    html.add(
-        fmt::format("<li><a href=\"#{0}\"><b>{1}</b></a>: <a href=\"#{0}-table\">barriers</a>, "
-                    "<a href=\"#{0}-curves\">curves</a>",
-                    id, escaped(experiment.name)));
+    html.add(fmt::format("<li><a href=\"#{0}\"><b>{1}</b></a>: <a href=\"#{0}-table\">barriers</a>",
+                         id, escaped(experiment.name)));
+    if (experiment.records > 0) html.add(fmt::format(", <a href=\"#{}-curves\">curves</a>", id));
     if (has_planes(experiment)) html.add(fmt::format(", <a href=\"#{}-planes\">planes</a>", id));
     if (has_residuals(experiment)) {
       html.add(fmt::format(", <a href=\"#{}-residuals\">residuals</a>", id));
@@ -75,11 +74,13 @@ void add_experiment(Html& html, const ExperimentTable& experiment, const std::st
           : "");
   add_trend(html, experiment);
   add_settings(html, experiment);
-  html.line("<h3 id=\"{}-curves\">On the line</h3>", id);
-  html.line(
-      "<p class=\"small soft\">Lines are means over pairs, bands reach from the lowest pair to the "
-      "highest. Cells of one scope share their scales. Point at a chart for numbers.</p>");
-  add_curves(html, experiment, id);
+  if (experiment.records > 0) {
+    html.line("<h3 id=\"{}-curves\">On the line</h3>", id);
+    html.line(
+        "<p class=\"small soft\">Lines are means over pairs, bands reach from the lowest pair to "
+        "the highest. Cells of one scope share their scales. Point at a chart for numbers.</p>");
+    add_curves(html, experiment, id);
+  }
   if (has_planes(experiment)) {
     html.line("<h3 id=\"{}-planes\">Planes</h3>", id);
     html.line(
@@ -111,7 +112,8 @@ std::string report_page(const Summary& summary) {
     add_experiment(html, summary.experiments[i], id_of(i));
   }
   html.line(
-      "<footer class=\"small soft\"><p>Made by regauge {} from the records alone; it needs no "
+      "<footer class=\"small soft\"><p>Made by regauge {} from the records and plans that it was "
+      "given; it needs no "
       "network and runs no script.</p></footer>",
       version());
   return io::html_page(title, std::string(chart_style()) + kReportStyle, html.text());

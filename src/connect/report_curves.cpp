@@ -94,6 +94,7 @@ void add_numbers(Html& html, const std::string& name, const std::vector<Series>&
 }  // namespace
 
 void add_curves(Html& html, const ExperimentTable& experiment, const std::string& id) {
+  bool first = true;
   for (std::size_t i = 0; i < experiment.scopes.size(); ++i) {
     const std::string& scope = experiment.scopes[i];
     std::vector<std::vector<Series>> excess, accuracy;
@@ -104,17 +105,20 @@ void add_curves(Html& html, const ExperimentTable& experiment, const std::string
       excess.push_back(curves_of(experiment, row, &Point::excess));
       accuracy.push_back(curves_of(experiment, row, &Point::accuracy));
     }
+    const auto is_empty = [](const auto& curves) { return curves.empty(); };
+    if (std::all_of(excess.begin(), excess.end(), is_empty)) continue;  // the table says so
     LineLabels losses{"", "t, from A to B", "excess loss, nats", joint_range(excess), false, false};
     LineLabels hits{"", "t, from A to B", "accuracy", joint_range(accuracy), false, true};
     html.line(
         "<details class=\"part\" id=\"{}-curves-{}\"{}><summary>{} <small>{}</small>"
         "</summary><div class=\"legend\">",
-        id, i, i == 0 ? " open=\"open\"" : "", scope_words(scope), plural(rows.size(), "cell"));
+        id, i, first ? " open=\"open\"" : "", scope_words(scope), plural(rows.size(), "cell"));
     for (const std::string& method : experiment.methods) {
       const std::string note = method_note(method);
       html.line("<span>{}{}{}</span>", series_swatch(look_in(experiment, method)), escaped(method),
                 note.empty() ? "" : " (" + note + ")");
     }
+    first = false;
     html.line("</div>");
     for (std::size_t j = 0; j < rows.size(); ++j) {
       const std::string name = cell_name(experiment, rows[j]->cell);

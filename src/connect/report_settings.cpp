@@ -44,6 +44,7 @@ void add_values(Html& html, const ExperimentTable& experiment, const char* name,
 }  // namespace
 
 void add_settings(Html& html, const ExperimentTable& experiment) {
+  if (experiment.records == 0) return;
   std::map<std::string, double> seconds;
   std::set<std::int64_t> examples;
   for (const Row& row : experiment.rows) {

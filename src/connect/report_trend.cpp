@@ -65,7 +65,7 @@ std::vector<Series> trends_of(const ExperimentTable& experiment, const std::stri
 
 void add_trend(Html& html, const ExperimentTable& experiment) {
   const auto key = numeric_key(experiment);
-  if (!key) return;
+  if (!key || experiment.records == 0) return;
   html.line("<h3>Barriers by {}</h3>", io::escaped(*key));
   html.line(
       "<p class=\"small soft\">Means over pairs, bands from the lowest pair to the highest; {} by "

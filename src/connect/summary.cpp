@@ -128,6 +128,7 @@ struct Part {
 ExperimentTable experiment_of(const std::string& name, const Part& part) {
   ExperimentTable experiment;
   experiment.name = name;
+  experiment.records = static_cast<std::int64_t>(part.records.size());
   experiment.methods = names_of(part.room, &Record::method, method_before);
   experiment.scopes = names_of(part.room, &Record::scope, scope_before);
   experiment.cells = cells_of(part.room);

@@ -66,8 +66,8 @@ std::unique_ptr<Data> stream(const Request& request, Tokens all) {
   if (static_cast<std::int64_t>(tokens.size()) <= length) {
     throw request.refusal(fmt::format(
         "{} tokens in this part are too few for a window of {} and the token after it; give a "
-        "shorter length",
-        tokens.size(), length));
+        "shorter length{}",
+        tokens.size(), length, request.split == Split::all ? "" : ", or --split all"));
   }
   const auto largest = *std::max_element(tokens.begin(), tokens.end());
   if (largest >= request.architecture.vocabulary) {

@@ -5,6 +5,7 @@
 
 #include "arch/fixture.h"
 #include "regauge/action/act.h"
+#include "regauge/action/rewrite.h"
 #include "regauge/base/error.h"
 #include "symmetry/architectures.h"
 #include "temporary.h"

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "arch/fixture.h"
+#include "regauge/action/rewrite.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/certificate.h"
 #include "regauge/equivalence/diff.h"

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "arch/fixture.h"
+#include "regauge/action/rewrite.h"
 #include "regauge/equivalence/certificate.h"
 #include "symmetry/architectures.h"
 #include "written.h"

@@ -47,6 +47,7 @@ def test_the_same_part_of_the_data_with_and_without_alignment(barrier, tmp_path)
     def examples(*options):
         return json.loads(barrier(FIXTURES / "llama", FIXTURES / "llama", "--points", 2, "--json", *options))["examples"]
 
+    assert "(--split test)" in barrier(FIXTURES / "llama", FIXTURES / "llama", "--points", 2)
     assert examples() == examples("--align", "two_stage") == examples("--split", "test") < examples("--split", "all")
 
 

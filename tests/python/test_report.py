@@ -219,6 +219,13 @@ def test_what_was_planned_and_is_not_there_is_not_run(regauge, tmp_path):
     assert rows["all", "rotary"]["naive"]["not_run"] == 0 and rows["all", "rotary"]["learned"]["not_run"] == 1
     assert numbers["not_run"] == 6 * 4 - 6
     regauge("report", folder, "--json", "--experiment", tmp_path / "absent.json", expect=2)
+    # On the page, too: and an experiment of which nothing has been run.
+    (tmp_path / "other.json").write_text(json.dumps(plan | {"name": "other"}))
+    options = ("--experiment", tmp_path / "plan.json", "--experiment", tmp_path / "other.json")
+    regauge("report", *options, folder, "-o", tmp_path / "page.html")
+    page = Page((tmp_path / "page.html").read_text())
+    assert page.facts()["not run"] == numbers["not_run"] + 2 * 2 * 2
+    assert page.table()["block:0", "rotary", "naive"] == "not run"
 
 
 def test_a_number_that_varies_has_a_chart(regauge, tmp_path):

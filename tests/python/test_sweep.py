@@ -61,7 +61,7 @@ def test_what_the_file_says_is_trained_and_measured(lab, study, tmp_path, text):
     for (norm, scope, method), record in found.items():
         assert record["architecture"]["norm"] == norm and record["seeds"] == [1, 2]
         # Settings with their defaults: what the file does not say, too.
-        assert record["architecture"]["gated"] in (True, False) and record["training"]["weight_decay"] == 0.1
+        assert record["architecture"]["tied"] is False and record["training"]["weight_decay"] == 0.1
         assert record["training"]["steps"] == (30 if scope == "all" else 10) and "from" not in record["training"]
         if method == "learned":
             assert record["align"]["rate"] == 0.02 and record["align"]["loss"] == "distillation"
@@ -109,16 +109,18 @@ def test_an_interruption_costs_nothing_and_two_may_work_at_once(lab, study, tmp_
 
 def test_a_failure_costs_only_what_needs_it(lab, study):
     """One cell's data are not there: the other cell is done, by all processes, and the exit code says so."""
-    vary = {"norm": {"rms": {}, "layer": {"architecture": {"norm": "layer"}, "training": {"data": "bytes:/absent"}}}}
-    path, folder = study(vary=vary, scopes={"all": {}})
-    said = refusal(path, folder, "--jobs", 2)
-    assert "models/layer/all-1: " in said and "/absent" in said and "6 of 12 are done" in said
-    assert set(records(folder)) == {("rms", "all", method) for method in METHODS}
+    absent = {"architecture": {"norm": "layer"}, "training": {"data": "bytes:/absent"}}
+    path, folder = study(vary={"norm": {"rms": {}, "layer": absent}})
+    for _ in range(2):  # the same command tries again
+        said = refusal(path, folder, "--jobs", 2)
+        assert "/absent" in said and "13 of 26 are done" in said
+        assert [said.count(f"models/layer/{model}: ") for model in ("base", "all-1", "attention-0-1")] == [1, 1, 0]
+    assert set(records(folder)) == {("rms", scope, method) for scope in ("attention:0", "all") for method in METHODS}
 
 
 def refusal(path, folder, *options):
     command = [os.environ["REGAUGE"], "lab", "sweep", path, "-o", folder, *map(str, options)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert result.returncode == 2
     return result.stderr
 
@@ -129,6 +131,7 @@ def test_records_of_other_settings_are_not_taken_for_ours(lab, study):
     lab("sweep", path, "-o", folder)
     changed = (
         {"line": {"points": 7, "examples": 20}},
+        {"line": {"points": 5, "examples": 10}},
         {"name": "other"},
         {"methods": {"naive": {"method": "two_stage"}}},
     )
@@ -160,11 +163,13 @@ def test_models_of_other_settings_are_not_taken_for_ours(lab, study):
         ({"training": {"data": "bytes:x", "step": 3}}, "step"),
         ({"training": 3}, "training"),
         ({"scopes": {"attention:9": {}}}, "attention:9"),
+        ({"scopes": {"attention:0": {"architecture": {"ffn_width": 32}}}}, "may not change"),
     ],
 )
 def test_a_mistake_in_the_file_is_named(lab, study, changes, word):
     path, folder = study(**changes)
     assert word in refusal(path, folder, "--dry-run")
+    assert word in refusal(path, folder)
     assert not folder.exists()
 
 

@@ -34,6 +34,7 @@ struct Record {
   std::string method;
   // As the runs had them; objects whose keys are theirs.
   nlohmann::json architecture, training, align;
+  nlohmann::json line;  // likewise: points, and examples as asked for; null if not known
   double barrier = 0, barrier_error = 0, barrier_at = 0;  // an error is NaN if it is not known
   std::int64_t examples = 0, targets = 0;
   std::vector<Point> points;                // t increasing in [0, 1], at least two
@@ -43,7 +44,8 @@ struct Record {
   nlohmann::json made_by;                 // an object with the strings `regauge` and `commit`
 };
 
-// What is NaN becomes null; an empty `residuals` or `seconds` and a missing plane are left out.
+// What is NaN becomes null; an empty `residuals` or `seconds`, a missing plane and line are left
+// out.
 nlohmann::json to_json(const Record& record);
 
 // `where` begins the messages. Refuses unknown, missing and ill-typed keys, numbers that are not

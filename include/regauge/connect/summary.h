@@ -43,6 +43,7 @@ struct ExperimentTable {
   std::vector<std::string> methods, scopes;
   std::vector<Cell> cells;
   std::vector<Row> rows;
+  std::int64_t records = 0;  // 0 of what was only planned
   std::int64_t missing = 0;  // measurements of the table that were not run
 
   const Row& row(const Cell& cell, const std::string& scope) const;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "regauge/base/progress.h"
 #include "regauge/connect/experiment.h"
 
@@ -16,13 +18,18 @@ class Sweep {
   // Models and records.
   std::int64_t done() const;
   std::int64_t total() const;
+  // What failed before may be tried again.
+  void forget_failures() const;
+  // Told of a piece of work that failed: its path in the folder, and why.
+  using OnFailure = std::function<void(const std::string& piece, const std::string& why)>;
   // Trains and measures what is missing until nothing is. A piece of work is done by who holds its
   // lock in the folder: several may run at once, on several machines where the file system has
-  // flock. What fails, and what needs it, is left out: the pieces that failed here, and why.
-  std::map<std::string, std::string> run(int threads, Progress& progress) const;
+  // flock. What fails, and what needs it, is left out by all of them.
+  void run(int threads, Progress& progress, const OnFailure& on_failure) const;
 
  private:
   bool has(const std::string& path) const;
+  std::filesystem::path failure(const std::string& piece) const;  // there if the piece failed
 
   Experiment experiment_;
   std::filesystem::path folder_;

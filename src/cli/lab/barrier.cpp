@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "lab_verb.h"
 #include "regauge/base/error.h"
@@ -12,16 +13,17 @@
 namespace regauge::cli {
 namespace {
 
-void print(const lab::Line& line) {
+void print(const lab::Line& line, const DataOptions& data) {
   fmt::print("    t      loss    excess  accuracy\n");
   for (std::size_t i = 0; i < line.points.size(); ++i) {
     const auto& [t, score] = line.points[i];
     fmt::print("{:5.3f}  {:8.4f}  {:8.4f}  {:6.2f} %\n", t, score.loss, line.excess(i),
                100 * score.accuracy);
   }
-  fmt::print("barrier  {:.4f} ± {:.4f} nats at t = {:.3f}, on {} targets in {} examples\n",
+  fmt::print("barrier  {:.4f} ± {:.4f} nats at t = {:.3f}, on {} targets in {} examples{}\n",
              line.barrier, line.barrier_error, line.barrier_at, line.points.front().score.targets,
-             line.points.front().score.examples);
+             line.points.front().score.examples,
+             data.spec == "self" ? "" : fmt::format(" (--split {})", data.split));
 }
 
 // The loss on the line above the straight one between the ends.
@@ -161,11 +163,12 @@ void add_barrier(CLI::App& app, int& exit_code) {
     if (!options->picture.empty()) io::write_page(options->picture, picture(line, options->align));
     if (options->json) {
       nlohmann::json result = {{"a", options->a}, {"b", options->b}, {"data", options->data.spec}};
+      if (options->data.spec != "self") result["split"] = options->data.split;
       if (!options->align.empty()) result["align"] = options->align;
       result.update(connect::to_json(line));
       fmt::print("{}\n", result.dump(2));
     } else {
-      print(line);
+      print(line, options->data);
     }
     exit_code = 0;
   });

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <set>
 #include <thread>
@@ -26,6 +27,7 @@ class Crew {
       if (child == 0) _exit(share(sweep, threads));
       if (child > 0) children_.insert(child);
     }
+    if (children_.empty()) throw FileError("no process can be started");
   }
   ~Crew() {
     for (const pid_t child : children_) kill(child, SIGTERM);
@@ -40,22 +42,23 @@ class Crew {
     const pid_t ended = waitpid(-1, &status, WNOHANG);
     if (ended > 0) {
       children_.erase(ended);
-      const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
-      if (code == kCancelled) throw Cancelled();
-      failed_ |= code != 0;
+      if (WIFEXITED(status) && WEXITSTATUS(status) == kCancelled) throw Cancelled();
+      if (WIFSIGNALED(status)) {
+        fmt::print(stderr, "\rregauge: a process was ended by signal {}{}\n", WTERMSIG(status),
+                   WTERMSIG(status) == SIGKILL ? "; was there too little memory?" : "");
+      }
     }
     return !children_.empty();
   }
-  bool failed() const { return failed_; }
 
  private:
   static int share(const connect::Sweep& sweep, int threads) {
     int code = 0;
+    const auto tell = [](const std::string& piece, const std::string& why) {
+      fmt::print(stderr, "\rregauge: {}: {}\n", piece, why);
+    };
     try {
-      for (const auto& [piece, why] : sweep.run(threads, *make_progress(false))) {
-        fmt::print(stderr, "\rregauge: {}: {}\n", piece, why);
-        code = kFailed;
-      }
+      sweep.run(threads, *make_progress(false), tell);
     } catch (const Cancelled&) {
       code = kCancelled;
     } catch (const std::exception& error) {
@@ -67,7 +70,6 @@ class Crew {
   }
 
   std::set<pid_t> children_;
-  bool failed_ = false;
 };
 
 }  // namespace
@@ -93,8 +95,11 @@ void add_sweep(CLI::App& lab, int& exit_code) {
                    "of each; on one thread a model is the same each time")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  verb->add_flag("--dry-run", options->dry_run, "say what is missing, and stop");
-  verb->footer("`regauge report FOLDER -o report.html` shows the records.");
+  verb->add_flag("--dry-run", options->dry_run,
+                 "check the file, say how much is missing, and stop");
+  verb->footer(
+      "`regauge report FOLDER -o report.html --experiment FILE` shows what there is and what is "
+      "missing.");
   verb->callback([options, &exit_code] {
     const connect::Experiment experiment = connect::read_experiment(options->file);
     const connect::Sweep sweep(experiment, options->folder);
@@ -106,8 +111,8 @@ void add_sweep(CLI::App& lab, int& exit_code) {
     const auto progress = make_progress();
     std::int64_t seen = sweep.done();
     progress->start(experiment.name, sweep.total() - seen);
-    bool failed = false;
     try {
+      sweep.forget_failures();
       Crew crew(sweep, options->jobs, options->threads);
       while (crew.at_work()) {
         const std::int64_t done = sweep.done();
@@ -115,17 +120,15 @@ void add_sweep(CLI::App& lab, int& exit_code) {
         seen = done;
         std::this_thread::sleep_for(kLook);
       }
-      failed = crew.failed();
     } catch (const Cancelled&) {
       fmt::print(stderr, "regauge: interrupted; the same command goes on from here\n");
       exit_code = kCancelled;
       return;
     }
     progress->finish();
-    if (failed) {
+    if (sweep.done() < sweep.total()) {
       throw UsageError(fmt::format(
-          "{} of {} are done; what failed is named above, and the same command tries it "
-          "again",
+          "{} of {} are done; why the others are not stands above, and the same command goes on",
           sweep.done(), sweep.total()));
     }
     fmt::print("{}: {} of {} are done, records in {}/records\n", experiment.name, sweep.done(),

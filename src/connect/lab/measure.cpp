@@ -1,5 +1,7 @@
 #include "regauge/connect/measure.h"
 
+#include <nlohmann/json.hpp>
+
 #include "regauge/action/moved_model.h"
 
 namespace regauge::connect {

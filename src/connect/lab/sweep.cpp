@@ -1,9 +1,12 @@
 #include "regauge/connect/sweep.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "regauge/base/error.h"
@@ -24,11 +27,15 @@ using nlohmann::json;
 
 constexpr std::chrono::milliseconds kLook{500};  // between two looks at what others have done
 
-// The right to do one piece of work, for as long as this lives.
-FileLock claim(const fs::path& folder, std::string piece) {
+fs::path lock_of(const fs::path& folder, std::string piece) {
   std::replace(piece.begin(), piece.end(), '/', '.');
+  return folder / "locks" / piece;
+}
+
+// The right to do one piece of work, for as long as this lives.
+FileLock claim(const fs::path& folder, const std::string& piece) {
   fs::create_directories(folder / "locks");
-  return FileLock(folder / "locks" / piece);
+  return FileLock(lock_of(folder, piece));
 }
 
 lab::Training training_of(const Experiment::Model& model, const fs::path& folder) {
@@ -37,10 +44,10 @@ lab::Training training_of(const Experiment::Model& model, const fs::path& folder
   return lab::training_from_json(settings);
 }
 
-// The settings of both models of a measurement with their defaults, but for what tells them apart
-// and where the folder lies.
-json settings_of(const Experiment::Model& model, const fs::path& folder) {
-  json settings = lab::to_json(training_of(model, folder));
+// With their defaults, but for what tells the models of a pair apart and where the folder lies.
+json common_settings(const json& training) {
+  json settings = lab::to_json(lab::Training{});
+  settings.update(training);
   settings.erase("seed");
   settings.erase("from");
   return settings;
@@ -118,8 +125,12 @@ void measure(const Experiment::Measurement& job, const fs::path& folder, int thr
 // A model of the folder must be the one that the experiment means.
 void check_models(const Experiment& experiment, const fs::path& folder) {
   for (const auto& model : experiment.models) {
-    json wanted = {{"architecture", to_json(architecture_from_json(model.architecture))},
-                   {"training", lab::to_json(training_of(model, folder))}};
+    json wanted = {{"architecture", to_json(architecture_from_json(model.architecture))}};
+    try {
+      wanted["training"] = lab::to_json(training_of(model, folder));
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("{}: {}", model.path, error.what()));
+    }
     std::ifstream file(folder / model.path / "training.json");
     if (!file) continue;
     json made = json::parse(file, nullptr, false);
@@ -139,17 +150,17 @@ void check_records(const Experiment& experiment, const fs::path& folder) {
   for (const auto& job : experiment.measurements) {
     std::ifstream file(folder / job.record);
     if (!file) continue;
-    json made = json::parse(file, nullptr, false);
-    json wanted = job.about;
-    wanted["points"] = job.line.points;
-    if (made.is_object() && made.contains("points")) made["points"] = made["points"].size();
-    json found = json::object();
+    const json made = json::parse(file, nullptr, false);
+    json wanted = job.about, found = json::object();
+    wanted["plane"] = job.plane.has_value();
     for (const auto& [key, value] : wanted.items()) {
       if (made.is_object() && made.contains(key)) found[key] = made[key];
     }
+    found["plane"] = found.contains("plane");
     if (found != wanted) {
       throw UsageError(fmt::format(
-          "{} holds a record of other settings ({}); remove it, or choose another folder",
+          "{} holds a record of other settings, or of a version that wrote fewer of them ({}); "
+          "remove it, or choose another folder",
           (folder / job.record).string(), json::diff(found, wanted).dump()));
     }
   }
@@ -161,10 +172,7 @@ Sweep::Sweep(Experiment experiment, fs::path folder)
     : experiment_(std::move(experiment)), folder_(std::move(folder)) {
   check_models(experiment_, folder_);
   for (auto& job : experiment_.measurements) {
-    const auto is_a = [&](const auto& model) { return model.path == job.a; };
-    const auto model = std::find_if(experiment_.models.begin(), experiment_.models.end(), is_a);
-    job.about["architecture"] = to_json(architecture_from_json(model->architecture));
-    job.about["training"] = settings_of(*model, folder_);
+    job.about["training"] = common_settings(job.about["training"]);
   }
   check_records(experiment_, folder_);
 }
@@ -184,15 +192,26 @@ std::int64_t Sweep::total() const {
   return static_cast<std::int64_t>(experiment_.models.size() + experiment_.measurements.size());
 }
 
-std::map<std::string, std::string> Sweep::run(int threads, Progress& progress) const {
+fs::path Sweep::failure(const std::string& piece) const {
+  return lock_of(folder_, piece).string() + ".failed";
+}
+
+void Sweep::forget_failures() const {
+  for (const auto& model : experiment_.models) fs::remove(failure(model.path));
+  for (const auto& job : experiment_.measurements) fs::remove(failure(job.record));
+}
+
+void Sweep::run(int threads, Progress& progress, const OnFailure& on_failure) const {
   lab::set_threads(threads);
-  std::map<std::string, std::string> failed;
-  bool open = true, idle = false;
+  std::set<std::string> lost;  // in this round: what failed, and what needs it
+  bool open = false, idle = false;
   const auto attempt = [&](const std::string& result, const std::vector<std::string>& needs,
                            const auto& run) {
-    if (has(result) || failed.contains(result)) return;
-    for (const std::string& need : needs) {
-      if (failed.contains(need)) return;
+    if (has(result)) return;
+    const auto is_lost = [&](const std::string& need) { return lost.contains(need); };
+    if (std::any_of(needs.begin(), needs.end(), is_lost) || fs::exists(failure(result))) {
+      lost.insert(result);
+      return;
     }
     open = true;
     if (!std::all_of(needs.begin(), needs.end(), [&](const auto& need) { return has(need); })) {
@@ -200,18 +219,20 @@ std::map<std::string, std::string> Sweep::run(int threads, Progress& progress) c
     }
     const FileLock mine = claim(folder_, result);
     if (!mine.held() || has(result)) return;
+    idle = false;
     try {
       run();
     } catch (const Cancelled&) {
       throw;
     } catch (const std::exception& error) {
-      failed[result] = error.what();
+      std::ofstream(failure(result)) << error.what() << '\n';
+      on_failure(result, error.what());
     }
-    idle = false;
   };
-  while (open) {
+  do {
     open = false;
     idle = true;
+    lost.clear();
     for (const auto& model : experiment_.models) {
       attempt(model.path, {model.from}, [&] { train(model, folder_, progress); });
     }
@@ -220,8 +241,7 @@ std::map<std::string, std::string> Sweep::run(int threads, Progress& progress) c
     }
     if (open && idle) std::this_thread::sleep_for(kLook);
     progress.advance(0);
-  }
-  return failed;
+  } while (open);
 }
 
 }  // namespace regauge::connect
