@@ -10,6 +10,7 @@
 #include "align_task.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/compare.h"
+#include "regauge/symmetry/require_layers.h"
 #include "rewriting.h"
 
 namespace regauge::cli {
@@ -60,14 +61,13 @@ struct Options : RewriteOptions {
   }
 
   void check_scope(const Symmetry& symmetry) const {
+    require_layers(align.scope, symmetry.architecture.layers);
     const auto inside = [&](const auto& factor) { return align.scope.contains(factor); };
     if (std::any_of(symmetry.spaces.begin(), symmetry.spaces.end(), inside) ||
         std::any_of(symmetry.shifts.begin(), symmetry.shifts.end(), inside)) {
       return;
     }
-    throw UsageError(
-        fmt::format("align: there is nothing in --scope {} to move; layers are 0 to {}", scope,
-                    symmetry.architecture.layers - 1));
+    throw UsageError(fmt::format("align: there is nothing in --scope {} to move", scope));
   }
 };
 

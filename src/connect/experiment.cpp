@@ -9,6 +9,7 @@
 
 #include "regauge/arch/architecture.h"
 #include "regauge/base/error.h"
+#include "regauge/symmetry/require_layers.h"
 
 namespace regauge::connect {
 namespace {
@@ -99,7 +100,8 @@ std::vector<Cell> cells_of(const json& axes, const Config& common) {
 
 class Planner {
  public:
-  explicit Planner(const json& file) : file_(file) {
+  explicit Planner(json content) : file_(std::move(content)) {
+    const json& file = file_;
     require_keys(file, "an experiment",
                  {"name", "architecture", "training", "vary", "models", "scopes", "methods", "line",
                   "plane"});
@@ -114,6 +116,14 @@ class Planner {
     for (const char* key : {"scopes", "methods"}) {
       if (file[key].empty()) throw UsageError(fmt::format("'{}' is empty", key));
     }
+    for (const char* key : {"seed", "from", "reinit"}) {
+      if (file["training"].contains(key)) {
+        throw UsageError(
+            fmt::format("'training' has no '{}' here: models, their seeds and where "
+                        "they start follow from 'models' and 'scopes'",
+                        key));
+      }
+    }
     if (!file["name"].is_string()) throw UsageError("'name' must be text");
     plan_.name = file["name"];
     require_plain(plan_.name);
@@ -125,7 +135,9 @@ class Planner {
     require_keys(plane, "'plane'", {"points", "examples", "methods"});
     plane_ = {whole_number(plane, "points", 11, 2),
               whole_number(plane, "examples", line_.examples, 0)};
-    for (const auto& method : plane.value("methods", json::array())) {
+    const json with_plane = plane.value("methods", json::array());
+    if (!with_plane.is_array()) throw UsageError("'plane': 'methods' must be a list of names");
+    for (const auto& method : with_plane) {
       if (!method.is_string() || file["methods"].value(method, json()).is_null()) {
         throw UsageError(fmt::format("'plane': {} is no method that aligns", method.dump()));
       }
@@ -158,7 +170,8 @@ class Planner {
       throw UsageError(fmt::format(
           "scope '{}' may not change the architecture: its models start from one base", scope));
     }
-    require_part(scope, config.architecture);
+    static_cast<void>(Scope(scope).contains_tensor(""));  // it must be one of tensors
+    require_layers(Scope(scope), architecture_from_json(config.architecture).layers);
     if (shared) config.training["reinit"] = scope;
     const auto path = [&](std::int64_t seed) {
       return fmt::format("{}/{}-{}", folder, in_path(scope), seed);
@@ -170,18 +183,6 @@ class Planner {
           measure(cell, scope, config, {i, j}, path(i), path(j), method, settings);
         }
       }
-    }
-  }
-
-  // The models must have what is to be trained anew.
-  static void require_part(const std::string& scope, const json& architecture) {
-    const Architecture model = architecture_from_json(architecture);
-    const auto specs = parameter_specs(model);
-    if (std::none_of(specs.begin(), specs.end(), [part = Scope(scope)](const auto& spec) {
-          return part.contains_tensor(spec.name);
-        })) {
-      throw UsageError(fmt::format("there is nothing in the scope '{}'; layers are 0 to {}", scope,
-                                   model.layers - 1));
     }
   }
 
@@ -209,6 +210,10 @@ class Planner {
       if (!settings.is_object()) {
         throw UsageError(fmt::format("method '{}' must be null or an object", method));
       }
+      if (!settings.contains("method")) {
+        throw UsageError(fmt::format(
+            "'{}' lacks its \"method\": two_stage, weights, activations or learned", method));
+      }
       align = settings;
       // A method may be asked for less than what the models differ in, in the same layers.
       const json own = settings.value("scope", json(""));
@@ -231,7 +236,7 @@ class Planner {
     plan_.measurements.push_back(std::move(result));
   }
 
-  const json& file_;
+  const json file_;
   std::int64_t models_ = 0;
   Experiment::Grid line_, plane_;
   std::set<std::string> with_plane_, records_;
@@ -245,10 +250,12 @@ Experiment read_experiment(const std::filesystem::path& path) {
   if (!file || std::filesystem::is_directory(path)) {
     throw FileError(fmt::format("{}: there is no such file", path.string()));
   }
-  const json content = json::parse(file, nullptr, false, true);
-  if (content.is_discarded()) throw UsageError(fmt::format("{}: this is not JSON", path.string()));
   try {
-    return Planner(content).plan();
+    return Planner(json::parse(file, nullptr, true, true)).plan();
+  } catch (const json::parse_error& error) {
+    const std::string_view what = error.what();  // "[...] parse error at line 3, column 5: ..."
+    throw UsageError(
+        fmt::format("{}: this is not JSON: {}", path.string(), what.substr(what.find("] ") + 2)));
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("{}: {}", path.string(), error.what()));
   }

@@ -22,15 +22,16 @@ std::string loss_told(const char* name, double loss) {
   return std::isfinite(loss) ? fmt::format("{} {}", name, shown(loss)) : std::string(name);
 }
 
-// The losses of the marked places and of the middles between them.
-std::string places_told(const Plane& plane) {
+// The losses of the ends, B's the same in both places, and of the middles between them, which lie
+// between points of the grid.
+std::string places_told(const Record& record) {
+  const Plane& plane = *record.plane;
   const auto &a = plane.a, &b = plane.b, &c = plane.aligned;
   const auto middle = [&](const std::array<double, 2>& to) {
     return loss_at(plane, (a[0] + to[0]) / 2, (a[1] + to[1]) / 2);
   };
-  return fmt::format("{}, {}, {}; {}, {}", loss_told("A", loss_at(plane, a[0], a[1])),
-                     loss_told("B", loss_at(plane, b[0], b[1])),
-                     loss_told("B aligned", loss_at(plane, c[0], c[1])),
+  return fmt::format("{}, {}; about {}, {}", loss_told("A", record.points.front().loss),
+                     loss_told("B", record.points.back().loss),
                      loss_told("halfway to B", middle(b)),
                      loss_told("halfway to B aligned", middle(c)));
 }
@@ -71,7 +72,7 @@ void add_planes(Html& html, const ExperimentTable& experiment, const std::string
                   record->seeds[1]);
         html.add(plane_chart(*record->plane, levels,
                              "The loss on the plane through A, B and B aligned", Placement::page));
-        html.line("<p class=\"small soft\">{}</p></figure>", places_told(*record->plane));
+        html.line("<p class=\"small soft\">{}</p></figure>", places_told(*record));
       }
     }
     html.line("</div></details>");

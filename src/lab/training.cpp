@@ -7,7 +7,7 @@
 #include "regauge/base/error.h"
 #include "regauge/base/random.h"
 #include "regauge/lab/train.h"
-#include "regauge/symmetry/scope.h"
+#include "regauge/symmetry/require_layers.h"
 
 namespace regauge::lab {
 
@@ -64,6 +64,7 @@ Parameters<float> initial_parameters(const Architecture& architecture, const Tra
   }
   std::optional<Scope> anew;
   if (!training.reinit.empty()) anew.emplace(training.reinit);
+  if (anew) require_layers(*anew, architecture.layers);
   Parameters<float> parameters;
   const double depth = std::sqrt(2.0 * static_cast<double>(architecture.layers));
   for (const auto& spec : parameter_specs(architecture)) {

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "regauge/base/error.h"
+#include "regauge/symmetry/require_layers.h"
 
 namespace regauge {
 namespace {
@@ -61,6 +62,15 @@ Scope::Scope(std::string_view text) : text_(text) {
 std::string_view Scope::layers() const {
   const auto colon = text_.find(':');
   return colon == std::string::npos ? std::string_view() : std::string_view(text_).substr(colon);
+}
+
+void require_layers(const Scope& scope, std::int64_t layers) {
+  const std::string_view text = scope.layers();
+  if (text.empty()) return;
+  if (parse_layer(text.substr(text.find_last_of(":-") + 1)) >= layers) {
+    throw UsageError(fmt::format("[scope] '{}' names layers that are not there; there are 0 to {}",
+                                 scope.text(), layers - 1));
+  }
 }
 
 bool Scope::contains_layer(std::string_view name) const {

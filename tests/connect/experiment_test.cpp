@@ -133,6 +133,10 @@ TEST(Experiment, RefusesWhatItDoesNotKnow) {
   refuses(R"({"methods": {"ours": {"scope": 3}}})");
   refuses(R"({"plane": {"methods": [3]}})");
   refuses(R"({"scopes": {"attention:7": {}}})");
+  refuses(R"({"scopes": {"attention:0-1": {}}})");
+  refuses(R"({"methods": {"ours": {"method": null}}})");
+  refuses(R"({"training": {"seed": 3}})");
+  refuses(R"({"plane": {"methods": "ours"}})");
   EXPECT_NO_THROW(read(small()));
 }
 

@@ -64,6 +64,8 @@ def test_aligned_first(regauge, lab, tmp_path):
     picture = tmp_path / "line.svg"
     assert of("--align", "weights", "--picture", picture) < 1e-3 < 0.01 < naive
     assert of("--align", "weights", "--set", "scope=ffn") > 0.1 * naive
+    options = ("--data", "self", "--align", "weights", "--set")
+    regauge("barrier", FIXTURES / "llama", moved, *options, "scope=attention:7", expect=2)  # not there
     assert xml.etree.ElementTree.parse(picture).getroot().tag.endswith("svg")
 
 

@@ -321,6 +321,7 @@ def test_what_cannot_be_begun_with_is_refused(lab, tmp_path, config):
     out = ("-o", tmp_path / "out")
     assert "'from'" in refusal(config(), *out, "--reinit", "attention")
     assert "attention or block" in refusal(config(), *out, "--from", tmp_path / "base", "--reinit", "heads")
+    assert "layers that are not there" in refusal(config(), *out, "--from", tmp_path / "base", "--reinit", "attention:0-9")
     other = config({**CHARACTERS, "norm_eps": 1e-3})
     assert "norm_eps" in refusal(other, *out, "--from", tmp_path / "base")
 

@@ -162,6 +162,7 @@ def test_models_of_other_settings_are_not_taken_for_ours(lab, study):
         ({"architecture": {**CHARACTERS, "heads": 0}}, "heads"),
         ({"training": {"data": "bytes:x", "step": 3}}, "step"),
         ({"training": 3}, "training"),
+        ({"methods": {"two_stage": {}}}, "two_stage, weights"),
         ({"scopes": {"attention:9": {}}}, "attention:9"),
         ({"scopes": {"attention:0": {"architecture": {"ffn_width": 32}}}}, "may not change"),
     ],

@@ -13,17 +13,18 @@
 namespace regauge::cli {
 namespace {
 
-void print(const lab::Line& line, const DataOptions& data) {
+void print(const lab::Line& line, const DataOptions& data, const std::string& method) {
   fmt::print("    t      loss    excess  accuracy\n");
   for (std::size_t i = 0; i < line.points.size(); ++i) {
     const auto& [t, score] = line.points[i];
     fmt::print("{:5.3f}  {:8.4f}  {:8.4f}  {:6.2f} %\n", t, score.loss, line.excess(i),
                100 * score.accuracy);
   }
-  fmt::print("barrier  {:.4f} ± {:.4f} nats at t = {:.3f}, on {} targets in {} examples{}\n",
+  fmt::print("barrier  {:.4f} ± {:.4f} nats at t = {:.3f}, on {} targets in {} examples{}{}\n",
              line.barrier, line.barrier_error, line.barrier_at, line.points.front().score.targets,
              line.points.front().score.examples,
-             data.spec == "self" ? "" : fmt::format(" (--split {})", data.split));
+             data.spec == "self" ? "" : fmt::format(" (--split {})", data.split),
+             method.empty() ? "" : ", B aligned by " + method);
 }
 
 // The loss on the line above the straight one between the ends.
@@ -93,6 +94,7 @@ class Pair {
     nlohmann::json json = {{"method", options.align}};
     apply_settings(options.settings, json);
     const connect::AlignSettings settings = connect::align_settings_from_json(json);
+    align_ = to_json(settings);
     std::unique_ptr<lab::Data> data;
     if (runs_models(settings.method)) {
       DataOptions part = options.data;
@@ -104,6 +106,9 @@ class Pair {
                                       progress)
                     .a_from_b;
   }
+
+  // All settings of the alignment; null without one.
+  const nlohmann::json& align() const { return align_; }
 
   template <class Scalar>
   lab::Line line(Progress& progress) const {
@@ -133,6 +138,7 @@ class Pair {
   Model a_, b_;
   Symmetry symmetry_;
   ParameterSource from_a_, from_b_;
+  nlohmann::json align_;
   Element a_from_b_;
 };
 
@@ -153,6 +159,9 @@ void add_barrier(CLI::App& app, int& exit_code) {
     if (options->align.empty() && !options->settings.empty()) {
       throw UsageError("barrier --set: settings are those of --align METHOD");
     }
+    if (!options->picture.empty() && !options->picture.ends_with(".svg")) {
+      throw UsageError(fmt::format("{}: a picture is an .svg", options->picture));
+    }
     if (std::filesystem::exists(options->picture)) {  // said now, and not after the work
       throw UsageError(fmt::format("{} exists; choose another picture", options->picture));
     }
@@ -164,11 +173,11 @@ void add_barrier(CLI::App& app, int& exit_code) {
     if (options->json) {
       nlohmann::json result = {{"a", options->a}, {"b", options->b}, {"data", options->data.spec}};
       if (options->data.spec != "self") result["split"] = options->data.split;
-      if (!options->align.empty()) result["align"] = options->align;
+      if (!options->align.empty()) result["align"] = pair.align();
       result.update(connect::to_json(line));
       fmt::print("{}\n", result.dump(2));
     } else {
-      print(line, options->data);
+      print(line, options->data, options->align);
     }
     exit_code = 0;
   });

@@ -7,6 +7,7 @@
 #include "regauge/base/error.h"
 #include "regauge/lab/activations.h"
 #include "regauge/lab/objective.h"
+#include "regauge/symmetry/require_layers.h"
 
 namespace regauge::connect {
 namespace {
@@ -90,6 +91,7 @@ class Aligner {
 Alignment align_models(const ModelPair& pair, const AlignSettings& settings,
                        std::shared_ptr<const lab::Data> data, const std::filesystem::path& state,
                        Progress& progress) {
+  require_layers(settings.options.scope, pair.symmetry.architecture.layers);
   const auto a = pair.a.reader(), b = pair.b.reader();
   switch (settings.method) {
     case AlignMethod::two_stage:
