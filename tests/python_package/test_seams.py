@@ -149,4 +149,4 @@ import regauge
 print((time.process_time() - middle) / (middle - start), "torch" in sys.modules)
 """
     ratio, torch = min(python("-c", program).stdout.split() for _ in range(3))
-    assert float(ratio) < 1.5 and torch == "False"
+    assert float(ratio) < 0.5 and torch == "False"
