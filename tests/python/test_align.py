@@ -83,6 +83,6 @@ def test_wrong_requests_say_what_to_do(regauge, tmp_path):
     assert "folder does not exist" in refusal(a, a, "-o", c, "--report", tmp_path / "no" / "report.json")
     assert "folder does not exist" in refusal(a, a, "-o", tmp_path / "no" / "c", "--report", report)
     assert "--compact is of two_stage" in refusal(a, a, "-o", c, "--compact", "--report", report)
-    assert "layers are 0 to" in refusal(a, a, "-o", c, "--scope", "attention:9", "--report", report)
+    assert "layers that are not there" in refusal(a, a, "-o", c, "--scope", "attention:9", "--report", report)
     assert not report.exists()
     assert not c.exists()
