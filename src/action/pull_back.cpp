@@ -5,7 +5,7 @@
 namespace regauge {
 namespace {
 
-using Row = Eigen::RowVectorXd;
+using RowOfDoubles = Eigen::RowVectorXd;
 
 class PullBack {
  public:
@@ -34,13 +34,13 @@ class PullBack {
   }
 
  private:
-  Row gain(const std::string& norm) const { return parameters_.at(norm + ".gain").row(0); }
-  Row norm_bias(const std::string& norm) const {
+  RowOfDoubles gain(const std::string& norm) const { return parameters_.at(norm + ".gain").row(0); }
+  RowOfDoubles norm_bias(const std::string& norm) const {
     return parameters_.at(symmetry_.norms.at(norm).bias).row(0);
   }
-  Row bias_over_gain(const std::string& norm) const {
+  RowOfDoubles bias_over_gain(const std::string& norm) const {
     const std::string& bias = symmetry_.norms.at(norm).bias;
-    if (bias.empty()) return Row::Zero(gain(norm).cols());
+    if (bias.empty()) return RowOfDoubles::Zero(gain(norm).cols());
     return parameters_.at(bias).row(0).cwiseQuotient(gain(norm));
   }
 
@@ -103,7 +103,8 @@ class PullBack {
       own.space = part.through;
       own.dual = part.dual;
       if (symmetry_.find_space(own.space) != nullptr) accumulate(own, value, slope, axis);
-      const Row factor = part.dual ? gain(part.through) : gain(part.through).cwiseInverse();
+      const RowOfDoubles factor =
+          part.dual ? gain(part.through) : gain(part.through).cwiseInverse();
       if (axis == 0) {
         value.array().colwise() *= factor.transpose().array();
         slope.array().colwise() /= factor.transpose().array();
@@ -116,7 +117,7 @@ class PullBack {
   }
 
   Matrix<double> shift_gradient(const Shift& shift) const {
-    Row sum = Row::Zero(shift.length);
+    RowOfDoubles sum = RowOfDoubles::Zero(shift.length);
     for (const auto& effect : shift.effects) sum += effect_gradient(effect, shift.length);
     for (std::int64_t i = 0; i < shift.length; ++i) {
       if (!shift.is_free(i)) sum(i) = 0;
@@ -125,46 +126,49 @@ class PullBack {
     return sum;
   }
 
-  Row effect_gradient(const Effect& effect, std::int64_t length) const {
+  RowOfDoubles effect_gradient(const Effect& effect, std::int64_t length) const {
     const Matrix<double>& value = parameters_.at(effect.tensor);
     const Matrix<double>& slope = gradient_.at(effect.tensor);
-    const Row taken = effect.target.empty() ? Row() : Row(gradient_.at(effect.target).row(0));
+    const RowOfDoubles taken =
+        effect.target.empty() ? RowOfDoubles() : RowOfDoubles(gradient_.at(effect.target).row(0));
     switch (effect.kind) {
       case Effect::Kind::add_rows: {
         const auto last = effect.last_row < 0 ? slope.rows() : effect.last_row;
-        Row result = slope.middleRows(effect.first_row, last - effect.first_row).colwise().sum();
+        RowOfDoubles result =
+            slope.middleRows(effect.first_row, last - effect.first_row).colwise().sum();
         if (!effect.target.empty()) result -= taken.sum() * norm_bias(effect.norm);
         return effect.factor * result;
       }
       case Effect::Kind::add_columns:
         return slope.rowwise().sum().transpose();
       case Effect::Kind::add_all:
-        return Row::Constant(
+        return RowOfDoubles::Constant(
             1,
             slope.sum() - (effect.target.empty() ? 0 : taken.sum() * norm_bias(effect.norm).sum()));
       case Effect::Kind::add_gained:
         return effect.factor * slope.row(0).cwiseProduct(gain(effect.norm));
       case Effect::Kind::reader: {
-        Row result = gain(effect.norm).cwiseInverse() * slope;
+        RowOfDoubles result = gain(effect.norm).cwiseInverse() * slope;
         if (!effect.target.empty()) result -= bias_over_gain(effect.norm).sum() * taken;
         return result;
       }
       case Effect::Kind::reader_constant: {
-        const Row result =
+        const RowOfDoubles result =
             gain(effect.norm).cwiseInverse() * slope / bias_over_gain(effect.norm).sum();
-        return length == 1 ? Row::Constant(1, result.sum()) : result;
+        return length == 1 ? RowOfDoubles::Constant(1, result.sum()) : result;
       }
       case Effect::Kind::reader_columns: {
-        const Row over = bias_over_gain(effect.norm);
-        const Row direct = slope.rowwise().sum().transpose().cwiseQuotient(gain(effect.norm));
+        const RowOfDoubles over = bias_over_gain(effect.norm);
+        const RowOfDoubles direct =
+            slope.rowwise().sum().transpose().cwiseQuotient(gain(effect.norm));
         if (!effect.target.empty()) return direct - taken.sum() * over;
-        return over.sum() == 0 ? direct : Row(direct - direct.sum() / over.sum() * over);
+        return over.sum() == 0 ? direct : RowOfDoubles(direct - direct.sum() / over.sum() * over);
       }
       case Effect::Kind::absorb: {
-        Row seen = taken;
+        RowOfDoubles seen = taken;
         if (effect.centred) seen.array() -= seen.mean();
-        const Row lifted = -seen * value.transpose();
-        Row result = Row::Zero(length);
+        const RowOfDoubles lifted = -seen * value.transpose();
+        RowOfDoubles result = RowOfDoubles::Zero(length);
         for (Eigen::Index i = 0; i < lifted.cols(); ++i) {
           const auto head = i / effect.width;
           result(head / effect.spread * effect.width + i % effect.width) += lifted(i);
@@ -172,17 +176,18 @@ class PullBack {
         return result;
       }
       case Effect::Kind::norm_reader: {
-        Row constant_slope = taken;
+        RowOfDoubles constant_slope = taken;
         if (effect.target.empty()) {
           constant_slope =
               gain(effect.norm).cwiseInverse() * slope / bias_over_gain(effect.norm).sum();
         }
-        const Row through = effect.transposed ? Row(constant_slope * value)
-                                              : Row(constant_slope * value.transpose());
+        const RowOfDoubles through = effect.transposed
+                                         ? RowOfDoubles(constant_slope * value)
+                                         : RowOfDoubles(constant_slope * value.transpose());
         return -through.cwiseProduct(gain(effect.norm));
       }
     }
-    return Row::Zero(length);
+    return RowOfDoubles::Zero(length);
   }
 
   const Symmetry& symmetry_;

@@ -11,7 +11,7 @@
 namespace regauge {
 namespace {
 
-constexpr std::int64_t kPiece = std::int64_t{1} << 20;  // elements encoded at a time
+constexpr std::int64_t kEncoded = std::int64_t{1} << 20;  // elements encoded at a time
 
 }  // namespace
 
@@ -170,7 +170,7 @@ std::int64_t Rewrite::peak_memory() const {
   for (const auto& [name, map] : element_.maps) maps += map.blocks().size() * 8;
   const auto residual = element_.maps.find("residual");
   if (residual != element_.maps.end()) maps += 2 * residual->second.blocks().size() * 8;
-  return largest + maps + 4 * kPiece * 8;
+  return largest + maps + 4 * kEncoded * 8;
 }
 
 // Collects the parameters of each stored tensor and writes it when it is complete.
@@ -223,8 +223,8 @@ struct Rewrite::Sink {
           stored.name));
     }
     std::vector<std::byte> bytes;
-    for (std::int64_t at = 0; at < total; at += kPiece) {
-      const std::int64_t count = std::min(kPiece, total - at);
+    for (std::int64_t at = 0; at < total; at += kEncoded) {
+      const std::int64_t count = std::min(kEncoded, total - at);
       bytes.resize(static_cast<std::size_t>(stored_bytes(dtype, count)));
       encode<Scalar>(
           dtype,

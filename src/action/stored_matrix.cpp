@@ -7,7 +7,7 @@
 namespace regauge {
 namespace {
 
-constexpr std::int64_t kPiece = 1 << 16;  // numbers decoded at a time: few enough for the cache
+constexpr std::int64_t kDecoded = 1 << 16;  // numbers decoded at a time: few enough for the cache
 
 // Columns of the holder, as far as the parameter reaches.
 std::int64_t holder_width(const Layout::Place& place) {
@@ -50,7 +50,7 @@ void StoredMatrix<Scalar>::for_each_piece(Visit visit) const {
   }
   const DType type = tensor_->dtype;
   const std::int64_t row_bytes = stride / block_elements(type) * block_bytes(type);
-  const std::int64_t piece = std::max<std::int64_t>(1, kPiece / stride);
+  const std::int64_t piece = std::max<std::int64_t>(1, kDecoded / stride);
   std::vector<Scalar> numbers(static_cast<std::size_t>(std::min(piece, last - first) * stride));
   const auto bytes = checkpoint_->bytes(*tensor_);
   for (; first < last; first += piece) {

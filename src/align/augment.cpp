@@ -8,7 +8,6 @@
 namespace regauge {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kWiden = 8;  // times as many candidates at each further look at a row
 
 // Dijkstra over columns. The length of the edge (i, j) is u_i - (S_ij - v_j) >= 0 where u_i is the

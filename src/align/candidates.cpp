@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::int64_t kChunk = 32;
 using Chunk = Eigen::Array<float, kChunk, 1>;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 }  // namespace
 
 void Prices::raise_to(std::int32_t j, double price) {

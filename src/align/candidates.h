@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
 #include "similarity_rows.h"
 
 namespace regauge {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Prices v_j of the columns. They only rise; everything below rests on that.
 class Prices {

@@ -5,6 +5,7 @@
 #include <complex>
 
 #include "brent.h"
+#include "gauge_fit.h"
 #include "regauge/align/rotary_fit.h"
 #include "regauge/symmetry/polar.h"
 
@@ -12,8 +13,7 @@ namespace regauge {
 namespace {
 
 constexpr int kSteps = 400;
-constexpr double kConverged = 1e-9;  // of the gradient, against the first one's scale
-constexpr double kUnused = 1e-9;
+constexpr double kFlat = 1e-9;        // of the gradient, against the first one's scale
 constexpr double kRadiusRange = 3.0;  // of log r, where Brent's method looks
 
 Matrix<double> dual_of(const Matrix<double>& x) {
@@ -35,7 +35,7 @@ Matrix<double> descend(const TwoSides& sides, const BlockGroup& group, Matrix<do
   Matrix<double> slope = project(gradient(sides, x));
   const double scale = sides.gram_q.norm() + sides.gram_k.norm() + 1e-300;
   double length = 0.5 / scale;
-  for (int step = 0; step < kSteps && slope.norm() > kConverged * scale; ++step) {
+  for (int step = 0; step < kSteps && slope.norm() > kFlat * scale; ++step) {
     Matrix<double> next = x - length * slope;
     double next_value = sides.value(next);
     int shorter = 0;
@@ -78,8 +78,7 @@ Matrix<double> orthogonal_in_group(const TwoSides& sides, const BlockGroup& grou
     return std::visit([&](const auto& g) { return g.project(m); }, group);
   };
   Matrix<double> cross = project(sides.cross_q + sides.cross_k);
-  // Directions that no tensor uses stay where they are.
-  cross.diagonal().array() += kUnused * cross.norm() + 1e-300;
+  hold_unused(cross);
   return project(polar_factor(cross));
 }
 

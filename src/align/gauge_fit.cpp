@@ -9,8 +9,6 @@
 namespace regauge {
 namespace {
 
-constexpr double kUnused = 1e-9;
-
 // One complex number per pair, and nothing else.
 bool is_phases(const RotaryCommutant& group) {
   return 2 * static_cast<std::int64_t>(group.turning().size()) == group.size();
@@ -41,12 +39,17 @@ BlockFit fit_phases(const RotaryCommutant& group, const Matrix<double>& cross) {
 
 }  // namespace
 
+void hold_unused(Matrix<double>& cross) {
+  constexpr double kUnused = 1e-9;
+  cross.diagonal().array() += kUnused * cross.norm() + 1e-300;
+}
+
 BlockFit fit_block(const BlockGroup& group, const Matrix<double>& cross) {
   if (const auto* phases = phases_of(group)) return fit_phases(*phases, cross);
   // The group's matrices are an algebra's invertible ones, and an algebra holds the orthogonal
-  // factors of its members. Directions that no tensor uses stay where they are.
+  // factors of its members.
   Matrix<double> inside = project(group, cross);
-  inside.diagonal().array() += kUnused * inside.norm() + 1e-300;
+  hold_unused(inside);
   BlockFit fit{project(group, polar_factor(inside)), 0};
   fit.value = fit.block.cwiseProduct(cross).sum();
   return fit;

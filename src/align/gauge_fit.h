@@ -4,6 +4,9 @@
 
 namespace regauge {
 
+// Makes a polar factor leave the directions alone that no tensor uses.
+void hold_unused(Matrix<double>& cross);
+
 // The orthogonal members of a block group that maximise <cross, G>, and what they reach.
 struct BlockFit {
   Matrix<double> block;

@@ -11,7 +11,7 @@
 namespace regauge {
 namespace {
 
-constexpr int kRounds = 8;
+constexpr int kRefits = 8;
 constexpr std::size_t kStarts = 4;
 
 using Pair = RotaryClasses::Pair;
@@ -55,7 +55,7 @@ class NormedHeads {
     best.value = -std::numeric_limits<double>::infinity();
     for (const auto& start : starts()) {
       Fit fit = places_for(start);
-      for (int round = 0; round < kRounds; ++round) {
+      for (int round = 0; round < kRefits; ++round) {
         Fit next = places_for(exchange_for(fit));
         if (!(next.value > fit.value)) break;
         fit = std::move(next);

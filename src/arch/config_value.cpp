@@ -5,8 +5,11 @@
 #include <limits>
 
 namespace regauge {
+namespace {
 
 using Json = nlohmann::json;
+
+}  // namespace
 
 std::optional<Json> field_from_config(const ConfigEntry& entry, const Json& value) {
   for (const auto& [config, field] : entry.values) {

@@ -1,8 +1,11 @@
 #include "fields.h"
 
 namespace regauge {
+namespace {
 
 using Json = nlohmann::json;
+
+}  // namespace
 
 namespace {
 constexpr const char* kBiasNames[] = {"q", "k", "v", "o", "gate", "up", "down", "head"};

@@ -16,7 +16,7 @@
 namespace regauge::cli {
 namespace {
 
-struct Options : RewriteOptions {
+struct AlignVerbOptions : RewriteOptions {
   std::string a, a_output, report, method = "weights", scope = "all";
   AlignOptions align;
 
@@ -83,7 +83,7 @@ std::vector<std::string> foreign_options(const CLI::App& verb) {
 }
 
 // As which both are read; with a tie or a bias that only one has, A must be written again.
-Architecture common_shape(const Options& options, const Model& a, const Model& b) {
+Architecture common_shape(const AlignVerbOptions& options, const Model& a, const Model& b) {
   const auto differences = architecture_differences(a.architecture, b.architecture);
   if (!differences.empty()) {
     throw UsageError(fmt::format("align: the models differ in what they compute:\n  {}",
@@ -112,7 +112,7 @@ void write_report(const std::string& path, const nlohmann::json& report) {
 }  // namespace
 
 void add_align(CLI::App& app, char** arguments, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AlignVerbOptions>();
   CLI::App* verb =
       app.add_subcommand("align", "Bring B into A's coordinates: the nearest equal model to A");
   options->declare_all(*verb);

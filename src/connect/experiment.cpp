@@ -69,23 +69,23 @@ struct Config {
   }
 };
 
-struct Cell {
+struct PlannedCell {
   std::string path;
   json values = json::object();  // axis -> choice
   Config config;
 };
 
 // All choices along all axes.
-std::vector<Cell> cells_of(const json& axes, const Config& common) {
-  std::vector<Cell> cells = {{"", json::object(), common}};
+std::vector<PlannedCell> planned_cells(const json& axes, const Config& common) {
+  std::vector<PlannedCell> cells = {{"", json::object(), common}};
   for (const auto& [axis, choices] : axes.items()) {
     if (!choices.is_object() || choices.empty()) {
       throw UsageError(fmt::format("'vary': '{}' must be an object of choices", axis));
     }
-    std::vector<Cell> finer;
-    for (const Cell& cell : cells) {
+    std::vector<PlannedCell> finer;
+    for (const PlannedCell& cell : cells) {
       for (const auto& [choice, change] : choices.items()) {
-        Cell next = cell;
+        PlannedCell next = cell;
         next.path += fmt::format("{}{}", cell.path.empty() ? "" : ".", in_path(choice));
         next.values[axis] = choice;
         next.config = cell.config.with(change, fmt::format("'{}'", choice));
@@ -147,7 +147,7 @@ class Planner {
 
   Experiment plan() {
     const Config common{file_.value("architecture", json::object()), file_["training"]};
-    for (const Cell& cell : cells_of(file_.value("vary", json::object()), common)) {
+    for (const PlannedCell& cell : planned_cells(file_.value("vary", json::object()), common)) {
       for (const auto& [scope, change] : file_["scopes"].items()) add(cell, scope, change);
     }
     // A base model has one path however many scopes start from it.
@@ -157,8 +157,9 @@ class Planner {
   }
 
  private:
-  void add(const Cell& cell, const std::string& scope, const json& change) {
-    const bool shared = !Scope(scope).is_all();
+  void add(const PlannedCell& cell, const std::string& scope, const json& change) {
+    const Scope part(scope);
+    const bool shared = !part.is_all();
     const std::string folder = fmt::format("models/{}", cell.path);
     const std::string base = shared ? fmt::format("{}/base", folder) : "";
     const auto has = [&](const auto& model) { return model.path == base; };
@@ -170,8 +171,10 @@ class Planner {
       throw UsageError(fmt::format(
           "scope '{}' may not change the architecture: its models start from one base", scope));
     }
-    static_cast<void>(Scope(scope).contains_tensor(""));  // it must be one of tensors
-    require_layers(Scope(scope), architecture_from_json(config.architecture).layers);
+    static_cast<void>(part.contains_tensor(""));  // it must be one of tensors
+    const Architecture architecture = architecture_from_json(config.architecture);
+    require_layers(part, architecture.layers);
+    config.architecture = to_json(architecture);  // with its defaults
     if (shared) config.training["reinit"] = scope;
     const auto path = [&](std::int64_t seed) {
       return fmt::format("{}/{}-{}", folder, in_path(scope), seed);
@@ -192,7 +195,7 @@ class Planner {
     plan_.models.push_back({path, from, config.architecture, config.training});
   }
 
-  void measure(const Cell& cell, const std::string& scope, const Config& config,
+  void measure(const PlannedCell& cell, const std::string& scope, const Config& config,
                const std::vector<std::int64_t>& seeds, const std::string& a, const std::string& b,
                const std::string& method, const json& settings) {
     Experiment::Measurement result;
@@ -229,7 +232,7 @@ class Planner {
                     {"scope", scope},
                     {"seeds", seeds},
                     {"method", method},
-                    {"architecture", to_json(architecture_from_json(config.architecture))},
+                    {"architecture", config.architecture},
                     {"training", config.training},
                     {"align", align},
                     {"line", {{"points", line_.points}, {"examples", line_.examples}}}};

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 // The beginning of a value, for a message.
-std::string shown(const json& value) {
+std::string as_written(const json& value) {
   constexpr std::size_t kMost = 60;
   if (value.is_structured() && value.size() > 8) return value.type_name();
   const std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
@@ -26,15 +26,17 @@ bool is_finite(const json& value) {
 
 }  // namespace
 
+json number_or_null(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+
 Fields::Fields(const json& json, std::string where) : json_(json), where_(std::move(where)) {
   if (!json_.is_object()) {
-    throw UsageError(fmt::format("{}: must be an object, not {}", where_, shown(json_)));
+    throw UsageError(fmt::format("{}: must be an object, not {}", where_, as_written(json_)));
   }
 }
 
 void Fields::refuse(const std::string& key, const std::string& expected) const {
   throw UsageError(
-      fmt::format("{}: '{}' must be {}, not {}", where_, key, expected, shown(json_.at(key))));
+      fmt::format("{}: '{}' must be {}, not {}", where_, key, expected, as_written(json_.at(key))));
 }
 
 const json& Fields::at(const std::string& key) {

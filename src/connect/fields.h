@@ -11,6 +11,9 @@
 
 namespace regauge::connect {
 
+// null where it is not finite; Fields::number_or_null reads it.
+nlohmann::json number_or_null(double value);
+
 // A JSON object that is read key by key; what is wrong is a UsageError that begins with `where`.
 class Fields {
  public:

@@ -9,7 +9,8 @@
 namespace regauge::connect {
 namespace {
 
-constexpr double kWidth = 400, kHeight = 250, kLeft = 50, kRight = 12, kBottom = 42, kFont = 12;
+constexpr double kWidth = 400, kHeight = 250, kLeft = 50, kRight = 12, kBottom = 42,
+                 kLegendFont = 12;
 
 // The smallest interval of ticks around all of it.
 std::pair<double, double> range_of(const std::vector<Series>& series) {
@@ -43,9 +44,9 @@ std::pair<double, double> x_range(const std::vector<Series>& series) {
   return std::isfinite(low) && high > low ? std::pair(low, high) : std::pair(0.0, 1.0);
 }
 
-class Chart {
+class LineChart {
  public:
-  Chart(const std::vector<Series>& series, const LineLabels& labels, Placement placement)
+  LineChart(const std::vector<Series>& series, const LineLabels& labels, Placement placement)
       : series_(series),
         labels_(labels),
         top_(placement == Placement::file && !labels.title.empty() ? 42 : 24),
@@ -163,7 +164,7 @@ class Chart {
     double across = 0;
     int row = 0;
     for (const Series& one : series_) {
-      const double width = 46 + text_width(one.name, kFont);
+      const double width = 46 + text_width(one.name, kLegendFont);
       if (across > 0 && kLeft + across + width > kWidth) {
         across = 0;
         ++row;
@@ -200,7 +201,7 @@ class Chart {
 
 std::string line_chart(const std::vector<Series>& series, const LineLabels& labels,
                        Placement placement) {
-  return Chart(series, labels, placement).drawn();
+  return LineChart(series, labels, placement).drawn();
 }
 
 std::string series_swatch(int look) {

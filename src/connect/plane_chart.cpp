@@ -9,12 +9,12 @@
 namespace regauge::connect {
 namespace {
 
-constexpr double kSide = 268, kLeft = 2, kTop = 4, kLegend = 76, kKey = 204;
+constexpr double kSide = 268, kInset = 2, kTop = 4, kLegend = 76, kKey = 204;
 
-class Chart {
+class PlaneChart {
  public:
-  Chart(const Plane& plane, const std::vector<double>& levels, const std::string& title,
-        Placement placement)
+  PlaneChart(const Plane& plane, const std::vector<double>& levels, const std::string& title,
+             Placement placement)
       : plane_(plane),
         levels_(levels),
         titled_(placement == Placement::file && !title.empty()),
@@ -22,12 +22,13 @@ class Chart {
         tall_(kSide *
               std::clamp((plane.y.back() - plane.y.front()) / (plane.x.back() - plane.x.front()),
                          0.5, 1.3)),
-        svg_(kLeft + kSide + kLegend, top_ + std::max(tall_, kKey) + 8, "plane", title, placement) {
+        svg_(kInset + kSide + kLegend, top_ + std::max(tall_, kKey) + 8, "plane", title,
+             placement) {
     if (titled_) svg_.text(0, 16, "class=\"title\"", title);
   }
 
   std::string drawn() && {
-    svg_.line("<rect x=\"{}\" y=\"{:.1f}\" width=\"{}\" height=\"{:.1f}\" fill=\"{}\"/>", kLeft,
+    svg_.line("<rect x=\"{}\" y=\"{:.1f}\" width=\"{}\" height=\"{:.1f}\" fill=\"{}\"/>", kInset,
               top_, kSide, tall_, band_colour(0));
     for (std::size_t band = 1; band + 1 < levels_.size(); ++band) fill(band);
     places();
@@ -37,7 +38,7 @@ class Chart {
 
  private:
   double x(double value) const {
-    return kLeft + kSide * (value - plane_.x.front()) / (plane_.x.back() - plane_.x.front());
+    return kInset + kSide * (value - plane_.x.front()) / (plane_.x.back() - plane_.x.front());
   }
   double y(double value) const {
     return top_ + tall_ * (1 - (value - plane_.y.front()) / (plane_.y.back() - plane_.y.front()));
@@ -75,13 +76,13 @@ class Chart {
         "<title>{}{}</title></path>",
         x(at[0]), y(at[1]), mark_path(mark, 0, 0), name,
         std::isfinite(loss) ? ": loss " + shown(loss) : "");
-    const bool right = x(at[0]) > kLeft + kSide * 0.7;
+    const bool right = x(at[0]) > kInset + kSide * 0.7;
     svg_.text(x(at[0]) + (right ? -9 : 9), y(at[1]) - 7,
               right ? "class=\"halo\" text-anchor=\"end\"" : "class=\"halo\"", name);
   }
 
   void legend() {
-    const double x = kLeft + kSide + 10;
+    const double x = kInset + kSide + 10;
     svg_.text(x, top_ + 10, "class=\"soft\"", "loss");
     for (std::size_t band = 0; band + 1 < levels_.size(); ++band) {
       const double y = top_ + 20 + 18 * static_cast<double>(levels_.size() - 2 - band);
@@ -148,7 +149,7 @@ double loss_at(const Plane& plane, double x, double y) {
 
 std::string plane_chart(const Plane& plane, const std::vector<double>& levels,
                         const std::string& title, Placement placement) {
-  return Chart(plane, levels, title, placement).drawn();
+  return PlaneChart(plane, levels, title, placement).drawn();
 }
 
 }  // namespace regauge::connect

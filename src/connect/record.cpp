@@ -12,22 +12,20 @@ namespace {
 
 using nlohmann::json;
 
-json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
-
 json to_json(const Point& point) {
   return {{"t", point.t},
           {"loss", point.loss},
-          {"loss_error", number(point.loss_error)},
+          {"loss_error", number_or_null(point.loss_error)},
           {"accuracy", point.accuracy},
           {"excess", point.excess},
-          {"excess_error", number(point.excess_error)}};
+          {"excess_error", number_or_null(point.excess_error)}};
 }
 
 json to_json(const Plane& plane) {
   json rows = json::array();
   for (const auto& row : plane.loss) {
     json values = json::array();
-    for (const double value : row) values.push_back(number(value));
+    for (const double value : row) values.push_back(number_or_null(value));
     rows.push_back(values);
   }
   return {{"x", plane.x}, {"y", plane.y}, {"loss", rows},
@@ -104,14 +102,15 @@ std::vector<Point> points_from_json(Fields& fields, const std::string& where) {
 json to_json(const Record& record) {
   json points = json::array();
   for (const Point& point : record.points) points.push_back(to_json(point));
-  json result = {{"experiment", record.experiment}, {"cell", record.cell},
-                 {"scope", record.scope},           {"seeds", record.seeds},
-                 {"method", record.method},         {"architecture", record.architecture},
-                 {"training", record.training},     {"align", record.align},
-                 {"barrier", record.barrier},       {"barrier_error", number(record.barrier_error)},
-                 {"barrier_at", record.barrier_at}, {"examples", record.examples},
-                 {"targets", record.targets},       {"points", points},
-                 {"made_by", record.made_by}};
+  json result = {
+      {"experiment", record.experiment}, {"cell", record.cell},
+      {"scope", record.scope},           {"seeds", record.seeds},
+      {"method", record.method},         {"architecture", record.architecture},
+      {"training", record.training},     {"align", record.align},
+      {"barrier", record.barrier},       {"barrier_error", number_or_null(record.barrier_error)},
+      {"barrier_at", record.barrier_at}, {"examples", record.examples},
+      {"targets", record.targets},       {"points", points},
+      {"made_by", record.made_by}};
   if (!record.line.is_null()) result["line"] = record.line;
   if (!record.residuals.empty()) result["residuals"] = record.residuals;
   if (record.plane) result["plane"] = to_json(*record.plane);

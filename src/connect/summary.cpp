@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "fields.h"
 #include "regauge/base/error.h"
 
 namespace regauge::connect {
@@ -158,18 +159,14 @@ ExperimentTable experiment_of(const std::string& name, const Part& part) {
   return experiment;
 }
 
-nlohmann::json number(double value) {
-  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
-}
-
 nlohmann::json to_json(const Row& row, const std::vector<std::string>& methods) {
   nlohmann::json fields = nlohmann::json::object();
   for (std::size_t i = 0; i < methods.size(); ++i) {
     const Field& field = row.fields[i];
-    fields[methods[i]] = {{"mean", number(field.mean)},
-                          {"spread", number(field.spread)},
-                          {"error", number(field.error)},
-                          {"ratio", number(field.ratio)},
+    fields[methods[i]] = {{"mean", number_or_null(field.mean)},
+                          {"spread", number_or_null(field.spread)},
+                          {"error", number_or_null(field.error)},
+                          {"ratio", number_or_null(field.ratio)},
                           {"n", field.n()},
                           {"not_run", field.missing}};
   }

@@ -17,7 +17,7 @@
 namespace regauge {
 namespace {
 
-constexpr double kVague = 1e-6;
+constexpr double kUndetermined = 1e-6;
 
 // The tensor with its axis of the stream in the columns; a pinned one counts from the fixed origin.
 Matrix<double> rows_in_stream(const Symmetry& symmetry, const std::string& name, int axis,
@@ -130,14 +130,14 @@ class Canonical {
     Matrix<double> map = fixing(group, sum);
     double determined = make_orthogonal(map, false);
     // Few tokens span less than the stream: what attention makes of them spans more.
-    for (std::int64_t layer = 0; determined < kVague && layer < symmetry_.architecture.layers;
-         ++layer) {
+    for (std::int64_t layer = 0;
+         determined < kUndetermined && layer < symmetry_.architecture.layers; ++layer) {
       const Matrix<double> further = through_attention(layer, sum.transpose());
       if (further.norm() > 0) sum += further.transpose() * (sum.norm() / further.norm());
       map = fixing(group, sum);
       determined = make_orthogonal(map, false);
     }
-    if (determined < kVague) {
+    if (determined < kUndetermined) {
       limits_.push_back(fmt::format(
           "embedding and head determine the stream's coordinates to {:.0e} of their size only",
           std::max(determined, 1e-16)));

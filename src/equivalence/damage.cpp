@@ -11,7 +11,6 @@
 namespace regauge {
 namespace {
 
-constexpr double kBeyondRounding = 12;
 constexpr std::size_t kPlaces = 4;
 
 // "layers.*.attn.q.weight", or with the numbers of the layers where it is not all of them.

@@ -17,18 +17,7 @@
 namespace regauge {
 namespace {
 
-constexpr double kNear = 0.5;            // of a tensor's size
 constexpr std::size_t kMostLayers = 12;  // of which any two may have changed places
-
-bool mostly_near(const std::vector<TensorResidual>& residuals) {
-  std::int64_t near = 0, all = 0;
-  for (const auto& r : residuals) {
-    if (r.single_row) continue;
-    ++all;
-    if (r.agrees() || r.residual <= kNear * r.size) ++near;
-  }
-  return 2 * near > all;
-}
 
 // Tensors among which a wrong one spoils the others' fit: "layers.3.attn", or embedding and head.
 std::string site_of(const std::string& tensor) {

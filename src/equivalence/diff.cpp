@@ -11,19 +11,7 @@
 namespace regauge {
 namespace {
 
-constexpr double kTold = 3;    // times its rounding
-constexpr double kNear = 0.5;  // of a tensor's size: nearer than what is unrelated
-
-// Most matrices near: what else differs was changed in this model.
-bool mostly_near(const std::vector<TensorResidual>& residuals) {
-  std::int64_t near = 0, all = 0;
-  for (const auto& r : residuals) {
-    if (r.single_row) continue;
-    ++all;
-    if (r.residual <= kNear * r.size) ++near;
-  }
-  return 2 * near > all;
-}
+constexpr double kTold = 3;  // times its rounding
 
 // Tensors that are known only up to a quantiser's steps.
 std::vector<std::string> storage_notes(const ParameterSource& a, const ParameterSource& b) {

@@ -12,6 +12,8 @@
 
 namespace regauge {
 
+inline constexpr double kBeyondRounding = 12;  // times a tensor's rounding
+
 // Finds changes that turn tensors of B into those of A, both in the same coordinates.
 class Explainer {
  public:

@@ -10,8 +10,6 @@
 namespace regauge {
 namespace {
 
-constexpr double kBeyondRounding = 12;
-
 // Rows of a tensor, or its columns as rows.
 Matrix<double> units(const Matrix<double>& value, int axis) {
   return axis == 0 ? value : Matrix<double>(value.transpose());

@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<const char*, 3> kNames = {"q", "k", "v"};
 using Turn = std::array<std::size_t, 3>;  // which of q, k, v comes first, second, third
 
-struct Sizes {
+struct FusedSizes {
   std::array<std::int64_t, 3> cols;  // of q, k, v
   std::int64_t groups;
   std::int64_t begin(std::size_t which) const {
@@ -26,7 +26,7 @@ struct Sizes {
 
 // The columns of [q | k | v] as a fused tensor holds them: in `groups` equal groups, each with its
 // share of the three in this turn.
-Order fused(const Sizes& sizes, const Turn& turn, std::int64_t groups) {
+Order fused(const FusedSizes& sizes, const Turn& turn, std::int64_t groups) {
   Order order;
   for (std::int64_t g = 0; g < groups; ++g) {
     for (const std::size_t which : turn) {
@@ -46,7 +46,7 @@ Matrix<double> joined(const ReadTensor& read, const std::string& at, const char*
 }
 
 // Adds patches that read q, k, v out of [q | k | v] in this order.
-void cut(Patches& patches, const Sizes& sizes, const std::string& at, const char* end,
+void cut(Patches& patches, const FusedSizes& sizes, const std::string& at, const char* end,
          const Order& order) {
   for (std::size_t which = 0; which < 3; ++which) {
     patches[at + kNames[which] + "." + end] = [=](const ReadTensor& read) -> Matrix<double> {
@@ -66,8 +66,8 @@ std::string name(const Turn& turn, bool grouped) {
 void add_qkv_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
   if (layer < 0) return;
   const Architecture& a = pair.architecture;
-  const Sizes sizes{{a.heads * a.qk_width, a.kv_heads * a.qk_width, a.kv_heads * a.v_width},
-                    a.kv_heads};
+  const FusedSizes sizes{{a.heads * a.qk_width, a.kv_heads * a.qk_width, a.kv_heads * a.v_width},
+                         a.kv_heads};
   const std::string at = fmt::format("layers.{}.attn.", layer);
   // The file's order of q and k inside their heads.
   Order stored = halves_order(sizes.cols[0], a.heads, pair.halves ? a.rotary_dims : 0);

@@ -9,6 +9,7 @@ namespace regauge {
 namespace {
 
 constexpr double kNearer = 2;  // times: what an element has to bring a tensor
+constexpr double kNear = 0.5;  // of a size: nearer than what is unrelated
 
 // Of what the element brings no nearer than it stood, no more is accepted than of what nothing
 // moves: a change is no move.
@@ -58,6 +59,16 @@ Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const Par
     result.limits.emplace_back(error.what());
   }
   return result;
+}
+
+bool mostly_near(const std::vector<TensorResidual>& residuals) {
+  std::int64_t near = 0, all = 0;
+  for (const auto& r : residuals) {
+    if (r.single_row) continue;
+    ++all;
+    if (r.agrees() || r.residual <= kNear * r.size) ++near;
+  }
+  return 2 * near > all;
 }
 
 }  // namespace regauge

@@ -19,4 +19,8 @@ struct Nearest {
 Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
                    Progress& progress);
 
+// Most matrices agree or are nearer than what is unrelated: what else differs was changed in this
+// model.
+bool mostly_near(const std::vector<TensorResidual>& residuals);
+
 }  // namespace regauge

@@ -20,7 +20,6 @@ namespace regauge {
 namespace {
 
 constexpr double kVague = 1e-3;
-constexpr double kCoarse = 1e-5;      // rounding from which floats do
 constexpr double kQuantised = 3e-3;   // rounding that wants all vectors to average over
 constexpr std::int64_t kVectors = 2;  // of embedding and of head, for each coordinate of the stream
 constexpr auto kAll = std::numeric_limits<std::int64_t>::max();

@@ -8,7 +8,7 @@
 namespace regauge {
 namespace {
 
-constexpr double kMostRounding = 0.1;
+constexpr double kMostInPlace = 0.1;
 constexpr double kMostMoved = 0.2;
 constexpr int kDraws = 5;
 constexpr double kClose = 30;
@@ -23,7 +23,7 @@ double stored_rounding(const ParameterSource& source, const std::string& name) {
 }
 
 bool is_mostly_rounding(const TensorResidual& r, double size_b) {
-  return r.rounding > (r.in_place ? kMostRounding : kMostMoved) * (r.size > 0 ? r.size : size_b);
+  return r.rounding > (r.in_place ? kMostInPlace : kMostMoved) * (r.size > 0 ? r.size : size_b);
 }
 
 std::vector<TensorResidual> compare_by_draws(const CompareOnce& once) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array<double, 2> kDistances = {0, 1};
 constexpr double kNoLength = 1e-6;
-constexpr double kMuchNearer = 2;  // times, in squares: what makes a row leave its place
+constexpr double kLeavesItsPlace = 2;  // times, in squares: what makes a row leave its place
 
 // QK-norm, head by head.
 void normalise(const Architecture& a, const Matrix<double>& gain, Matrix<double>& x) {
@@ -216,7 +216,7 @@ std::vector<std::int64_t> match_rows(const Matrix<double>& b, const Matrix<doubl
   std::vector<bool> stays(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
     const double own = (to.row(i) - from.row(i)).squaredNorm();
-    auto& place = permutation[static_cast<std::size_t>(i)] = nearest_free(i, own / kMuchNearer);
+    auto& place = permutation[static_cast<std::size_t>(i)] = nearest_free(i, own / kLeavesItsPlace);
     if (place >= 0) continue;
     place = i;
     stays[static_cast<std::size_t>(i)] = true;

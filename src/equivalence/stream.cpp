@@ -10,9 +10,9 @@ namespace regauge {
 namespace {
 
 constexpr double kSingular = 1e-13;
-constexpr double kCoarse = 1e-5;   // rounding from which floats do
 constexpr double kBlurred = 1000;  // times rounding squared: a direction of mere rounding
-constexpr double kTold = 0.01;     // many vectors tell a direction of this, however coarse they are
+constexpr double kTellsDirection =
+    0.01;  // many vectors tell a direction of this, however coarse they are
 
 // The vectors of a tensor that live in the stream, as rows. What a layer norm does not see, or only
 // as a constant, is left out.
@@ -36,7 +36,7 @@ Matrix<Scalar> rows_in_stream(const Symmetry& symmetry, const std::string& name,
 
 // What a direction must have, of what one has on average, to be known.
 double least_known(double rounding) {
-  return std::max(kSingular, std::min(kTold, kBlurred * rounding * rounding));
+  return std::max(kSingular, std::min(kTellsDirection, kBlurred * rounding * rounding));
 }
 
 // Coordinates of b to the nearest of a, up to a sign of each or one common sign.

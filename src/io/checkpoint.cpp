@@ -23,9 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kSingleFile = "model.safetensors";
-constexpr const char* kIndexFile = "model.safetensors.index.json";
-
 bool starts_with(std::span<const std::byte> bytes, std::string_view prefix) {
   return bytes.size() >= prefix.size() &&
          std::memcmp(bytes.data(), prefix.data(), prefix.size()) == 0;
@@ -184,14 +181,15 @@ Checkpoint Checkpoint::open_folder(const fs::path& path) {
     }
     throw UsageError(fmt::format("[open] {}: the folder has no config.json", path.string()));
   }
-  const bool single = is_file(path / kSingleFile);
-  if (!single && !is_file(path / kIndexFile)) {
+  const bool single = is_file(path / io::kSingleFile);
+  if (!single && !is_file(path / io::kIndexFile)) {
     throw UsageError(
         fmt::format("[open] {}: the folder has neither {} nor {}; convert other weights "
                     "to safetensors",
-                    path.string(), kSingleFile, kIndexFile));
+                    path.string(), io::kSingleFile, io::kIndexFile));
   }
-  Checkpoint checkpoint = single ? open_file(path / kSingleFile) : open_index(path / kIndexFile);
+  Checkpoint checkpoint =
+      single ? open_file(path / io::kSingleFile) : open_index(path / io::kIndexFile);
   checkpoint.metadata_->config = read_config(path / "config.json");
   return checkpoint;
 }

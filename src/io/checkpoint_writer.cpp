@@ -24,9 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kSingleFile = "model.safetensors";
-constexpr const char* kIndexFile = "model.safetensors.index.json";
-
 bool is_companion(const fs::path& path) {
   static constexpr std::array<std::string_view, 13> kWeights = {
       ".safetensors", ".bin",  ".pt",        ".pth", ".ckpt", ".gguf",  ".h5",
@@ -72,7 +69,7 @@ void check_folder(const CheckpointWriter::Plan& plan) {
   }
   const std::set<std::string> distinct(plan.files.begin(), plan.files.end());
   const bool plain = std::all_of(plan.files.begin(), plan.files.end(), io::is_shard_name);
-  const bool ambiguous = plan.files.size() > 1 && distinct.contains(kSingleFile);
+  const bool ambiguous = plan.files.size() > 1 && distinct.contains(io::kSingleFile);
   if (!plain || ambiguous || distinct.size() != plan.files.size()) {
     throw UsageError(
         fmt::format("[write] [{}] are not distinct names of shards", fmt::join(plan.files, ", ")));
@@ -102,7 +99,7 @@ CheckpointWriter::State::State(const fs::path& path, Plan given)
     : plan(std::move(given)),
       folder(plan.format == Format::safetensors && path.extension() != ".safetensors"),
       partial(path, folder) {
-  if (plan.files.empty() || !folder) plan.files.resize(1, kSingleFile);
+  if (plan.files.empty() || !folder) plan.files.resize(1, io::kSingleFile);
   if (folder) {
     check_folder(plan);
     config_text = json_text(plan.config);
@@ -222,10 +219,10 @@ void CheckpointWriter::finish() {
     const fs::path& folder = state.partial.path();
     const fs::path& target = state.partial.target();
     io::write_file(folder / "config.json", state.config_text, target / "config.json");
-    if (state.plan.files != std::vector<std::string>{kSingleFile}) {
-      io::write_file(folder / kIndexFile,
+    if (state.plan.files != std::vector<std::string>{io::kSingleFile}) {
+      io::write_file(folder / io::kIndexFile,
                      io::shard_index_text(state.plan.tensors, state.plan.files),
-                     target / kIndexFile);
+                     target / io::kIndexFile);
     }
     if (!state.plan.companions_from.empty()) copy_companions(state.plan.companions_from, folder);
   }

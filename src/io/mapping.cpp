@@ -14,7 +14,7 @@
 namespace regauge::io {
 namespace {
 
-[[noreturn]] void fail(const std::filesystem::path& path, const char* what, int error) {
+[[noreturn]] void fail_to_open(const std::filesystem::path& path, const char* what, int error) {
   throw FileError(fmt::format("[open] {}: {}: {}", path.string(), what, std::strerror(error)));
 }
 
@@ -22,7 +22,7 @@ namespace {
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) fail(path, "cannot open", errno);
+  if (file < 0) fail_to_open(path, "cannot open", errno);
   struct stat status {};
   if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(file);
@@ -33,7 +33,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   if (size > 0) start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
   const int error = errno;
   ::close(file);
-  if (start == MAP_FAILED) fail(path, "cannot map into memory", error);
+  if (start == MAP_FAILED) fail_to_open(path, "cannot map into memory", error);
   bytes_ = {static_cast<const std::byte*>(start), size};
 }
 

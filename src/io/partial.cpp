@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(const fs::path& path, const char* what, int error) {
+[[noreturn]] void fail_to_write(const fs::path& path, const char* what, int error) {
   throw FileError(fmt::format("[write] {}: {}: {}", path.string(), what, std::strerror(error)));
 }
 
@@ -62,7 +62,7 @@ void sync_folder(const fs::path& folder) {
 fs::path whole_path(const fs::path& path) {
   std::error_code error;
   const fs::path whole = fs::absolute(path, error).lexically_normal();
-  if (error) fail(path, "cannot be made absolute", error.value());
+  if (error) fail_to_write(path, "cannot be made absolute", error.value());
   return whole.has_filename() ? whole : whole.parent_path();
 }
 
@@ -83,8 +83,9 @@ PartialPath::PartialPath(const fs::path& target, bool folder) : target_(whole_pa
   partial_ = target_.parent_path() /
              fmt::format(".{}.partial-{}", target_.filename().string(), ::getpid());
   if (create(partial_, folder)) return;
-  if (errno == EEXIST) fail(partial_, "left by another writer; remove it if that is gone", EEXIST);
-  fail(target_, "cannot create", errno);
+  if (errno == EEXIST)
+    fail_to_write(partial_, "left by another writer; remove it if that is gone", EEXIST);
+  fail_to_write(target_, "cannot create", errno);
 }
 
 PartialPath::~PartialPath() {
@@ -95,7 +96,7 @@ PartialPath::~PartialPath() {
 void PartialPath::commit() {
   const int error = rename_to_new(partial_, target_);
   if (error == EEXIST) refuse_existing(target_);
-  if (error != 0) fail(target_, "cannot rename into place", error);
+  if (error != 0) fail_to_write(target_, "cannot rename into place", error);
   committed_ = true;
   sync_folder(target_.parent_path());
 }
@@ -103,11 +104,11 @@ void PartialPath::commit() {
 OutputFile::OutputFile(const fs::path& path, std::int64_t size, fs::path shown)
     : shown_(std::move(shown)) {
   file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (file_ < 0) fail(shown_, "cannot create", errno);
+  if (file_ < 0) fail_to_write(shown_, "cannot create", errno);
   if (::ftruncate(file_, size) != 0) {
     const int error = errno;
     ::close(file_);
-    fail(shown_, "cannot reserve space", error);
+    fail_to_write(shown_, "cannot reserve space", error);
   }
 }
 
@@ -122,7 +123,7 @@ void OutputFile::write(std::span<const std::byte> bytes, std::int64_t offset) co
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(file_, bytes.data(), bytes.size(), offset);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) fail(shown_, "cannot write", written < 0 ? errno : ENOSPC);
+    if (written <= 0) fail_to_write(shown_, "cannot write", written < 0 ? errno : ENOSPC);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     offset += written;
   }
@@ -132,8 +133,8 @@ void OutputFile::close() {
   const bool synced = ::fsync(file_) == 0 || errno == EINVAL;
   const int error = errno;
   const bool closed = ::close(std::exchange(file_, -1)) == 0;
-  if (!synced) fail(shown_, "cannot write", error);
-  if (!closed) fail(shown_, "cannot write", errno);
+  if (!synced) fail_to_write(shown_, "cannot write", error);
+  if (!closed) fail_to_write(shown_, "cannot write", errno);
 }
 
 void write_file(const fs::path& path, const std::string& text, const fs::path& shown) {

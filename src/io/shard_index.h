@@ -10,7 +10,10 @@
 
 namespace regauge::io {
 
-// model.safetensors.index.json.
+inline constexpr const char* kSingleFile = "model.safetensors";
+inline constexpr const char* kIndexFile = "model.safetensors.index.json";
+
+// What kIndexFile says.
 struct ShardIndex {
   std::map<std::string, std::string> file_of;  // by tensor
   std::vector<std::string> files() const;      // sorted, each once

@@ -14,7 +14,7 @@
 namespace regauge {
 namespace {
 
-std::vector<Architecture> architectures() {
+std::vector<Architecture> many_architectures() {
   std::vector<Architecture> all;
   for (const auto& known : known_architectures()) all.push_back(known.architecture);
   for (std::uint64_t seed = 200; seed < 270; ++seed) all.push_back(random_architecture(seed));
@@ -38,7 +38,7 @@ Parameters<double> acted(const Symmetry& symmetry, const Element& element, Param
 }
 
 TEST(Elements, AreAGroup) {
-  for (const auto& a : architectures()) {
+  for (const auto& a : many_architectures()) {
     const Symmetry symmetry = symmetry_of(a);
     const Element g = random_element(symmetry, 1), h = random_element(symmetry, 2),
                   k = random_element(symmetry, 3);
@@ -54,7 +54,7 @@ TEST(Elements, AreAGroup) {
 }
 
 TEST(Elements, ActFromTheLeft) {
-  for (const auto& a : architectures()) {
+  for (const auto& a : many_architectures()) {
     const Symmetry symmetry = symmetry_of(a);
     const auto x = random_parameters(a, 4);
     const Element g = random_element(symmetry, 1), h = random_element(symmetry, 2);
@@ -72,7 +72,7 @@ TEST(Elements, ActFromTheLeft) {
 
 // A random element without its blocks moves the same tensors by maps of the same size.
 TEST(Elements, HaveAShapeOfTheirOwn) {
-  for (const auto& a : architectures()) {
+  for (const auto& a : many_architectures()) {
     const Symmetry symmetry = symmetry_of(a);
     for (const auto& only : {all_categories(), std::set{Category::heads, Category::vo}}) {
       const Element drawn = random_element(symmetry, 1, only);
@@ -185,7 +185,7 @@ bool constants_pass_easily(const Symmetry& symmetry, const Parameters<double>& p
 // L(theta) = sum of c . sin(theta), whose gradient is known, along exp(e X).
 TEST(PullBack, AgreesWithFiniteDifferences) {
   int tested = 0;
-  for (const auto& a : architectures()) {
+  for (const auto& a : many_architectures()) {
     const Symmetry symmetry = symmetry_of(a);
     const auto x = random_parameters(a, 5);
     if (!constants_pass_easily(symmetry, x)) continue;

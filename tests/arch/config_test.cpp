@@ -13,6 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 using testing::fixture;
+using testing::says;
 
 class NoTensors : public TensorSource {
  public:
@@ -31,10 +32,6 @@ std::string message_of(const std::function<void()>& action) {
     return error.what();
   }
   return "";
-}
-
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 Json llama_config() {

@@ -22,4 +22,8 @@ std::string test_name(const ::testing::TestParamInfo<std::string>& parameter);
 // The stored values of a tensor.
 std::vector<double> values(const Checkpoint& checkpoint, const std::string& tensor);
 
+inline bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 }  // namespace regauge::testing

@@ -15,6 +15,7 @@ namespace regauge {
 namespace {
 
 using testing::fixture;
+using testing::says;
 
 struct Tensor {
   DType dtype = DType::f32;
@@ -83,10 +84,6 @@ class Variant : public ::testing::Test {
  private:
   std::filesystem::path folder_;
 };
-
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 TEST_F(Variant, AllBadTensorsAreReportedAtOnce) {
   Contents contents = contents_of("llama");

@@ -52,8 +52,8 @@ TEST(Summary, OnePairHasNoSpreadAndNoNaiveNoShare) {
   const Field& field = summary.experiments[0].rows[0].fields[0];
   EXPECT_TRUE(std::isnan(field.spread));
   EXPECT_TRUE(std::isnan(field.ratio));
-  const auto json = to_json(summary);
-  const auto& shown = json["experiments"][0]["rows"][0]["methods"]["weights"];
+  const auto written = to_json(summary);
+  const auto& shown = written["experiments"][0]["rows"][0]["methods"]["weights"];
   EXPECT_EQ(shown["mean"], 0.5);
   EXPECT_TRUE(shown["spread"].is_null());
   EXPECT_TRUE(shown["ratio"].is_null());

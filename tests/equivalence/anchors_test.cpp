@@ -25,7 +25,7 @@ class Anchors : public ::testing::Test {
   testing::Written files_{"anchors"};
 };
 
-Architecture wide(Architecture a) {
+Architecture with_more_heads(Architecture a) {
   a.width = 24;
   a.heads = 6;
   a.kv_heads = 3;
@@ -37,7 +37,7 @@ Architecture wide(Architecture a) {
 TEST_F(Anchors, FewerThanTheStreamIsWide) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const auto& known : known_architectures()) {
-      Architecture shape = wide(known.architecture);
+      Architecture shape = with_more_heads(known.architecture);
       shape.vocabulary = 5;
       const auto original = random_parameters(shape, 1);
       const Model a = write(shape, original, dtype);
@@ -56,7 +56,7 @@ TEST_F(Anchors, FewerThanTheStreamIsWide) {
 }
 
 TEST_F(Anchors, ASmallViewOfImages) {
-  Architecture shape = wide(known_architectures().front().architecture);
+  Architecture shape = with_more_heads(known_architectures().front().architecture);
   shape.positions = Positions::learned;
   shape.rotary_dims = 0;
   shape.rotary_frequencies.clear();
@@ -79,7 +79,7 @@ TEST_F(Anchors, ASmallViewOfImages) {
 
 // Nothing reads or writes some directions of the stream.
 TEST_F(Anchors, AStreamThatIsNotFilled) {
-  Architecture shape = wide(known_architectures().front().architecture);
+  Architecture shape = with_more_heads(known_architectures().front().architecture);
   auto original = random_parameters(shape, 1);
   for (auto& [name, tensor] : original) {
     if (tensor.rows() == 1) continue;
@@ -101,7 +101,7 @@ TEST_F(Anchors, AStreamThatIsNotFilled) {
 
 TEST_F(Anchors, APaddedVocabulary) {
   for (const auto& known : known_architectures()) {
-    Architecture shape = wide(known.architecture);
+    Architecture shape = with_more_heads(known.architecture);
     shape.vocabulary = 30;
     const auto original = random_parameters(shape, 1);
     const Model a = write(shape, original);
@@ -131,7 +131,7 @@ TEST_F(Anchors, APaddedVocabulary) {
 
 // Declared with a tie and no biases on one side, written out on the other.
 TEST_F(Anchors, WhatOneSideLeavesOut) {
-  Architecture shape = wide(known_architectures().front().architecture);
+  Architecture shape = with_more_heads(known_architectures().front().architecture);
   shape.vocabulary = 30;
   shape.tied = true;
   const auto original = random_parameters(shape, 1);

@@ -16,7 +16,7 @@ namespace {
 
 using testing::Temporary;
 
-Architecture wide(Architecture shape) {
+Architecture in_more_width(Architecture shape) {
   shape.width = 96;
   shape.vocabulary = 120;
   shape.ffn_width = 50;
@@ -41,7 +41,7 @@ Diff rewritten(const Architecture& shape, const Temporary& folder, DType dtype, 
 
 TEST(Frame, IsUsedFromSomeWidthOn) {
   const Architecture narrow = known_architectures().front().architecture;
-  const Symmetry of_narrow = symmetry_of(narrow), of_wide = symmetry_of(wide(narrow));
+  const Symmetry of_narrow = symmetry_of(narrow), of_wide = symmetry_of(in_more_width(narrow));
   EXPECT_TRUE(Frame(of_narrow).is_whole());
   EXPECT_FALSE(Frame(of_wide).is_whole());
 }
@@ -50,7 +50,7 @@ TEST(Frame, IsEnoughToFindAnElement) {
   int number = 0;
   for (const auto& known : known_architectures()) {
     const Temporary folder("frame-" + std::to_string(number++));
-    const Diff result = rewritten(wide(known.architecture), folder, DType::f32, false);
+    const Diff result = rewritten(in_more_width(known.architecture), folder, DType::f32, false);
     EXPECT_EQ(result.verdict, Verdict::same) << known.name;
   }
 }
@@ -58,14 +58,14 @@ TEST(Frame, IsEnoughToFindAnElement) {
 TEST(Frame, IsEnoughInSixteenBits) {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     const Temporary folder("frame-" + std::string(dtype_name(dtype)));
-    const Architecture shape = wide(known_architectures().front().architecture);
+    const Architecture shape = in_more_width(known_architectures().front().architecture);
     EXPECT_EQ(rewritten(shape, folder, dtype, false).verdict, Verdict::same);
   }
 }
 
 TEST(Frame, DoesNotHideOneWeight) {
   const Temporary folder("frame-damaged");
-  const Architecture shape = wide(known_architectures().front().architecture);
+  const Architecture shape = in_more_width(known_architectures().front().architecture);
   const Diff result = rewritten(shape, folder, DType::f32, true);
   EXPECT_EQ(result.verdict, Verdict::perturbed);
   const auto worst = std::max_element(

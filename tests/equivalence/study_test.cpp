@@ -161,23 +161,23 @@ std::vector<Architecture> some_shapes() {
   return shapes;
 }
 
-enum class Change { matrix, entry, row };
+enum class Perturbed { matrix, entry, row };
 
 // One matrix, or one row that stands alone, by chance. A key's bias is left out: it may be any.
-Matrix<double>& some_tensor(const Architecture& shape, Change change, Random& random,
+Matrix<double>& some_tensor(const Architecture& shape, Perturbed change, Random& random,
                             Parameters<double>& parameters) {
   std::vector<std::string> names;
   for (const auto& spec : parameter_specs(shape)) {
     const bool free = spec.name.ends_with("attn.k.bias") || parameters.at(spec.name).isZero(0);
-    if ((spec.rows == 1) == (change == Change::row) && !free) names.push_back(spec.name);
+    if ((spec.rows == 1) == (change == Perturbed::row) && !free) names.push_back(spec.name);
   }
   const auto chosen = random.below(static_cast<std::int64_t>(names.size()));
   return parameters.at(names[static_cast<std::size_t>(chosen)]);
 }
 
-void perturb(Change change, double size, Random& random, Matrix<double>& tensor) {
+void perturb(Perturbed change, double size, Random& random, Matrix<double>& tensor) {
   const double rms = tensor.norm() / std::sqrt(static_cast<double>(tensor.size()));
-  if (change == Change::entry) {
+  if (change == Perturbed::entry) {
     tensor(random.below(tensor.rows()), random.below(tensor.cols())) += size * rms;
   } else {
     for (auto& entry : tensor.reshaped()) entry += size * rms * random.normal();
@@ -224,7 +224,7 @@ TEST_F(Study, SmallestChange) {
   for (int step = first; step >= 1; --step) {
     const double size = std::pow(10.0, -step / 2.0);
     std::string row = fmt::format("| {:.1e}", size);
-    for (const Change change : {Change::matrix, Change::entry, Change::row}) {
+    for (const Perturbed change : {Perturbed::matrix, Perturbed::entry, Perturbed::row}) {
       for (const DType dtype : kDtypes) {
         std::uint64_t told = 0;
         for (std::uint64_t seed = 0; seed < pairs; ++seed) {
@@ -241,7 +241,7 @@ TEST_F(Study, SmallestChange) {
         }
         row += fmt::format(" | {}/{}", told, pairs);
         // Ten times what is accepted of rounding, spread over some tensor: never the same.
-        const double least = 60 * rounding_of(dtype) * (change == Change::matrix ? 1 : 32);
+        const double least = 60 * rounding_of(dtype) * (change == Perturbed::matrix ? 1 : 32);
         if (size > least) {
           EXPECT_EQ(told, pairs) << size;
         }

@@ -10,7 +10,7 @@
 namespace regauge::cli {
 namespace {
 
-struct Options {
+struct AlignTaskOptions {
   DataOptions data;
   std::int64_t batch = 32, batches = 8;
   std::string start = "activations", loss = "distillation";
@@ -48,7 +48,7 @@ struct Options {
 }  // namespace
 
 LabAligner declare_lab_align(CLI::App& verb, char**) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AlignTaskOptions>();
   const std::size_t of_all = verb.get_options().size();
   options->declare(verb);
   const auto all = verb.get_options();

@@ -48,7 +48,7 @@ std::string picture(const lab::Line& line, const std::string& method) {
                               .y = "loss in nats"});
 }
 
-struct Options {
+struct BarrierOptions {
   std::string a, b, align, picture;
   std::vector<std::string> settings;
   DataOptions data;
@@ -83,7 +83,7 @@ struct Options {
 // Both models as one architecture, B in A's coordinates if that is asked for.
 class Pair {
  public:
-  Pair(const Options& options, Progress& progress)
+  Pair(const BarrierOptions& options, Progress& progress)
       : options_(options),
         a_(Model::open(options.a)),
         b_(Model::open(options.b)),
@@ -134,7 +134,7 @@ class Pair {
     return data.open(symmetry_.architecture, {&a_, &b_}, progress);
   }
 
-  const Options& options_;
+  const BarrierOptions& options_;
   Model a_, b_;
   Symmetry symmetry_;
   ParameterSource from_a_, from_b_;
@@ -145,7 +145,7 @@ class Pair {
 }  // namespace
 
 void add_barrier(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BarrierOptions>();
   CLI::App* verb =
       app.add_subcommand("barrier", "Loss and accuracy on the straight line between two models");
   options->declare(*verb);
