@@ -27,7 +27,10 @@ ul { margin: .4rem 0; padding-left: 1.2rem; }
 li { margin: .15rem 0; }
 .legend { display: flex; flex-wrap: wrap; gap: .3rem 1rem; margin: .6rem 0 1rem; font-size: .85rem; color: var(--soft); }
 .legend span { white-space: nowrap; }
-.scroll { overflow-x: auto; padding-bottom: .3rem; }
+.scroll { overflow-x: auto; padding-bottom: .3rem; --under: var(--paper);  /* a shade at the edge behind which there is more */
+  background: linear-gradient(270deg, var(--under) 40%, transparent) 100% 0 / 4rem 100% no-repeat local,
+    linear-gradient(270deg, color-mix(in srgb, var(--ink) 22%, transparent), transparent) 100% 0 / 1rem 100% no-repeat scroll; }
+.part .scroll { --under: var(--card); }
 details summary { cursor: pointer; color: var(--soft); }
 table.list { border-collapse: collapse; font-size: .85rem; margin-top: .5rem; }
 .list th, .list td { padding: .12rem .9rem .12rem 0; text-align: right; font-variant-numeric: tabular-nums; border-bottom: 1px solid var(--line); }

@@ -107,6 +107,52 @@ def test_an_interruption_costs_nothing_and_two_may_work_at_once(lab, study, tmp_
         assert path.read_bytes() == (folder / path.relative_to(tmp_path / "whole")).read_bytes()
 
 
+def state_and_parent(pid):
+    try:
+        state, parent, *_ = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return "Z", 0
+    return state, int(parent)
+
+
+def children(process):
+    everybody = [int(path.name) for path in pathlib.Path("/proc").glob("[0-9]*")]
+    return [pid for pid in everybody if state_and_parent(pid)[1] == process.pid]
+
+
+@pytest.fixture
+def at_work(lab, study):
+    """A sweep of two processes that train, for longer than a test takes."""
+    path, folder = study()
+    longer = json.loads(path.read_text())
+    longer["training"]["steps"] = 100_000
+    path.write_text(json.dumps(longer))
+    command = [os.environ["REGAUGE"], "lab", "sweep", path, "-o", folder, "--jobs", "2"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        while len(list(folder.glob("models/*/*.partial"))) < 2:
+            assert process.poll() is None
+            time.sleep(0.01)
+        yield process
+        process.kill()
+
+
+def test_a_killed_sweep_leaves_nobody_at_work(at_work):
+    crew = children(at_work)
+    assert len(crew) == 2
+    at_work.kill()
+    end = time.monotonic() + 30
+    while any(state_and_parent(child)[0] != "Z" for child in crew):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_a_killed_process_is_named(at_work):
+    for child in children(at_work):
+        os.kill(child, signal.SIGKILL)
+    _, said = at_work.communicate(timeout=60)
+    assert at_work.returncode == 2 and said.count("signal 9; was there too little memory?") == 2
+
+
 def test_a_failure_costs_only_what_needs_it(lab, study):
     """One cell's data are not there: the other cell is done, by all processes, and the exit code says so."""
     absent = {"architecture": {"norm": "layer"}, "training": {"data": "bytes:/absent"}}

@@ -1,6 +1,7 @@
 #include "regauge/connect/sweep.h"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,13 +19,17 @@ namespace {
 constexpr int kFailed = 1, kCancelled = 130;
 constexpr std::chrono::milliseconds kLook{500};  // at what the processes have done
 
-// The processes that share the work; all end with this.
+// The processes that share the work; all end with this, or with the process that made it.
 class Crew {
  public:
   Crew(const connect::Sweep& sweep, int jobs, int threads) {
+    const pid_t parent = getpid();
     for (int i = 0; i < jobs; ++i) {
       const pid_t child = fork();
-      if (child == 0) _exit(share(sweep, threads));
+      if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        _exit(getppid() == parent ? share(sweep, threads) : kCancelled);
+      }
       if (child > 0) children_.insert(child);
     }
     if (children_.empty()) throw FileError("no process can be started");
