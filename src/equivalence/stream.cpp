@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kSingular = 1e-13;
 constexpr double kBlurred = 1000;  // times rounding squared: a direction of mere rounding
-constexpr double kTellsDirection =
-    0.01;  // many vectors tell a direction of this, however coarse they are
+// Many vectors tell a direction of this, however coarse they are.
+constexpr double kTellsDirection = 0.01;
 
 // The vectors of a tensor that live in the stream, as rows. What a layer norm does not see, or only
 // as a constant, is left out.

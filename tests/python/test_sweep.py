@@ -42,6 +42,12 @@ def study(tmp_path, text):  # noqa: F811
     return write
 
 
+def train_for(path, steps):
+    experiment = json.loads(path.read_text())
+    experiment["training"]["steps"] = steps
+    path.write_text(json.dumps(experiment))
+
+
 def records(folder):
     lines = [json.loads(line) for path in folder.glob("records/*.jsonl") for line in path.read_text().splitlines()]
     return {(r["cell"]["norm"], r["scope"], r["method"]): r for r in lines}
@@ -84,9 +90,7 @@ def test_what_the_file_says_is_trained_and_measured(lab, study, tmp_path, text):
 
 def test_an_interruption_costs_nothing_and_two_may_work_at_once(lab, study, tmp_path):
     path, folder = study()
-    longer = json.loads(path.read_text())  # so that the interruption finds models that are not trained
-    longer["training"]["steps"] = 300
-    path.write_text(json.dumps(longer))
+    train_for(path, 300)  # so that the interruption finds models that are not trained
     lab("sweep", path, "-o", tmp_path / "whole", "--jobs", 2)
     start = lambda: subprocess.Popen(  # noqa: E731
         [os.environ["REGAUGE"], "lab", "sweep", path, "-o", folder], stderr=subprocess.PIPE, text=True,
@@ -124,9 +128,7 @@ def children(process):
 def at_work(lab, study):
     """A sweep of two processes that train, for longer than a test takes."""
     path, folder = study()
-    longer = json.loads(path.read_text())
-    longer["training"]["steps"] = 100_000
-    path.write_text(json.dumps(longer))
+    train_for(path, 100_000)
     command = [os.environ["REGAUGE"], "lab", "sweep", path, "-o", folder, "--jobs", "2"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         while len(list(folder.glob("models/*/*.partial"))) < 2:
