@@ -10,7 +10,7 @@ if(seed STREQUAL "")
 endif()
 file(MAKE_DIRECTORY "${CORPUS}")
 execute_process(
-  COMMAND "${FUZZER}" -seed=${seed} -max_total_time=${seconds} -timeout=10 -rss_limit_mb=2048 -max_len=4096
+  COMMAND "${FUZZER}" -seed=${seed} -max_total_time=${seconds} -timeout=60 -rss_limit_mb=2048 -max_len=4096
           "-artifact_prefix=${CORPUS}-" "${CORPUS}" "${SEEDS}"
   RESULT_VARIABLE result)
 if(result)

@@ -1,9 +1,9 @@
 #include "regauge/action/balance.h"
 
-#include <Eigen/Eigenvalues>
-
 #include <algorithm>
 #include <cmath>
+
+#include "regauge/symmetry/decompositions.h"
 
 namespace regauge {
 namespace {
@@ -27,18 +27,17 @@ Matrix<double> balancing(const Matrix<double>& p, const Matrix<double>& n) {
     const bool both = p(0, 0) > 0 && n(0, 0) > 0;
     return Matrix<double>::Constant(1, 1, both ? std::pow(n(0, 0) / p(0, 0), 0.25) : 1);
   }
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> of_p(p), of_n(n);
-  const auto& v = of_p.eigenvectors();
-  Eigen::VectorXd root = of_p.eigenvalues().cwiseMax(0).cwiseSqrt();
+  const Eigenpairs of_p = eigenpairs(p), of_n = eigenpairs(n);
+  const auto& v = of_p.vectors;
+  Eigen::VectorXd root = of_p.values.cwiseMax(0).cwiseSqrt();
   for (Eigen::Index i = 0; i < size; ++i) {
     const double least = std::sqrt(kAbsent * local_size(p, v.col(i)));
     if (root(i) <= least) root(i) = least > 0 ? least : 1;
   }
   const Eigen::MatrixXd root_p = v * root.asDiagonal() * v.transpose();
   const Eigen::MatrixXd over_root_p = v * root.cwiseInverse().asDiagonal() * v.transpose();
-  const Eigen::MatrixXd root_n = of_n.eigenvectors() *
-                                 of_n.eigenvalues().cwiseMax(0).cwiseSqrt().asDiagonal() *
-                                 of_n.eigenvectors().transpose();
+  const Eigen::MatrixXd root_n =
+      of_n.vectors * of_n.values.cwiseMax(0).cwiseSqrt().asDiagonal() * of_n.vectors.transpose();
   auto [w, s, right] = svd(root_p * root_n);
   const Eigen::MatrixXd modulus = w * s.asDiagonal() * w.transpose();
   Eigen::VectorXd seen(size);

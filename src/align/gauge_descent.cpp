@@ -1,12 +1,11 @@
 #include "gauge_descent.h"
 
-#include <Eigen/LU>
-
 #include <complex>
 
 #include "brent.h"
 #include "gauge_fit.h"
 #include "regauge/align/rotary_fit.h"
+#include "regauge/symmetry/decompositions.h"
 #include "regauge/symmetry/polar.h"
 
 namespace regauge {
@@ -16,9 +15,7 @@ constexpr int kSteps = 400;
 constexpr double kFlat = 1e-9;        // of the gradient, against the first one's scale
 constexpr double kRadiusRange = 3.0;  // of log r, where Brent's method looks
 
-Matrix<double> dual_of(const Matrix<double>& x) {
-  return Eigen::PartialPivLU<Eigen::MatrixXd>(x).inverse().transpose();
-}
+Matrix<double> dual_of(const Matrix<double>& x) { return inverse(x).matrix.transpose(); }
 
 Matrix<double> gradient(const TwoSides& s, const Matrix<double>& x) {
   const Matrix<double> y = dual_of(x);

@@ -1,9 +1,8 @@
 #include "gauge_fit.h"
 
-#include <Eigen/Eigenvalues>
-
 #include <complex>
 
+#include "regauge/symmetry/decompositions.h"
 #include "regauge/symmetry/polar.h"
 
 namespace regauge {
@@ -59,9 +58,7 @@ double best_value(const BlockGroup& group, const Matrix<double>& cross) {
   if (const auto* phases = phases_of(group)) return fit_phases(*phases, cross).value;
   // The sum of singular values.
   const Matrix<double> inside = project(group, cross);
-  const Matrix<double> gram = product_transposed(inside, inside);
-  const Eigen::SelfAdjointEigenSolver<Matrix<double>> solver(gram, Eigen::EigenvaluesOnly);
-  return solver.eigenvalues().cwiseMax(0).cwiseSqrt().sum();
+  return eigenvalues(product_transposed(inside, inside)).cwiseMax(0).cwiseSqrt().sum();
 }
 
 template <class Scalar>

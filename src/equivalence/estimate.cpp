@@ -1,8 +1,7 @@
-#include <Eigen/Eigenvalues>
-
 #include <cmath>
 
 #include "comparison.h"
+#include "regauge/symmetry/decompositions.h"
 
 namespace regauge {
 namespace {
@@ -34,9 +33,9 @@ template <class Scalar>
 Matrix<Scalar> correlated(Random& random, std::int64_t count, const Matrix<Scalar>& gram) {
   Matrix<double> even(count, gram.rows());
   for (auto& entry : even.reshaped()) entry = std::sqrt(3.0) * (2 * random.uniform() - 1);
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(gram.template cast<double>());
-  const Eigen::VectorXd roots = solver.eigenvalues().cwiseMax(0).cwiseSqrt();
-  return (even * roots.asDiagonal() * solver.eigenvectors().transpose()).template cast<Scalar>();
+  const auto [values, vectors] = eigenpairs(gram.template cast<double>());
+  const Eigen::VectorXd roots = values.cwiseMax(0).cwiseSqrt();
+  return (even * roots.asDiagonal() * vectors.transpose()).template cast<Scalar>();
 }
 
 // W and W + E, E of the size of rounding in every row: products with E are drawn as what they would

@@ -1,11 +1,11 @@
 #include "fit_constants.h"
 
-#include <Eigen/Cholesky>
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "regauge/action/moved_model.h"
+#include "regauge/symmetry/decompositions.h"
 
 namespace regauge {
 namespace {
@@ -79,7 +79,7 @@ class Constants {
       normal.diagonal().array() += 1;
       const Eigen::VectorXd right =
           (of_values + of_outputs * out.transpose() * (values / outputs)).transpose();
-      add_to(a_from_b_.shifts[shift.name], normal.ldlt().solve(right).transpose());
+      add_to(a_from_b_.shifts[shift.name], least_squares(normal, right).transpose());
     }
   }
 

@@ -1,15 +1,14 @@
 #include "gauge.h"
 
-#include <Eigen/Eigenvalues>
-#include <Eigen/LU>
-
 #include <algorithm>
 #include <cmath>
+
+#include "regauge/symmetry/decompositions.h"
 
 namespace regauge {
 namespace {
 
-constexpr double kUndetermined = 1e-13;
+constexpr double kLeastPull = 1e-13;
 constexpr double kOpen = 100;
 constexpr int kAttempts = 6;
 
@@ -31,32 +30,28 @@ Matrix<double> solve(const Normal& normal, const BlockGroup& group, double round
   const auto project = [&](const Matrix<double>& matrix) {
     return std::visit([&](const auto& g) { return g.project(matrix); }, group);
   };
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> left(project(normal.p));
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> right(project(normal.n));
-  const auto& u = left.eigenvectors();
-  const auto& v = right.eigenvectors();
+  const Eigenpairs left = eigenpairs(project(normal.p)), right = eigenpairs(project(normal.n));
+  const auto& u = left.vectors;
+  const auto& v = right.vectors;
   const Eigen::MatrixXd c = u.transpose() * project(normal.c) * v;
   const auto size = c.rows();
-  const double largest = left.eigenvalues().maxCoeff() + right.eigenvalues().maxCoeff();
-  const double average = left.eigenvalues().mean() + right.eigenvalues().mean();
-  const double pull = std::max(kUndetermined * largest, 4 * rounding * rounding * average) + 1e-300;
+  const double largest = left.values.maxCoeff() + right.values.maxCoeff();
+  const double average = left.values.mean() + right.values.mean();
+  const double pull = std::max(kLeastPull * largest, 4 * rounding * rounding * average) + 1e-300;
   const auto solution_near = [&](const Matrix<double>& member) -> Matrix<double> {
     Eigen::MatrixXd x = u.transpose() * member * v;
     for (Eigen::Index i = 0; i < size; ++i) {
       for (Eigen::Index j = 0; j < size; ++j) {
-        x(i, j) =
-            (c(i, j) + pull * x(i, j)) / (left.eigenvalues()(i) + right.eigenvalues()(j) + pull);
+        x(i, j) = (c(i, j) + pull * x(i, j)) / (left.values(i) + right.values(j) + pull);
       }
     }
     return project(u * x * v.transpose());
   };
   const Matrix<double> identity = Matrix<double>::Identity(size, size);
   Matrix<double> best = solution_near(identity);
-  const bool is_open = left.eigenvalues()(0) + right.eigenvalues()(0) < kOpen * pull;
+  const bool is_open = left.values(0) + right.values(0) < kOpen * pull;
   if (is_open && size > 1) {
-    const auto condition = [](const Matrix<double>& m) {
-      return Eigen::PartialPivLU<Matrix<double>>(m).rcond();
-    };
+    const auto condition = [](const Matrix<double>& m) { return inverse(m).reciprocal_condition; };
     const double scale = std::max(1e-150, best.norm() / std::sqrt(static_cast<double>(size)));
     double best_condition = condition(best);
     Random random(0, "gauge");

@@ -1,10 +1,9 @@
 // A basis change inside rotary heads that the rotations do not commute with: right for heads that
 // do not rotate.
-#include <Eigen/LU>
-#include <Eigen/QR>
 #include <fmt/format.h>
 
 #include "explain.h"
+#include "regauge/symmetry/decompositions.h"
 
 namespace regauge {
 namespace {
@@ -12,9 +11,7 @@ namespace {
 // The matrix x of one head with b = a x, [d_k, d_k]; heads side by side in a and b.
 Matrix<double> fit(const Matrix<double>& a, const Matrix<double>& b, std::int64_t head,
                    std::int64_t width) {
-  const Eigen::MatrixXd from = a.middleCols(head * width, width);
-  const Eigen::MatrixXd to = b.middleCols(head * width, width);
-  return from.colPivHouseholderQr().solve(to);
+  return least_squares(a.middleCols(head * width, width), b.middleCols(head * width, width));
 }
 
 }  // namespace
@@ -44,8 +41,7 @@ void Explainer::fit_heads() {
         const std::int64_t heads = m.cols() / width;
         for (std::int64_t head = 0; head < heads; ++head) {
           const Matrix<double>& x = maps[static_cast<std::size_t>(q ? head / group : head)];
-          const Matrix<double> back =
-              q ? Matrix<double>(x.inverse()) : Matrix<double>(x.transpose());
+          const Matrix<double> back = q ? inverse(x).matrix : Matrix<double>(x.transpose());
           result.middleCols(head * width, width) = m.middleCols(head * width, width) * back;
         }
         return result;

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "regauge/symmetry/decompositions.h"
+
 namespace regauge {
 namespace {
 
@@ -62,11 +64,9 @@ Matrix<double> span_root(const Matrix<double>& columns) {
     chosen.push_back(next);
   }
   const auto rank = static_cast<Eigen::Index>(chosen.size());
-  const Eigen::MatrixXd triangle = factor(chosen, Eigen::seqN(0, rank)).transpose();
-  Eigen::MatrixXd inverse = Eigen::MatrixXd::Identity(rank, rank);
-  triangle.triangularView<Eigen::Upper>().solveInPlace(inverse);
+  const Matrix<double> triangle = factor(chosen, Eigen::seqN(0, rank)).transpose();
   Matrix<double> root = Matrix<double>::Zero(size, rank);
-  root(chosen, Eigen::all) = inverse;
+  root(chosen, Eigen::all) = inverse(triangle).matrix;
   return root;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "regauge/symmetry/decompositions.h"
 #include "regauge/symmetry/polar.h"
 
 namespace regauge {

@@ -49,7 +49,7 @@ Batch random_batch(const Architecture& a, std::uint64_t seed) {
   return batch;
 }
 
-std::int64_t stuck_units(const Architecture& a, const Tensors& taps) {
+std::int64_t count_stuck(const Architecture& a, const Tensors& taps) {
   if (a.activation != Activation::relu) return 0;
   std::int64_t stuck = 0;
   for (const auto& [name, value] : taps) {
@@ -93,7 +93,7 @@ Nullity measure_nullity(const Architecture& architecture, const Parameters<doubl
   at::Tensor outputs = transformer(tensors, batch, &taps);
   if (architecture.log_probabilities) outputs = at::log_softmax(outputs, -1);
   Nullity result;
-  result.stuck_units = stuck_units(architecture, taps);
+  result.stuck_units = count_stuck(architecture, taps);
 
   Random random(seed, "nullity.combinations");
   at::Tensor jacobian = at::empty({rows, columns}, at::kDouble);
@@ -141,6 +141,14 @@ Nullity measure_nullity(const Architecture& architecture, const Parameters<doubl
   result.smallest_kept = sigma[kept - 1];
   result.largest_dropped = kept < sigma.size() ? sigma[kept] : 0;
   return result;
+}
+
+std::int64_t stuck_units(const Architecture& architecture, const Parameters<double>& parameters,
+                         std::uint64_t seed) {
+  const Batch batch = random_batch(architecture, seed);
+  Tensors taps;
+  Transformer(architecture, batch.length, at::kDouble)(view(parameters), batch, &taps);
+  return count_stuck(architecture, taps);
 }
 
 }  // namespace regauge::lab

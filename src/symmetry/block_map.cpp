@@ -1,12 +1,12 @@
 #include "regauge/symmetry/block_map.h"
 
-#include <Eigen/LU>
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "regauge/base/blas.h"
 #include "regauge/base/error.h"
+#include "regauge/symmetry/decompositions.h"
 
 namespace regauge {
 namespace {
@@ -103,8 +103,9 @@ BlockMap<Scalar> BlockMap<Scalar>::backwards(Change change) const {
 template <class Scalar>
 BlockMap<Scalar> BlockMap<Scalar>::inverse() const {
   return backwards([](const Matrix<Scalar>& block) -> Matrix<Scalar> {
-    return block.rows() == 1 ? Matrix<Scalar>(block.cwiseInverse())
-                             : Matrix<Scalar>(block.inverse());
+    return block.rows() == 1
+               ? Matrix<Scalar>(block.cwiseInverse())
+               : regauge::inverse(block.template cast<double>()).matrix.template cast<Scalar>();
   });
 }
 

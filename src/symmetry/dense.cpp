@@ -1,7 +1,5 @@
 #include "regauge/symmetry/dense.h"
 
-#include <Eigen/SVD>
-
 #include "regauge/base/blas.h"
 
 namespace regauge {
@@ -28,10 +26,5 @@ template void multiply(bool, const MatrixView<float>&, const MatrixView<float>&,
                        Eigen::Ref<Matrix<float>, 0, Eigen::OuterStride<>>);
 template void multiply(bool, const MatrixView<double>&, const MatrixView<double>&,
                        Eigen::Ref<Matrix<double>, 0, Eigen::OuterStride<>>);
-
-Svd svd(const Eigen::MatrixXd& m) {
-  const Eigen::BDCSVD<Eigen::MatrixXd> done(m, Eigen::ComputeThinU | Eigen::ComputeThinV);
-  return {done.matrixU(), done.singularValues(), done.matrixV()};
-}
 
 }  // namespace regauge

@@ -1,7 +1,8 @@
 #include "regauge/symmetry/general_linear.h"
 
-#include <Eigen/LU>
 #include <fmt/format.h>
+
+#include "regauge/symmetry/decompositions.h"
 
 namespace regauge {
 
@@ -9,7 +10,7 @@ std::string GeneralLinear::name() const { return fmt::format("GL({})", size_); }
 
 double GeneralLinear::violation(const Matrix<double>& matrix) const {
   if (!matrix.allFinite()) return 1;
-  return matrix.fullPivLu().isInvertible() ? 0 : 1;
+  return is_invertible(matrix) ? 0 : 1;
 }
 
 }  // namespace regauge

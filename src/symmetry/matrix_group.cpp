@@ -1,7 +1,5 @@
 #include "regauge/symmetry/matrix_group.h"
 
-#include <unsupported/Eigen/MatrixFunctions>
-
 #include <cmath>
 
 #include "regauge/base/blas.h"
@@ -31,7 +29,5 @@ Matrix<double> random_invertible(std::int64_t size, Random& random) {
 double log2_factorial(std::int64_t n) {
   return std::lgamma(static_cast<double>(n) + 1) / std::log(2.0);
 }
-
-Matrix<double> matrix_exponential(const Matrix<double>& matrix) { return matrix.exp(); }
 
 }  // namespace regauge

@@ -1,19 +1,21 @@
 #include "regauge/symmetry/orthogonal.h"
 
-#include <Eigen/QR>
 #include <fmt/format.h>
 
 #include "regauge/symmetry/block_map.h"
+#include "regauge/symmetry/decompositions.h"
 
 namespace regauge {
+namespace {
+
+constexpr double kRounding = 1e-14;
+
+}  // namespace
 
 Orthogonal::Orthogonal(const Matrix<double>& fixed) : fixed_(0, fixed.cols()) {
   if (fixed.rows() == 0 || fixed.cwiseAbs().maxCoeff() == 0) return;
-  const Matrix<double> columns = fixed.transpose();
-  Eigen::ColPivHouseholderQR<Matrix<double>> qr(columns);
-  qr.setThreshold(1e-14);
-  const Matrix<double> basis = qr.householderQ();
-  fixed_ = basis.leftCols(qr.rank()).transpose();
+  const auto [basis, rank] = row_space(fixed, kRounding);
+  fixed_ = basis.topRows(rank);
 }
 
 std::string Orthogonal::name() const { return fmt::format("O({})", free()); }
@@ -21,9 +23,7 @@ std::string Orthogonal::name() const { return fmt::format("O({})", free()); }
 Matrix<double> Orthogonal::random(Random& random) const {
   if (fixed_.rows() == 0) return random_rotation(size(), random);
   // R = F^T F + C^T Q C with C an orthonormal basis of the complement.
-  const Eigen::HouseholderQR<Matrix<double>> qr(fixed_.transpose());
-  const Matrix<double> basis = qr.householderQ();
-  const Matrix<double> complement = basis.rightCols(free()).transpose();
+  const Matrix<double> complement = row_space(fixed_, kRounding).basis.bottomRows(free());
   Matrix<double> rotation = product_transposed(fixed_, fixed_);
   if (free() > 0) {
     rotation +=

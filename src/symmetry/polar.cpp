@@ -1,13 +1,12 @@
 #include "regauge/symmetry/polar.h"
 
-#include <Eigen/LU>
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "regauge/base/blas.h"
 #include "regauge/base/error.h"
+#include "regauge/symmetry/decompositions.h"
 
 namespace regauge {
 namespace {
@@ -105,10 +104,10 @@ double by_inverses(Matrix<double>& m) {
   const auto size = m.rows();
   double condition = 0;
   for (int step = 0; step < 60; ++step) {
-    const Eigen::PartialPivLU<Matrix<double>> lu(m);
-    if (step == 0) condition = lu.rcond();
+    const Inverse inverted = inverse(m);
+    if (step == 0) condition = inverted.reciprocal_condition;
     if (!(condition > kSingular)) return 0;
-    const Matrix<double> dual = lu.inverse().transpose();
+    const Matrix<double> dual = inverted.matrix.transpose();
     const double scale = std::sqrt(dual.norm() / m.norm());
     m = (scale * m + dual / scale) / 2;
     if ((gram_of(m) - Matrix<double>::Identity(size, size)).norm() < 0.1) break;

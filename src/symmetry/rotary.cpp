@@ -1,15 +1,15 @@
 #include "regauge/symmetry/rotary.h"
 
-#include <Eigen/LU>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unsupported/Eigen/MatrixFunctions>
 
 #include <algorithm>
 #include <cmath>
 #include <complex>
 #include <map>
 #include <numbers>
+
+#include "regauge/symmetry/decompositions.h"
 
 namespace regauge {
 namespace {
@@ -135,7 +135,7 @@ Matrix<double> RotaryCommutant::random(Random& random) const {
         algebra(i, j) = Complex(a + d, b - c) / 2.0;
       }
     }
-    const Eigen::MatrixXcd member = phases.asDiagonal() * algebra.exp();
+    const Eigen::MatrixXcd member = phases.asDiagonal() * complex_matrix_exponential(algebra);
     for (Eigen::Index i = 0; i < u; ++i) {
       for (Eigen::Index j = 0; j < u; ++j) {
         put(result, pairs[static_cast<std::size_t>(i)], pairs[static_cast<std::size_t>(j)],
@@ -157,7 +157,7 @@ Matrix<double> RotaryCommutant::random(Random& random) const {
 }
 
 double RotaryCommutant::violation(const Matrix<double>& matrix) const {
-  if (!matrix.allFinite() || !matrix.fullPivLu().isInvertible()) return 1;
+  if (!matrix.allFinite() || !is_invertible(matrix)) return 1;
   return (matrix - project(matrix)).cwiseAbs().maxCoeff();
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "regauge/base/error.h"
+#include "regauge/symmetry/decompositions.h"
 
 namespace regauge {
 namespace {

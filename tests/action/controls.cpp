@@ -9,14 +9,6 @@ namespace {
 
 using P = Parameters<double>;
 
-bool rotary(const Architecture& a) {
-  return a.positions == Positions::rotary && a.rotary_dims >= 4;
-}
-
-bool rms_tokens(const Architecture& a) {
-  return a.norm == Norm::rms && a.input == Input::tokens && !a.embedding_norm;
-}
-
 // One matrix on every head of q, its dual on every head of k.
 void on_heads(const Architecture& a, P& p, const Matrix<double>& map) {
   const BlockMap<double> q(a.heads, a.qk_width, {}, map.replicate(a.heads, 1));
@@ -123,6 +115,14 @@ void gains_as_offsets(const Architecture&, P& p) {
 
 }  // namespace
 
+bool rotary(const Architecture& a) {
+  return a.positions == Positions::rotary && a.rotary_dims >= 4;
+}
+
+bool tokens_before_rms(const Architecture& a) {
+  return a.norm == Norm::rms && a.input == Input::tokens && !a.embedding_norm;
+}
+
 const std::vector<Control>& negative_controls() {
   static const std::vector<Control> all = {
       {"a general linear map on a rotary head", rotary, general_linear},
@@ -133,13 +133,13 @@ const std::vector<Control>& negative_controls() {
        wrong_kv_heads},
       {"a permutation across heads", [](const Architecture& a) { return a.kv_heads > 1; },
        across_heads},
-      {"a centred table in front of an rms norm", rms_tokens, centring},
+      {"a centred table in front of an rms norm", tokens_before_rms, centring},
       {"a rotation past the gains",
-       [](const Architecture& a) { return rms_tokens(a) && a.placement == Placement::pre; },
+       [](const Architecture& a) { return tokens_before_rms(a) && a.placement == Placement::pre; },
        rotation_past_gains},
       {"a tied model rotated",
        [](const Architecture& a) {
-         return rms_tokens(a) && a.placement == Placement::pre && a.tied;
+         return tokens_before_rms(a) && a.placement == Placement::pre && a.tied;
        },
        rotation_of_a_tied_model},
       {"gains read as w instead of 1 + w", [](const Architecture&) { return true; },

@@ -15,4 +15,7 @@ struct Control {
 
 const std::vector<Control>& negative_controls();
 
+bool rotary(const Architecture& a);  // with two pairs or more
+bool tokens_before_rms(const Architecture& a);
+
 }  // namespace regauge::testing

@@ -14,12 +14,6 @@ std::string at(std::int64_t layer, const std::string& name) {
   return "layers." + std::to_string(layer) + "." + name;
 }
 
-bool rotary(const Architecture& a) {
-  return a.positions == Positions::rotary && a.rotary_dims >= 4;
-}
-bool tokens_before_rms(const Architecture& a) {
-  return a.norm == Norm::rms && a.input == Input::tokens && !a.embedding_norm;
-}
 bool stream_turns(const Architecture& a) {
   return tokens_before_rms(a) && a.placement == Placement::pre &&
          a.positions != Positions::sinusoidal && a.output != Output::hidden;

@@ -13,7 +13,7 @@ namespace {
 
 using testing::Temporary;
 
-Architecture llama() {
+Architecture small_llama() {
   Architecture a = known_architectures().front().architecture;
   a.width = 16;
   a.heads = 4;
@@ -31,7 +31,7 @@ Architecture llama() {
 // A model against a changed copy of itself, which was moved by a random element after that.
 class Refusal : public ::testing::Test {
  protected:
-  Refusal() : shape(llama()), original(random_parameters(shape, 1)) {}
+  Refusal() : shape(small_llama()), original(random_parameters(shape, 1)) {}
 
   Diff against(Parameters<double> changed, bool moved = true) {
     const Symmetry symmetry = symmetry_of(shape);

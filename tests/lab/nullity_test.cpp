@@ -12,11 +12,9 @@ namespace {
 
 // At the first random parameters that leave no ReLU unit stuck.
 lab::Nullity measure(const Architecture& a) {
-  for (std::uint64_t seed = 1;; ++seed) {
-    const lab::Nullity nullity =
-        lab::measure_nullity(a, random_parameters(a, seed), seed, Progress::silent());
-    if (nullity.stuck_units == 0 || seed == 20) return nullity;
-  }
+  std::uint64_t seed = 1;
+  while (seed < 20 && lab::stuck_units(a, random_parameters(a, seed), seed) > 0) ++seed;
+  return lab::measure_nullity(a, random_parameters(a, seed), seed, Progress::silent());
 }
 
 void expect_complete(const Architecture& a, std::int64_t dimension) {

@@ -12,7 +12,7 @@ import pytest
 FIXTURES = pathlib.Path(__file__).parent.parent / "fixtures"
 
 
-def wait_for(path, seconds=60):
+def wait_for(path, seconds=600):
     end = time.monotonic() + seconds
     while not (path.exists() and path.stat().st_size > 0):
         assert time.monotonic() < end, f"{path} did not appear"

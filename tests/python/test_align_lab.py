@@ -82,11 +82,11 @@ def test_learning_goes_on_after_an_interruption(lab, regauge, tmp_path, noisy):
     wait_for(state)
     time.sleep(0.5)  # some steps
     process.send_signal(signal.SIGINT)
-    _, messages = process.communicate(timeout=60)
+    _, messages = process.communicate(timeout=600)
     assert process.returncode == 130, messages
     assert state.exists() and not out.exists()
     other = start(out, 401)
-    _, messages = other.communicate(timeout=60)
+    _, messages = other.communicate(timeout=600)
     assert other.returncode == 2 and "with other settings" in messages
     regauge(*command(out))
     assert weights_of(out) == weights_of(whole)

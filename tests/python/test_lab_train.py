@@ -197,12 +197,12 @@ def test_goes_on_after_an_interruption(lab, tmp_path, config):
     process = start_training(steps, out)
     wait_for(partial / "metrics.jsonl")
     process.send_signal(signal.SIGINT)
-    _, messages = process.communicate(timeout=60)
+    _, messages = process.communicate(timeout=600)
     assert process.returncode == 130, messages
     assert not out.exists() and (partial / "state.safetensors").exists()
     # Other settings do not go on from there.
     refused = start_training(config(steps=601), out)
-    _, messages = refused.communicate(timeout=60)
+    _, messages = refused.communicate(timeout=600)
     assert refused.returncode == 2 and "with other settings" in messages
     lab("train", config(steps=600), "-o", out, "--threads", 1)
     assert weights(out) == weights(tmp_path / "whole")
@@ -244,7 +244,7 @@ REFUSALS = {
 def test_refusal(lab, tmp_path, config, case):
     settings, fields, words = REFUSALS[case]
     process = start_training(config({**CHARACTERS, **fields}, **settings), tmp_path / "out")
-    _, messages = process.communicate(timeout=60)
+    _, messages = process.communicate(timeout=600)
     assert process.returncode == 2, messages
     assert words in messages
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
@@ -253,14 +253,14 @@ def test_refusal(lab, tmp_path, config, case):
 def test_refuses_what_exists(lab, tmp_path, config):
     (tmp_path / "out").mkdir()
     process = start_training(config(), tmp_path / "out")
-    _, messages = process.communicate(timeout=60)
+    _, messages = process.communicate(timeout=600)
     assert process.returncode == 2 and "choose another output" in messages
 
 
 def test_refuses_a_file_that_is_no_config(lab, tmp_path):
     (tmp_path / "config.json").write_text('{"architecture": {}}')
     process = start_training(tmp_path / "config.json", tmp_path / "out")
-    _, messages = process.communicate(timeout=60)
+    _, messages = process.communicate(timeout=600)
     assert process.returncode == 2 and '"training"' in messages
 
 

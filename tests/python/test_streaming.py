@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -90,23 +91,27 @@ def test_a_tied_head_is_compared_piece_by_piece(tmp_path):
 
 
 def start_writing(checkpoint, out):
-    """The process, once its hidden folder is there."""
-    process = subprocess.Popen(
-        [os.environ["REGAUGE"], "act", checkpoint, "-o", out, "--random", "1"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )
-    while process.poll() is None and not list(out.parent.glob(".out.partial-*")):
-        time.sleep(0.01)
-    time.sleep(0.1)
-    assert process.poll() is None, "the work was over too soon"
-    return process
+    """The process, once its hidden folder is there; again where a busy machine let us see it too late."""
+    for _ in range(5):
+        process = subprocess.Popen(
+            [os.environ["REGAUGE"], "act", checkpoint, "-o", out, "--random", "1"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        while process.poll() is None and not list(out.parent.glob(".out.partial-*")):
+            time.sleep(0.01)
+        time.sleep(0.1)
+        if process.poll() is None:
+            return process
+        process.communicate()
+        shutil.rmtree(out)
+    pytest.fail("the work was over too soon")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_work_leaves_nothing(checkpoint, tmp_path, number):
     process = start_writing(checkpoint, tmp_path / "out")
     process.send_signal(number)
-    printed, said = process.communicate(timeout=60)
+    printed, said = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "nothing was written" in said and printed == ""
     assert not list(tmp_path.iterdir())

@@ -28,7 +28,7 @@ def test_the_notebook_runs(tmp_path):
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     stored = shown(notebook)
     resources = {"metadata": {"path": str(tmp_path)}}
-    client = nbclient.NotebookClient(notebook, timeout=300, resources=resources, record_timing=False)
+    client = nbclient.NotebookClient(notebook, timeout=900, resources=resources, record_timing=False)
     client.execute()
     for cell in notebook.cells:  # without the progress of loading
         if cell.cell_type == "code":

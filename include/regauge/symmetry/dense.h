@@ -41,13 +41,4 @@ Matrix<Scalar> linear(const Parameters<Scalar>& parameters, const std::string& n
   return y;
 }
 
-// m = u diag(values) v^T, values falling, u and v with as many columns as m has rows or columns,
-// whichever are fewer.
-struct Svd {
-  Eigen::MatrixXd u;
-  Eigen::VectorXd values;
-  Eigen::MatrixXd v;
-};
-Svd svd(const Eigen::MatrixXd& m);
-
 }  // namespace regauge

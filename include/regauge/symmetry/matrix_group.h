@@ -36,7 +36,4 @@ Matrix<double> random_invertible(std::int64_t size, Random& random);
 
 double log2_factorial(std::int64_t n);  // log2(n!)
 
-// exp(m), of any real square matrix.
-Matrix<double> matrix_exponential(const Matrix<double>& matrix);
-
 }  // namespace regauge
