@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "regauge/base/error.h"
@@ -18,6 +19,9 @@ namespace {
 constexpr double kKept = 1e-11, kDropped = 1e-8;
 // A ReLU unit that is on for less than this share of the inputs, or off, is stuck.
 constexpr double kRare = 0.02;
+// A row combines the outputs of one of so many random choices of a third of the sequences: their
+// derivatives differ in size.
+constexpr std::int64_t kChoices = 12;
 
 // Long enough for every position, bucket and distance to be seen, many enough for every token.
 Batch random_batch(const Architecture& a, std::uint64_t seed) {
@@ -47,6 +51,24 @@ Batch random_batch(const Architecture& a, std::uint64_t seed) {
     if (a.token_types > 0) batch.types.push_back(random.below(a.token_types));
   }
   return batch;
+}
+
+Batch random_third(const Batch& batch, Random& random) {
+  Batch some;
+  some.length = batch.length;
+  std::vector<Eigen::Index> rows;
+  for (std::int64_t i = 0; i < batch.sequences; ++i) {
+    if (random.below(3) != 0) continue;
+    ++some.sequences;
+    for (std::int64_t j = i * batch.length; j < (i + 1) * batch.length; ++j) {
+      const auto at = static_cast<std::size_t>(j);
+      if (!batch.tokens.empty()) some.tokens.push_back(batch.tokens[at]);
+      if (!batch.types.empty()) some.types.push_back(batch.types[at]);
+      if (batch.vectors.size() > 0) rows.push_back(j);
+    }
+  }
+  if (!rows.empty()) some.vectors = batch.vectors(rows, Eigen::all);
+  return some;
 }
 
 std::int64_t count_stuck(const Architecture& a, const Tensors& taps) {
@@ -89,25 +111,23 @@ Nullity measure_nullity(const Architecture& architecture, const Parameters<doubl
   Tensors tensors = view(parameters);
   std::vector<at::Tensor> leaves;
   for (auto& [name, tensor] : tensors) leaves.push_back(tensor.set_requires_grad(true));
-  Tensors taps;
-  at::Tensor outputs = transformer(tensors, batch, &taps);
-  if (architecture.log_probabilities) outputs = at::log_softmax(outputs, -1);
   Nullity result;
-  result.stuck_units = count_stuck(architecture, taps);
+  result.stuck_units = stuck_units(architecture, parameters, seed);
 
   Random random(seed, "nullity.combinations");
+  std::array<Batch, kChoices> inputs;  // tensors look at their numbers
+  std::vector<at::Tensor> choices;
+  for (Batch& some : inputs) {
+    some = random_third(batch, random);
+    const at::Tensor outputs = transformer(tensors, some);
+    choices.push_back(architecture.log_probabilities ? at::log_softmax(outputs, -1) : outputs);
+  }
   at::Tensor jacobian = at::empty({rows, columns}, at::kDouble);
   progress.start("differentiating", rows);
   for (std::int64_t row = 0; row < rows; ++row) {
-    // Of some sequences only: their derivatives differ in size.
-    std::vector<std::int64_t> shape(static_cast<std::size_t>(outputs.dim()), 1);
-    shape[0] = batch.sequences;
-    at::Tensor some = at::empty(shape, at::kDouble);
-    for (std::int64_t i = 0; i < batch.sequences; ++i) {
-      some.mutable_data_ptr<double>()[i] = random.below(3) == 0 ? 1 : 0;
-    }
-    const auto slopes = torch::autograd::grad(
-        {outputs}, leaves, {normals(random, outputs.sizes()) * some}, true, false, true);
+    const at::Tensor& outputs = choices[static_cast<std::size_t>(row % kChoices)];
+    const auto slopes = torch::autograd::grad({outputs}, leaves, {normals(random, outputs.sizes())},
+                                              true, false, true);
     std::int64_t column = 0;
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       const std::int64_t size = leaves[i].numel();
