@@ -15,7 +15,7 @@ constexpr int kSteps = 400;
 constexpr double kFlat = 1e-9;        // of the gradient, against the first one's scale
 constexpr double kRadiusRange = 3.0;  // of log r, where Brent's method looks
 
-Matrix<double> dual_of(const Matrix<double>& x) { return inverse(x).matrix.transpose(); }
+Matrix<double> dual_of(const Matrix<double>& x) { return inverse(x).transpose(); }
 
 Matrix<double> gradient(const TwoSides& s, const Matrix<double>& x) {
   const Matrix<double> y = dual_of(x);

@@ -79,7 +79,7 @@ class Constants {
       normal.diagonal().array() += 1;
       const Eigen::VectorXd right =
           (of_values + of_outputs * out.transpose() * (values / outputs)).transpose();
-      add_to(a_from_b_.shifts[shift.name], least_squares(normal, right).transpose());
+      add_to(a_from_b_.shifts[shift.name], solve_positive(normal, right).transpose());
     }
   }
 

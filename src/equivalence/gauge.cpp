@@ -51,15 +51,14 @@ Matrix<double> solve(const Normal& normal, const BlockGroup& group, double round
   Matrix<double> best = solution_near(identity);
   const bool is_open = left.values(0) + right.values(0) < kOpen * pull;
   if (is_open && size > 1) {
-    const auto condition = [](const Matrix<double>& m) { return inverse(m).reciprocal_condition; };
     const double scale = std::max(1e-150, best.norm() / std::sqrt(static_cast<double>(size)));
-    double best_condition = condition(best);
+    double best_condition = reciprocal_condition(best);
     Random random(0, "gauge");
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       const Matrix<double> member =
           std::visit([&](const auto& g) { return Matrix<double>(g.random(random)); }, group);
       Matrix<double> candidate = solution_near(scale * member);
-      const double candidate_condition = condition(candidate);
+      const double candidate_condition = reciprocal_condition(candidate);
       if (!(candidate_condition > best_condition)) continue;
       best = std::move(candidate);
       best_condition = candidate_condition;

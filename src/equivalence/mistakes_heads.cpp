@@ -41,7 +41,7 @@ void Explainer::fit_heads() {
         const std::int64_t heads = m.cols() / width;
         for (std::int64_t head = 0; head < heads; ++head) {
           const Matrix<double>& x = maps[static_cast<std::size_t>(q ? head / group : head)];
-          const Matrix<double> back = q ? inverse(x).matrix : Matrix<double>(x.transpose());
+          const Matrix<double> back = q ? inverse(x) : Matrix<double>(x.transpose());
           result.middleCols(head * width, width) = m.middleCols(head * width, width) * back;
         }
         return result;

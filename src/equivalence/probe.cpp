@@ -66,7 +66,7 @@ Matrix<double> span_root(const Matrix<double>& columns) {
   const auto rank = static_cast<Eigen::Index>(chosen.size());
   const Matrix<double> triangle = factor(chosen, Eigen::seqN(0, rank)).transpose();
   Matrix<double> root = Matrix<double>::Zero(size, rank);
-  root(chosen, Eigen::all) = inverse(triangle).matrix;
+  root(chosen, Eigen::all) = inverse(triangle.triangularView<Eigen::Upper>().toDenseMatrix());
   return root;
 }
 

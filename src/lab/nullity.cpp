@@ -4,7 +4,6 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "regauge/base/error.h"
@@ -115,31 +114,28 @@ Nullity measure_nullity(const Architecture& architecture, const Parameters<doubl
   result.stuck_units = stuck_units(architecture, parameters, seed);
 
   Random random(seed, "nullity.combinations");
-  std::array<Batch, kChoices> inputs;  // tensors look at their numbers
-  std::vector<at::Tensor> choices;
-  for (Batch& some : inputs) {
-    some = random_third(batch, random);
-    const at::Tensor outputs = transformer(tensors, some);
-    choices.push_back(architecture.log_probabilities ? at::log_softmax(outputs, -1) : outputs);
-  }
   at::Tensor jacobian = at::empty({rows, columns}, at::kDouble);
   progress.start("differentiating", rows);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const at::Tensor& outputs = choices[static_cast<std::size_t>(row % kChoices)];
-    const auto slopes = torch::autograd::grad({outputs}, leaves, {normals(random, outputs.sizes())},
-                                              true, false, true);
-    std::int64_t column = 0;
-    for (std::size_t i = 0; i < leaves.size(); ++i) {
-      const std::int64_t size = leaves[i].numel();
-      at::Tensor target = jacobian[row].narrow(0, column, size);
-      if (slopes[i].defined()) {
-        target.copy_(slopes[i].reshape(-1));
-      } else {
-        target.zero_();
+  for (std::int64_t choice = 0; choice < kChoices; ++choice) {
+    const Batch some = random_third(batch, random);
+    at::Tensor outputs = transformer(tensors, some);
+    if (architecture.log_probabilities) outputs = at::log_softmax(outputs, -1);
+    for (std::int64_t row = choice; row < rows; row += kChoices) {
+      const auto slopes = torch::autograd::grad(
+          {outputs}, leaves, {normals(random, outputs.sizes())}, true, false, true);
+      std::int64_t column = 0;
+      for (std::size_t i = 0; i < leaves.size(); ++i) {
+        const std::int64_t size = leaves[i].numel();
+        at::Tensor target = jacobian[row].narrow(0, column, size);
+        if (slopes[i].defined()) {
+          target.copy_(slopes[i].reshape(-1));
+        } else {
+          target.zero_();
+        }
+        column += size;
       }
-      column += size;
+      progress.advance(1);
     }
-    progress.advance(1);
   }
   progress.finish();
   const Matrix<double> values = matrix<double>(at::linalg_svdvals(jacobian).unsqueeze(0));

@@ -105,7 +105,7 @@ BlockMap<Scalar> BlockMap<Scalar>::inverse() const {
   return backwards([](const Matrix<Scalar>& block) -> Matrix<Scalar> {
     return block.rows() == 1
                ? Matrix<Scalar>(block.cwiseInverse())
-               : regauge::inverse(block.template cast<double>()).matrix.template cast<Scalar>();
+               : regauge::inverse(block.template cast<double>()).template cast<Scalar>();
   });
 }
 

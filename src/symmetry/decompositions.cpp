@@ -1,5 +1,6 @@
 #include "regauge/symmetry/decompositions.h"
 
+#include <Eigen/Cholesky>
 #include <Eigen/Eigenvalues>
 #include <Eigen/LU>
 #include <Eigen/QR>
@@ -22,9 +23,16 @@ Eigen::VectorXd eigenvalues(const Eigen::MatrixXd& m) {
   return Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(m, Eigen::EigenvaluesOnly).eigenvalues();
 }
 
-Inverse inverse(const Matrix<double>& m) {
+Matrix<double> inverse(const Matrix<double>& m) {
+  return Eigen::PartialPivLU<Eigen::MatrixXd>(m).inverse();
+}
+
+double reciprocal_condition(const Matrix<double>& m) {
   const Eigen::PartialPivLU<Eigen::MatrixXd> lu(m);
-  return {lu.inverse(), lu.rcond()};
+  // Of a pivot that is exactly 0 Eigen's estimate knows nothing.
+  if (!(lu.matrixLU().diagonal().cwiseAbs().minCoeff() > 0)) return 0;
+  const double estimate = lu.rcond();
+  return estimate > 0 ? estimate : 0;
 }
 
 bool is_invertible(const Matrix<double>& m) {
@@ -35,11 +43,21 @@ Eigen::MatrixXd least_squares(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b
   return Eigen::ColPivHouseholderQR<Eigen::MatrixXd>(a).solve(b);
 }
 
-RowSpace row_space(const Matrix<double>& m, double threshold) {
+Eigen::MatrixXd solve_positive(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b) {
+  return Eigen::LLT<Eigen::MatrixXd>(a).solve(b);
+}
+
+Matrix<double> row_space(const Matrix<double>& m, double threshold) {
   Eigen::ColPivHouseholderQR<Eigen::MatrixXd> qr(m.transpose());
   qr.setThreshold(threshold);
   const Eigen::MatrixXd basis = qr.householderQ();
-  return {basis.transpose(), qr.rank()};
+  return basis.leftCols(qr.rank()).transpose();
+}
+
+Matrix<double> complement(const Matrix<double>& m) {
+  const Eigen::HouseholderQR<Eigen::MatrixXd> qr(m.transpose());
+  const Eigen::MatrixXd basis = qr.householderQ();
+  return basis.rightCols(m.cols() - m.rows()).transpose();
 }
 
 Matrix<double> matrix_exponential(const Matrix<double>& m) { return Eigen::MatrixXd(m).exp(); }

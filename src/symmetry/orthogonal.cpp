@@ -6,16 +6,10 @@
 #include "regauge/symmetry/decompositions.h"
 
 namespace regauge {
-namespace {
-
-constexpr double kRounding = 1e-14;
-
-}  // namespace
 
 Orthogonal::Orthogonal(const Matrix<double>& fixed) : fixed_(0, fixed.cols()) {
   if (fixed.rows() == 0 || fixed.cwiseAbs().maxCoeff() == 0) return;
-  const auto [basis, rank] = row_space(fixed, kRounding);
-  fixed_ = basis.topRows(rank);
+  fixed_ = row_space(fixed, 1e-14);
 }
 
 std::string Orthogonal::name() const { return fmt::format("O({})", free()); }
@@ -23,11 +17,10 @@ std::string Orthogonal::name() const { return fmt::format("O({})", free()); }
 Matrix<double> Orthogonal::random(Random& random) const {
   if (fixed_.rows() == 0) return random_rotation(size(), random);
   // R = F^T F + C^T Q C with C an orthonormal basis of the complement.
-  const Matrix<double> complement = row_space(fixed_, kRounding).basis.bottomRows(free());
+  const Matrix<double> others = complement(fixed_);
   Matrix<double> rotation = product_transposed(fixed_, fixed_);
   if (free() > 0) {
-    rotation +=
-        product_transposed(complement, product(random_rotation(free(), random), complement));
+    rotation += product_transposed(others, product(random_rotation(free(), random), others));
   }
   return rotation;
 }

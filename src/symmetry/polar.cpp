@@ -104,10 +104,9 @@ double by_inverses(Matrix<double>& m) {
   const auto size = m.rows();
   double condition = 0;
   for (int step = 0; step < 60; ++step) {
-    const Inverse inverted = inverse(m);
-    if (step == 0) condition = inverted.reciprocal_condition;
+    if (step == 0) condition = reciprocal_condition(m);
     if (!(condition > kSingular)) return 0;
-    const Matrix<double> dual = inverted.matrix.transpose();
+    const Matrix<double> dual = inverse(m).transpose();
     const double scale = std::sqrt(dual.norm() / m.norm());
     m = (scale * m + dual / scale) / 2;
     if ((gram_of(m) - Matrix<double>::Identity(size, size)).norm() < 0.1) break;

@@ -12,11 +12,20 @@ import pytest
 FIXTURES = pathlib.Path(__file__).parent.parent / "fixtures"
 
 
-def wait_for(path, seconds=600):
-    end = time.monotonic() + seconds
-    while not (path.exists() and path.stat().st_size > 0):
-        assert time.monotonic() < end, f"{path} did not appear"
-        time.sleep(0.01)
+def stopped(start, number, out, sign, pause=0):
+    """What the process of start() said that got a signal `pause` seconds after the file `sign` was there, and how it
+    ended; again where a busy machine let it come to its end and to `out`."""
+    for _ in range(5):
+        process = start()
+        while process.poll() is None and not (sign.exists() and sign.stat().st_size > 0):
+            time.sleep(0.01)
+        time.sleep(pause)
+        process.send_signal(number)
+        _, messages = process.communicate(timeout=600)
+        if process.returncode != 0:
+            return process.returncode, messages
+        shutil.rmtree(out)
+    pytest.fail("the work was over too soon")
 
 
 @pytest.fixture(scope="session")

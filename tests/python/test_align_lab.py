@@ -4,10 +4,9 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import pytest
-from conftest import FIXTURES, wait_for
+from conftest import FIXTURES, stopped
 from test_align import noisy_copy
 
 SELF = ("--data", "self", "--length", 12, "--threads", 1)
@@ -78,12 +77,8 @@ def test_learning_goes_on_after_an_interruption(lab, regauge, tmp_path, noisy):
 
     whole, out, state = tmp_path / "whole", tmp_path / "out", tmp_path / "out.learning.safetensors"
     regauge(*command(whole))
-    process = start(out)
-    wait_for(state)
-    time.sleep(0.5)  # some steps
-    process.send_signal(signal.SIGINT)
-    _, messages = process.communicate(timeout=600)
-    assert process.returncode == 130, messages
+    status, messages = stopped(lambda: start(out), signal.SIGINT, out, state, pause=0.5)  # some steps
+    assert status == 130, messages
     assert state.exists() and not out.exists()
     other = start(out, 401)
     _, messages = other.communicate(timeout=600)

@@ -11,7 +11,7 @@ import sys
 import pytest
 import safetensors.torch
 import torch
-from conftest import wait_for
+from conftest import stopped
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent.parent / "bench"))
 import training as peer  # noqa: E402
@@ -194,11 +194,8 @@ def test_goes_on_after_an_interruption(lab, tmp_path, config):
     steps = config(steps=600)
     lab("train", steps, "-o", tmp_path / "whole", "--threads", 1)
     out, partial = tmp_path / "out", tmp_path / "out.partial"
-    process = start_training(steps, out)
-    wait_for(partial / "metrics.jsonl")
-    process.send_signal(signal.SIGINT)
-    _, messages = process.communicate(timeout=600)
-    assert process.returncode == 130, messages
+    status, messages = stopped(lambda: start_training(steps, out), signal.SIGINT, out, partial / "metrics.jsonl")
+    assert status == 130, messages
     assert not out.exists() and (partial / "state.safetensors").exists()
     # Other settings do not go on from there.
     refused = start_training(config(steps=601), out)
@@ -214,12 +211,10 @@ def test_a_killed_training_starts_again(lab, tmp_path, config):
     """Without a saved state: from the beginning, to the same bytes."""
     steps = config(steps=600)
     lab("train", steps, "-o", tmp_path / "whole", "--threads", 1)
-    process = start_training(steps, tmp_path / "out")
-    wait_for(tmp_path / "out.partial" / "metrics.jsonl")
-    process.kill()
-    process.communicate()
-    lab("train", steps, "-o", tmp_path / "out", "--threads", 1)
-    assert weights(tmp_path / "out") == weights(tmp_path / "whole")
+    out = tmp_path / "out"
+    stopped(lambda: start_training(steps, out), signal.SIGKILL, out, tmp_path / "out.partial" / "metrics.jsonl")
+    lab("train", steps, "-o", out, "--threads", 1)
+    assert weights(out) == weights(tmp_path / "whole")
 
 
 # Refusals: (what is wrong, changes of the settings or of the architecture, words of the message).

@@ -102,7 +102,8 @@ def start_writing(checkpoint, out):
         time.sleep(0.1)
         if process.poll() is None:
             return process
-        process.communicate()
+        _, said = process.communicate()
+        assert process.returncode == 0, said
         shutil.rmtree(out)
     pytest.fail("the work was over too soon")
 

@@ -97,6 +97,7 @@ def test_an_interruption_costs_nothing_and_two_may_work_at_once(lab, study, tmp_
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))  # fmt: skip
     first = start()
     while len(list(folder.glob("models/*/*/config.json"))) < 3:
+        assert first.poll() is None
         time.sleep(0.01)
     first.send_signal(signal.SIGINT)
     assert first.wait(600) == 130

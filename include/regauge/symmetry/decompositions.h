@@ -4,8 +4,8 @@
 
 namespace regauge {
 
-// The small dense problems: every file that wants one calls it here, as Eigen's own solvers are
-// templates that take the compiler seconds in each. Large ones are base/blas.h's.
+// Dense problems, solved by Eigen: every file that has one calls it here, as Eigen's solvers are
+// templates that take the compiler seconds in each. What wants LAPACK is in base/blas.h.
 
 // m = u diag(values) v^T, values falling, u and v with as many columns as m has rows or columns,
 // whichever are fewer.
@@ -24,24 +24,19 @@ struct Eigenpairs {
 Eigenpairs eigenpairs(const Eigen::MatrixXd& m);
 Eigen::VectorXd eigenvalues(const Eigen::MatrixXd& m);  // of a symmetric m, rising
 
-// m^-1 of a square m, and an estimate of 1 / (|m| |m^-1|); not finite where that is 0.
-struct Inverse {
-  Matrix<double> matrix;
-  double reciprocal_condition = 0;
-};
-Inverse inverse(const Matrix<double>& m);
-bool is_invertible(const Matrix<double>& m);  // within rounding
+// Of a square m; not finite where it is singular.
+Matrix<double> inverse(const Matrix<double>& m);
+double reciprocal_condition(const Matrix<double>& m);  // an estimate of 1 / (|m| |m^-1|), or 0
+bool is_invertible(const Matrix<double>& m);           // within rounding
 
-// The x that minimises |a x - b|.
+// The x that minimises |a x - b|; the x with a x = b, of a symmetric positive a.
 Eigen::MatrixXd least_squares(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b);
+Eigen::MatrixXd solve_positive(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b);
 
-// An orthonormal basis by rows, of which the first `rank` span the rows of m; what is smaller than
-// `threshold` of the largest counts as rounding.
-struct RowSpace {
-  Matrix<double> basis;
-  Eigen::Index rank = 0;
-};
-RowSpace row_space(const Matrix<double>& m, double threshold);
+// Orthonormal rows that span those of m, but for what is smaller than `threshold` of the largest;
+// orthonormal rows that span what is orthogonal to m, whose rows are orthonormal.
+Matrix<double> row_space(const Matrix<double>& m, double threshold);
+Matrix<double> complement(const Matrix<double>& m);
 
 // exp(m), of any square matrix.
 Matrix<double> matrix_exponential(const Matrix<double>& m);
