@@ -30,6 +30,16 @@ function(regauge_module name)
   regauge_compile_options(regauge_${name})
 endfunction()
 
+# regauge_link_up_to(TARGET MODULE): the modules up to MODULE, lowest first.
+function(regauge_link_up_to target highest)
+  foreach(module base io arch symmetry action align equivalence connect)
+    target_link_libraries(${target} PRIVATE regauge_${module})
+    if(module STREQUAL highest)
+      break()
+    endif()
+  endforeach()
+endfunction()
+
 # The data files of a folder, compiled into a module as regauge::embedded_architectures().
 function(regauge_embed_architectures target folder)
   file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.json")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check_tidy.sh BUILD: clang-tidy over what the build folder BUILD compiles of src/, to the first file with a
-# finding; file by file or, where it was
-# configured with REGAUGE_UNITY=ON, several as one, which takes a quarter of the time.
+# finding; file by file or, where it was configured with REGAUGE_UNITY=ON, several as one, which takes a quarter
+# of the time.
 # Wants the clang-tidy of tools/python-requirements.txt: version 14 visits every system header and is
 # five to ten times slower.
 set -euo pipefail

@@ -70,22 +70,6 @@ Batch random_third(const Batch& batch, Random& random) {
   return some;
 }
 
-std::int64_t count_stuck(const Architecture& a, const Tensors& taps) {
-  if (a.activation != Activation::relu) return 0;
-  std::int64_t stuck = 0;
-  for (const auto& [name, value] : taps) {
-    if (!name.ends_with(".hidden")) continue;
-    // Of the last layer, a class is read from one position only.
-    const bool read_once =
-        a.output == Output::classes && name == fmt::format("layers.{}.ffn.hidden", a.layers - 1);
-    const at::Tensor seen =
-        read_once ? value.narrow(1, a.causal ? value.size(1) - 1 : 0, 1) : value;
-    const at::Tensor on = (seen != 0).to(at::kDouble).flatten(0, -2).mean(0);
-    stuck += ((on < kRare) | (on > 1 - kRare)).sum().item<std::int64_t>();
-  }
-  return stuck;
-}
-
 at::Tensor normals(Random& random, at::IntArrayRef shape) {
   at::Tensor values = at::empty(shape, at::kDouble);
   auto* data = values.mutable_data_ptr<double>();
@@ -159,12 +143,24 @@ Nullity measure_nullity(const Architecture& architecture, const Parameters<doubl
   return result;
 }
 
-std::int64_t stuck_units(const Architecture& architecture, const Parameters<double>& parameters,
+std::int64_t stuck_units(const Architecture& a, const Parameters<double>& parameters,
                          std::uint64_t seed) {
-  const Batch batch = random_batch(architecture, seed);
+  if (a.activation != Activation::relu) return 0;
+  const Batch batch = random_batch(a, seed);
   Tensors taps;
-  Transformer(architecture, batch.length, at::kDouble)(view(parameters), batch, &taps);
-  return count_stuck(architecture, taps);
+  Transformer(a, batch.length, at::kDouble)(view(parameters), batch, &taps);
+  std::int64_t stuck = 0;
+  for (const auto& [name, value] : taps) {
+    if (!name.ends_with(".hidden")) continue;
+    // Of the last layer, a class is read from one position only.
+    const bool read_once =
+        a.output == Output::classes && name == fmt::format("layers.{}.ffn.hidden", a.layers - 1);
+    const at::Tensor seen =
+        read_once ? value.narrow(1, a.causal ? value.size(1) - 1 : 0, 1) : value;
+    const at::Tensor on = (seen != 0).to(at::kDouble).flatten(0, -2).mean(0);
+    stuck += ((on < kRare) | (on > 1 - kRare)).sum().item<std::int64_t>();
+  }
+  return stuck;
 }
 
 }  // namespace regauge::lab

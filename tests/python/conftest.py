@@ -12,18 +12,22 @@ import pytest
 FIXTURES = pathlib.Path(__file__).parent.parent / "fixtures"
 
 
-def stopped(start, number, out, sign, pause=0):
-    """What the process of start() said that got a signal `pause` seconds after the file `sign` was there, and how it
-    ended; again where a busy machine let it come to its end and to `out`."""
+def is_written(path):
+    return path.exists() and path.stat().st_size > 0
+
+
+def stopped(start, number, out, is_under_way, pause=0):
+    """The status, output and messages of the process of start() that got a signal `pause` seconds after it was under
+    way; again where a busy machine let it come to its end and to `out`."""
     for _ in range(5):
         process = start()
-        while process.poll() is None and not (sign.exists() and sign.stat().st_size > 0):
+        while process.poll() is None and not is_under_way():
             time.sleep(0.01)
         time.sleep(pause)
         process.send_signal(number)
-        _, messages = process.communicate(timeout=600)
+        printed, messages = process.communicate(timeout=600)
         if process.returncode != 0:
-            return process.returncode, messages
+            return process.returncode, printed, messages
         shutil.rmtree(out)
     pytest.fail("the work was over too soon")
 

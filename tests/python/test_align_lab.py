@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import FIXTURES, stopped
+from conftest import FIXTURES, is_written, stopped
 from test_align import noisy_copy
 
 SELF = ("--data", "self", "--length", 12, "--threads", 1)
@@ -77,7 +77,7 @@ def test_learning_goes_on_after_an_interruption(lab, regauge, tmp_path, noisy):
 
     whole, out, state = tmp_path / "whole", tmp_path / "out", tmp_path / "out.learning.safetensors"
     regauge(*command(whole))
-    status, messages = stopped(lambda: start(out), signal.SIGINT, out, state, pause=0.5)  # some steps
+    status, _, messages = stopped(lambda: start(out), signal.SIGINT, out, lambda: is_written(state), pause=0.5)
     assert status == 130, messages
     assert state.exists() and not out.exists()
     other = start(out, 401)

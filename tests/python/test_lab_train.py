@@ -11,7 +11,7 @@ import sys
 import pytest
 import safetensors.torch
 import torch
-from conftest import stopped
+from conftest import is_written, stopped
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent.parent / "bench"))
 import training as peer  # noqa: E402
@@ -190,11 +190,16 @@ def start_training(config, out):
     return subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True)
 
 
+def stopped_training(config, out, number):
+    metrics = out.with_name("out.partial") / "metrics.jsonl"
+    return stopped(lambda: start_training(config, out), number, out, lambda: is_written(metrics))
+
+
 def test_goes_on_after_an_interruption(lab, tmp_path, config):
     steps = config(steps=600)
     lab("train", steps, "-o", tmp_path / "whole", "--threads", 1)
     out, partial = tmp_path / "out", tmp_path / "out.partial"
-    status, messages = stopped(lambda: start_training(steps, out), signal.SIGINT, out, partial / "metrics.jsonl")
+    status, _, messages = stopped_training(steps, out, signal.SIGINT)
     assert status == 130, messages
     assert not out.exists() and (partial / "state.safetensors").exists()
     # Other settings do not go on from there.
@@ -212,7 +217,7 @@ def test_a_killed_training_starts_again(lab, tmp_path, config):
     steps = config(steps=600)
     lab("train", steps, "-o", tmp_path / "whole", "--threads", 1)
     out = tmp_path / "out"
-    stopped(lambda: start_training(steps, out), signal.SIGKILL, out, tmp_path / "out.partial" / "metrics.jsonl")
+    stopped_training(steps, out, signal.SIGKILL)
     lab("train", steps, "-o", out, "--threads", 1)
     assert weights(out) == weights(tmp_path / "whole")
 

@@ -5,14 +5,13 @@ import json
 import math
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 import torch
 import transformers
+from conftest import stopped
 from test_transformers_judge import relative_change
 
 # The benchmark's own checkpoint, small: docs/streaming.md has the figures of the large one.
@@ -90,38 +89,25 @@ def test_a_tied_head_is_compared_piece_by_piece(tmp_path):
     assert peak < 100_000_000
 
 
-def start_writing(checkpoint, out):
-    """The process, once its hidden folder is there; again where a busy machine let us see it too late."""
-    for _ in range(5):
-        process = subprocess.Popen(
-            [os.environ["REGAUGE"], "act", checkpoint, "-o", out, "--random", "1"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        while process.poll() is None and not list(out.parent.glob(".out.partial-*")):
-            time.sleep(0.01)
-        time.sleep(0.1)
-        if process.poll() is None:
-            return process
-        _, said = process.communicate()
-        assert process.returncode == 0, said
-        shutil.rmtree(out)
-    pytest.fail("the work was over too soon")
+def stopped_writing(checkpoint, out, number):
+    """`act`, once its hidden folder is there."""
+    start = lambda: subprocess.Popen(  # noqa: E731
+        [os.environ["REGAUGE"], "act", checkpoint, "-o", out, "--random", "1"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    return stopped(start, number, out, lambda: any(out.parent.glob(".out.partial-*")), pause=0.1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_work_leaves_nothing(checkpoint, tmp_path, number):
-    process = start_writing(checkpoint, tmp_path / "out")
-    process.send_signal(number)
-    printed, said = process.communicate(timeout=600)
-    assert process.returncode == 130
+    status, printed, said = stopped_writing(checkpoint, tmp_path / "out", number)
+    assert status == 130
     assert "nothing was written" in said and printed == ""
     assert not list(tmp_path.iterdir())
 
 
 def test_killed_work_is_never_under_the_final_name(regauge, checkpoint, tmp_path):
-    process = start_writing(checkpoint, tmp_path / "out")
-    process.kill()
-    process.communicate()
+    stopped_writing(checkpoint, tmp_path / "out", signal.SIGKILL)
     assert not (tmp_path / "out").exists()
     # What is left is hidden, and does not stand in the way of another attempt.
     assert all(path.name.startswith(".out.partial-") for path in tmp_path.iterdir())
