@@ -65,7 +65,7 @@ void save_certificate_of(const Comparison& self, const std::filesystem::path& pa
 Model repaired(const Comparison& self, const std::filesystem::path& path,
                const nb::object& progress) {
   return released(progress, [&](Progress& reporter) {
-    repair(self.b, self.found.diagnosis, path, reporter);
+    repair(self.a, self.b, self.found.diagnosis, path, reporter);
     return Model::open(path);
   });
 }
@@ -86,7 +86,10 @@ void add_diffs(nb::module_& module) {
       .def_ro("size", &TensorResidual::size, "root mean square of A's tensor")
       .def_ro("residual", &TensorResidual::residual, "root mean square of the difference")
       .def_ro("rounding", &TensorResidual::rounding, "of that, what rounding explains")
-      .def_prop_ro("excess", &TensorResidual::excess, "in units of what is accepted")
+      .def_ro("excess", &TensorResidual::excess, "in units of what is accepted")
+      .def_ro("standing_out", &TensorResidual::standing_out, "the row, column, entry or direction")
+      .def_prop_ro("relation",
+                   [](const TensorResidual& self) { return relation_name(self.relation); })
       .def_prop_ro("agrees", &TensorResidual::agrees)
       .def("__repr__", [](const TensorResidual& self) {
         const double size = self.size > 0 ? self.size : 1;
@@ -129,6 +132,8 @@ void add_diffs(nb::module_& module) {
   nb::class_<Comparison>(module, "Comparison")
       .def_prop_ro("verdict",
                    [](const Comparison& self) { return verdict_name(self.found.verdict); })
+      .def_prop_ro("statement",
+                   [](const Comparison& self) { return statement_name(self.found.statement); })
       .def_prop_ro("sentence",
                    [](const Comparison& self) { return cli::verdict_sentence(self.found); })
       .def_prop_ro("grounds", [](const Comparison& self) { return cli::grounds(self.found); })

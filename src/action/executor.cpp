@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
+
 #include "regauge/base/error.h"
 
 namespace regauge {
@@ -16,7 +18,7 @@ Eigen::RowVectorXd origin(const Architecture& a, const std::string& tensor) {
 void require_nonzero(const Matrix<double>& gain, const std::string& norm) {
   for (Eigen::Index i = 0; i < gain.cols(); ++i) {
     if (gain(0, i) == 0) {
-      throw UsageError(fmt::format(
+      throw NoStandardForm(fmt::format(
           "[act] {}.gain is 0 at coordinate {}: nothing behind it can be rotated or rescaled. "
           "Set it to a small number and the rows behind it to 0 first",
           norm, i));
@@ -29,7 +31,7 @@ double passable(const Eigen::RowVectorXd& over, const std::string& tensor,
                 const std::string& norm) {
   const double sum = over.sum();
   if (std::abs(sum) <= 1e-6 * over.cwiseAbs().sum()) {
-    throw UsageError(
+    throw NoStandardForm(
         fmt::format("[act] {}: no constant can pass through {}, whose bias/gain sums to {:.2g}; "
                     "leave the shifts "
                     "out: --only residual,scales,norms,heads,qk,vo,ffn",
@@ -199,7 +201,7 @@ void Executor::apply_linear(const Step& step, Tensor& value) {
     case Step::Kind::shift:
       break;
   }
-  throw UsageError("[act] a shift among the basis changes");
+  throw std::logic_error("[act] a shift among the basis changes");
 }
 
 template <class Tensor>

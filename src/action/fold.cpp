@@ -10,7 +10,7 @@ namespace {
 Matrix<double> inverse_gain(const Matrix<double>& gain, const std::string& norm) {
   for (Eigen::Index i = 0; i < gain.cols(); ++i) {
     if (gain(0, i) == 0) {
-      throw UsageError(fmt::format(
+      throw NoStandardForm(fmt::format(
           "[fold] {}.gain is 0 at coordinate {}: no change of basis makes it 1. Set it to a small "
           "number and the rows behind it to 0 first",
           norm, i));

@@ -1,5 +1,7 @@
 #include "regauge/action/moved_matrix.h"
 
+#include <algorithm>
+
 namespace regauge {
 namespace {
 
@@ -72,6 +74,62 @@ Matrix<Scalar> MovedMatrix<Scalar>::right(Thin y, std::size_t count) const {
     scale_rows(result, scaled->factors);
   }
   return result;
+}
+
+template <class Scalar>
+MovedMatrix<Scalar> MovedMatrix<Scalar>::variances(Product left, Product right) const {
+  MovedMatrix result(rows_, cols_, std::move(left), std::move(right));
+  for (const auto& step : steps_) {
+    if (const auto* map = std::get_if<Map>(&step)) {
+      result.steps_.push_back(
+          Map{std::make_shared<const BlockMap<Scalar>>(map->map->squared_part()), map->axis});
+    } else if (const auto* scaled = std::get_if<Scale>(&step)) {
+      result.steps_.push_back(Scale{scaled->factors.cwiseAbs2(), scaled->axis});
+    }
+  }
+  return result;
+}
+
+template <class Scalar>
+void MovedMatrix<Scalar>::replay(Thin& value) const {
+  for (const auto& step : steps_) {
+    if (const auto* map = std::get_if<Map>(&step)) {
+      map->map->apply(value, map->axis);
+    } else if (const auto* scaled = std::get_if<Scale>(&step)) {
+      scaled->axis == 0 ? scale_rows(value, scaled->factors)
+                        : scale_columns(value, scaled->factors);
+    } else {
+      const auto& outer = std::get<Outer>(step);
+      value.noalias() += outer.column.transpose() * outer.row;
+    }
+  }
+}
+
+template <class Scalar>
+void MovedMatrix<Scalar>::replay_squared(Thin& value) const {
+  variances({}, {}).replay(value);
+}
+
+template <class Scalar>
+void MovedMatrix<Scalar>::replay_absolute(Matrix<double>& bounds) const {
+  for (const auto& step : steps_) {
+    if (const auto* map = std::get_if<Map>(&step)) {
+      map->map->absolute_part().template cast<double>().apply(bounds, map->axis);
+    } else if (const auto* scaled = std::get_if<Scale>(&step)) {
+      const Eigen::RowVectorXd factors = scaled->factors.cwiseAbs().template cast<double>();
+      scaled->axis == 0 ? scale_rows(bounds, factors) : scale_columns(bounds, factors);
+    }
+  }
+}
+
+template <class Scalar>
+bool MovedMatrix<Scalar>::is_monomial() const {
+  return std::all_of(steps_.begin(), steps_.end(), [](const auto& step) {
+    const auto* map = std::get_if<Map>(&step);
+    if (map == nullptr) return false;
+    return !map->map->has_blocks() ||
+           (map->map->width() == 1 && map->map->blocks().cwiseAbs().isOnes(0));
+  });
 }
 
 template class MovedMatrix<float>;

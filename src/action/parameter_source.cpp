@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "regauge/base/error.h"
+#include "regauge/io/rounding.h"
 
 namespace regauge {
 
@@ -76,6 +77,83 @@ void ParameterSource::crop(std::string_view parameter, Matrix<Scalar>& value) co
   if (parameter == "embed.tokens") value.conservativeResize(tokens, Eigen::NoChange);
   const bool head = parameter == "head.weight" || parameter == "head.bias";
   if (head && target_.output == Output::tokens) value.conservativeResize(Eigen::NoChange, tokens);
+}
+
+template <class Scalar, class DecodeAll>
+Matrix<Scalar> ParameterSource::gather(std::string_view parameter,
+                                       const DecodeAll& decode_all) const {
+  const auto file = [&](std::string_view name) -> Matrix<Scalar> {
+    if (!held_.contains(name)) {
+      for (const auto& spec : parameter_specs(target_)) {
+        if (spec.name == name) return Matrix<Scalar>::Zero(spec.rows, spec.cols);
+      }
+    }
+    const StoredTensor& tensor = *stored(name);
+    std::vector<Scalar> numbers(static_cast<std::size_t>(tensor.elements()));
+    decode_all(tensor, std::span(numbers));
+    Matrix<Scalar> value = model_.layout.extract<Scalar>(name, numbers);
+    value.array() -= static_cast<Scalar>(model_.layout.place(name).offset);
+    model_.checkpoint.release(tensor);
+    if (target_.vocabulary < model_.architecture.vocabulary) crop(name, value);
+    return value;
+  };
+  const bool implied = parameter == "head.weight" && !held_.contains(parameter);
+  if (implied && !is_patched(parameter)) {
+    return gather<Scalar>("embed.tokens", decode_all).transpose();
+  }
+  const auto patch = patches_.find(parameter);
+  if (patch == patches_.end()) return file(parameter);
+  return patch
+      ->second([&](std::string_view name) {
+        return AnyMatrix(Matrix<double>(file(name).template cast<double>()));
+      })
+      .template cast<Scalar>();
+}
+
+template <class Scalar>
+Matrix<Scalar> ParameterSource::variances(std::string_view parameter) const {
+  const auto patch = patches_.find(parameter);
+  if (patch != patches_.end() && patch->second.calculates) {
+    const Bounds room = bounds(parameter);
+    return (room.below.array().square() / 3).matrix().template cast<Scalar>();
+  }
+  return gather<Scalar>(parameter, [&](const StoredTensor& tensor, std::span<Scalar> numbers) {
+    rounding_variances<Scalar>(tensor.dtype, model_.checkpoint.bytes(tensor), numbers);
+  });
+}
+template Matrix<float> ParameterSource::variances(std::string_view) const;
+template Matrix<double> ParameterSource::variances(std::string_view) const;
+
+ParameterSource::Bounds ParameterSource::bounds(std::string_view parameter) const {
+  const auto one_side = [&](bool above) {
+    return gather<double>(parameter, [&](const StoredTensor& tensor, std::span<double> numbers) {
+      std::vector<double> values(numbers.size()), other(numbers.size());
+      const auto bytes = model_.checkpoint.bytes(tensor);
+      decode<double>(tensor.dtype, bytes, values);
+      rounding_bounds(tensor.dtype, bytes, values, above ? std::span(other) : numbers,
+                      above ? numbers : std::span(other));
+    });
+  };
+  const auto patch = patches_.find(parameter);
+  if (patch == patches_.end() || !patch->second.calculates) {
+    return {one_side(false), one_side(true)};
+  }
+  // As well as the largest number of its kind that the file holds is known, and a few times that
+  // where several errors meet.
+  constexpr double kSeveral = 4;
+  const StoredTensor* tensor = stored(parameter);
+  const Matrix<double> made = read<double>(parameter);
+  double room = 0;
+  if (tensor != nullptr) {
+    const auto bytes = model_.checkpoint.bytes(*tensor);
+    std::vector<double> values(static_cast<std::size_t>(tensor->elements())), low(values.size()),
+        high(values.size());
+    decode<double>(tensor->dtype, bytes, values);
+    rounding_bounds(tensor->dtype, bytes, values, low, high);
+    for (std::size_t i = 0; i < low.size(); ++i) room = std::max({room, low[i], high[i]});
+  }
+  const Matrix<double> all = Matrix<double>::Constant(made.rows(), made.cols(), kSeveral * room);
+  return {all, all};
 }
 
 AnyMatrix ParameterSource::read_any(std::string_view parameter) const {

@@ -138,7 +138,7 @@ Element standard_form(const ReadTensor& read, const Symmetry& symmetry, double s
       const auto vector = vanishing(symmetry, *shift, parameters);
       if (!vector) {
         limits.push_back(fmt::format("[recover] {} has no standard form yet", shift->name));
-        if (unknown == UnknownShifts::refused) throw UsageError(limits.back());
+        if (unknown == UnknownShifts::refused) throw NoStandardForm(limits.back());
         continue;
       }
       Element step;

@@ -3,6 +3,7 @@
 
 #include "regauge/action/parameter_source.h"
 #include "regauge/base/blas.h"
+#include "regauge/io/rounding.h"
 
 namespace regauge {
 namespace {
@@ -18,8 +19,9 @@ std::int64_t holder_width(const Layout::Place& place) {
 }  // namespace
 
 template <class Scalar>
-StoredMatrix<Scalar>::StoredMatrix(const ParameterSource& source, const ParameterSpec& spec)
-    : rows_(spec.rows), cols_(spec.cols) {
+StoredMatrix<Scalar>::StoredMatrix(const ParameterSource& source, const ParameterSpec& spec, Of of,
+                                   double share)
+    : rows_(spec.rows), cols_(spec.cols), of_(of), share_(static_cast<Scalar>(share)) {
   const auto place = source.place(spec.name);
   const StoredTensor* tensor = source.stored(spec.name);
   if (place && place->stride % block_elements(tensor->dtype) == 0) {
@@ -27,9 +29,13 @@ StoredMatrix<Scalar>::StoredMatrix(const ParameterSource& source, const Paramete
     tensor_ = tensor;
     place_ = *place;
     place_.columns.resize(static_cast<std::size_t>(cols_));
+    if (of_ == Of::variances) place_.offset = 0;
     return;
   }
   numbers_ = source.read<Scalar>(spec.name);
+  if (of_ == Of::variances) {
+    numbers_ = source.variances<Scalar>(spec.name) + share_ * numbers_.cwiseAbs2();
+  }
   place_.stride = cols_;
   place_.columns.resize(static_cast<std::size_t>(cols_));
   std::iota(place_.columns.begin(), place_.columns.end(), 0);
@@ -52,13 +58,21 @@ void StoredMatrix<Scalar>::for_each_piece(Visit visit) const {
   const std::int64_t row_bytes = stride / block_elements(type) * block_bytes(type);
   const std::int64_t piece = std::max<std::int64_t>(1, kDecoded / stride);
   std::vector<Scalar> numbers(static_cast<std::size_t>(std::min(piece, last - first) * stride));
+  std::vector<Scalar> variances;
   const auto bytes = checkpoint_->bytes(*tensor_);
   for (; first < last; first += piece) {
     const std::int64_t count = std::min(piece, last - first);
-    decode<Scalar>(type,
-                   bytes.subspan(static_cast<std::size_t>(first * row_bytes),
-                                 static_cast<std::size_t>(count * row_bytes)),
-                   std::span(numbers).first(static_cast<std::size_t>(count * stride)));
+    const auto piece_bytes = bytes.subspan(static_cast<std::size_t>(first * row_bytes),
+                                           static_cast<std::size_t>(count * row_bytes));
+    const auto decoded = std::span(numbers).first(static_cast<std::size_t>(count * stride));
+    if (of_ == Of::numbers || share_ > 0) decode<Scalar>(type, piece_bytes, decoded);
+    if (of_ == Of::variances) {
+      variances.resize(decoded.size());
+      rounding_variances<Scalar>(type, piece_bytes, variances);
+      for (std::size_t i = 0; i < decoded.size(); ++i) {
+        decoded[i] = variances[i] + (share_ > 0 ? share_ * decoded[i] * decoded[i] : Scalar{0});
+      }
+    }
     visit(first, count, numbers.data());
   }
   checkpoint_->release(*tensor_);

@@ -38,6 +38,21 @@ void print(const Diff& result, bool all_tensors) {
   if (!result.residuals.empty()) print_residuals(result.residuals, all_tensors ? 0 : 8);
 }
 
+// The plain comparison of what was written; where it refuses, so does the answer, and the
+// certificate goes.
+bool confirm(const Model& a, const Model& b, const std::string& certificate, Diff& result,
+             Progress& progress) {
+  const Verification verification = verify(a, b, certificate, progress);
+  if (verification.holds()) return true;
+  std::filesystem::remove(certificate);
+  result.verdict = Verdict::undecided;
+  result.statement = Statement::undecided;
+  result.residuals = verification.residuals;
+  result.reasons.insert(result.reasons.end(), verification.problems.begin(),
+                        verification.problems.end());
+  return false;
+}
+
 }  // namespace
 
 void add_diff(CLI::App& app, int& exit_code) {
@@ -75,20 +90,23 @@ void add_diff(CLI::App& app, int& exit_code) {
     const Model b = Model::open(options->b);
     const auto progress = make_progress();
     Diff result = diff(a, b, *progress);
-    const bool same = result.verdict == Verdict::same;
+    bool same = result.verdict == Verdict::same;
     if (!same) result.diagnosis = diagnose(a, b, result, *progress);
-    const bool repaired = options->repair && result.diagnosis.repairable;
-    if (repaired) repair(b, result.diagnosis, options->output, *progress);
-    exit_code = same ? 0 : 1;
+    const bool repaired =
+        options->repair && result.diagnosis.repairable && result.diagnosis.certain;
+    if (repaired) repair(a, b, result.diagnosis, options->output, *progress);
     PageNotes notes;
     if (same && !options->certificate.empty()) {
       notes = {options->certificate, fingerprint(a, *progress), fingerprint(b, *progress)};
       save_certificate(symmetry_of(result.architecture),
                        {result.a_from_b, notes.a, notes.b, result.residuals}, options->certificate);
+      same = confirm(a, b, options->certificate, result, *progress);
     }
+    exit_code = same ? 0 : 1;
     if (!options->html.empty()) write_diff_page(options->html, a, b, result, notes);
     if (options->json) {
       const nlohmann::json summary = {{"verdict", verdict_name(result.verdict)},
+                                      {"statement", statement_name(result.statement)},
                                       {"kind", kind_name(result)},
                                       {"identity", result.a_from_b.is_identity()},
                                       {"declarations", result.declarations},

@@ -19,9 +19,9 @@ double relative(double value, const TensorResidual& r) { return value / (r.size 
 
 // The step of the colour scale.
 int step_of(const TensorResidual& r) {
-  if (r.residual == 0) return 0;
-  const double excess = r.excess();
-  if (std::isinf(excess) && std::isfinite(r.residual)) return 5;
+  if (r.relation == Relation::equal) return 0;
+  const double excess = r.excess;
+  if (r.relation == Relation::hidden) return 5;
   if (excess <= 1) return 1;
   return excess <= 10 ? 2 : excess <= 1000 ? 3 : 4;
 }
@@ -231,7 +231,7 @@ class Page {
     std::vector<TensorResidual> sorted = result_.residuals;
     std::stable_sort(
         sorted.begin(), sorted.end(),
-        [](const TensorResidual& a, const TensorResidual& b) { return a.excess() > b.excess(); });
+        [](const TensorResidual& a, const TensorResidual& b) { return a.excess > b.excess; });
     line("<section><h2>Numbers</h2><details><summary>All {} tensors, the farthest first</summary>",
          sorted.size());
     out_ +=

@@ -10,7 +10,7 @@ namespace {
 const TensorResidual& worst(const Diff& result) {
   return *std::max_element(
       result.residuals.begin(), result.residuals.end(),
-      [](const TensorResidual& a, const TensorResidual& b) { return a.excess() < b.excess(); });
+      [](const TensorResidual& a, const TensorResidual& b) { return a.excess < b.excess; });
 }
 
 double in_rounding(const TensorResidual& r) { return r.residual > 0 ? r.residual / r.rounding : 0; }
@@ -19,11 +19,13 @@ double in_rounding(const TensorResidual& r) { return r.residual > 0 ? r.residual
 
 std::string verdict_sentence(const Diff& result) {
   switch (result.verdict) {
-    case Verdict::same:
-      return fmt::format(
-          "the same function{}{}",
-          result.a_from_b.is_identity() ? ": the same numbers" : ", in other coordinates",
-          result.declarations.empty() ? "" : ", declared differently");
+    case Verdict::same: {
+      const char* what = result.statement == Statement::identical ? "identical: every number is equal"
+                         : result.statement == Statement::same_numbers
+                             ? "the same numbers, stored otherwise"
+                             : "the same function, in other coordinates";
+      return fmt::format("{}{}", what, result.declarations.empty() ? "" : ", declared differently");
+    }
     case Verdict::perturbed:
       return "not the same function: one model, changed";
     case Verdict::different:
@@ -72,7 +74,7 @@ std::vector<std::string> diagnosis_lines(const Diagnosis& diagnosis) {
   if (diagnosis.causes.empty()) return {"no known mistake explains it"};
   std::vector<std::string> lines = {
       fmt::format("{}{}:",
-                  diagnosis.certain ? "the cause; with it undone B is A"
+                  diagnosis.certain ? "the cause (verified: with it undone, B is A)"
                                     : "what could be told, though it is perhaps not all",
                   diagnosis.moved ? ", in other coordinates" : "")};
   for (const auto& cause : diagnosis.causes) {

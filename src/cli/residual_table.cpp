@@ -11,15 +11,17 @@ namespace regauge::cli {
 void print_residuals(std::vector<TensorResidual> residuals, std::size_t lines) {
   std::stable_sort(
       residuals.begin(), residuals.end(),
-      [](const TensorResidual& a, const TensorResidual& b) { return a.excess() > b.excess(); });
+      [](const TensorResidual& a, const TensorResidual& b) { return a.excess > b.excess; });
   const std::size_t count = lines == 0 ? residuals.size() : std::min(lines, residuals.size());
   fmt::print("  {:<34}{:>12}{:>12}  of its size; <- more than rounding explains\n", "tensor",
              "off by", "rounding");
   for (std::size_t i = 0; i < count; ++i) {
     const TensorResidual& r = residuals[i];
     const double size = r.size > 0 ? r.size : 1;
+    const std::string where =
+        r.agrees() ? "" : "  <- " + (r.standing_out.empty() ? "" : r.standing_out);
     fmt::print("  {:<34}{:>12.2g}{:>12.2g}{}\n", r.tensor, r.residual / size, r.rounding / size,
-               r.agrees() ? "" : "  <-");
+               where);
   }
   if (count < residuals.size()) fmt::print("  and {} more\n", residuals.size() - count);
 }
@@ -31,6 +33,9 @@ nlohmann::json residuals_as_json(const std::vector<TensorResidual>& residuals) {
                     {"size", r.size},
                     {"residual", r.residual},
                     {"rounding", r.rounding},
+                    {"relation", relation_name(r.relation)},
+                    {"excess", r.excess},
+                    {"stands_out", r.standing_out},
                     {"agrees", r.agrees()}});
   }
   return list;

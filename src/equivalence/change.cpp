@@ -1,5 +1,6 @@
 #include "change.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace regauge {
@@ -57,6 +58,11 @@ Patch changed(const std::string& name, std::function<Matrix<double>(const Matrix
   return [name, how = std::move(how)](const ReadTensor& read) { return how(read(name)); };
 }
 
+Patch calculated(Patch patch) {
+  patch.calculates = true;
+  return patch;
+}
+
 Patches stacked(const Patches& first, const Patches& then) {
   Patches result = first;
   for (const auto& [name, patch] : then) {
@@ -66,6 +72,9 @@ Patches stacked(const Patches& first, const Patches& then) {
         return before == first.end() ? read(tensor) : before->second(read);
       });
     };
+    const bool before = std::any_of(first.begin(), first.end(),
+                                    [](const auto& entry) { return entry.second.calculates; });
+    result[name].calculates = patch.calculates || before;
   }
   return result;
 }

@@ -48,8 +48,9 @@ bool is_identity(const Order& order);
 // stored as halves.
 Order halves_order(std::int64_t cols, std::int64_t heads, std::int64_t dims);
 
-// The tensor of the same name, changed.
+// The tensor of the same name, changed: its numbers moved, or calculated with.
 Patch changed(const std::string& name, std::function<Matrix<double>(const Matrix<double>&)> how);
+Patch calculated(Patch patch);
 // First the ones, then the others on top.
 Patches stacked(const Patches& first, const Patches& then);
 

@@ -2,19 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "comparison.h"
+#include "whiteness.h"
 
 namespace regauge {
 namespace {
-
-// Residuals of rewritten models stay below 3 times the rounding of a matrix, and 8 times that of a
-// single row, which may take up the errors of several matrices.
-constexpr double kAccepted = 6;
-constexpr double kAcceptedRow = 16;
-constexpr double kAcceptedInPlace = 3;  // of a matrix that no element moves
-constexpr double kMostAccepted = 0.6;   // of a moved matrix' size, however large its rounding
 
 // The element applied to all of B.
 class Plainly : public Comparison {
@@ -22,49 +15,39 @@ class Plainly : public Comparison {
   using Comparison::Comparison;
 
  private:
-  TensorResidual in_float(const TensorPlan& tensor) override { return matrix<float>(tensor); }
-  TensorResidual in_double(const TensorPlan& tensor) override { return matrix<double>(tensor); }
-
-  template <class Scalar>
-  TensorResidual matrix(const TensorPlan& tensor) {
-    Matrix<Scalar> value = models_.b.read<Scalar>(tensor.spec.name);
-    const double rounding = models_.rounding_b.of(tensor);
-    const double stored = rms(value);
-    if (!tensor.touched()) {
-      TensorResidual result = residual(tensor, value, rounding * stored);
-      result.in_place = true;
-      result.blind = is_mostly_rounding(result, stored);
-      return result;
-    }
-    Matrix<Scalar> noisy = shaken(tensor.spec.name, draw_, value, rounding);
-    exact_.transform(tensor, value);
-    shaken_.transform(tensor, noisy);
-    noisy -= value;
-    noisy = models_.read_part.of(tensor.spec.name, std::move(noisy));
-    TensorResidual result = residual(tensor, value, rms(noisy));
-    result.blind = is_mostly_rounding(result, stored);
-    return result;
+  void judge(const TensorPlan& tensor, const MovedMatrix<float>& moved,
+             TensorResidual& result) override {
+    matrix(tensor, moved, result);
+  }
+  void judge(const TensorPlan& tensor, const MovedMatrix<double>& moved,
+             TensorResidual& result) override {
+    matrix(tensor, moved, result);
   }
 
   template <class Scalar>
-  TensorResidual residual(const TensorPlan& tensor, const Matrix<Scalar>& moved,
-                          double moved_rounding) const {
+  void matrix(const TensorPlan& tensor, const MovedMatrix<Scalar>& moved, TensorResidual& result) {
     const std::string& name = tensor.spec.name;
-    const Matrix<Scalar> expected = models_.a.read<Scalar>(name);
-    TensorResidual result;
-    result.tensor = name;
-    double stored = 0;
-    if (tensor.touched()) {
-      const ReadPart& read = models_.read_part;
-      stored = rms(read.weighed(name, expected));
-      result.size = rms(read.of(name, expected));
-      result.residual = rms(read.of<Scalar>(name, expected - moved));
-    } else {
-      result.size = stored = rms(expected);
-      result.residual = rms<Scalar>(expected - moved);
-    }
-    result.rounding = std::hypot(models_.rounding_a.of(tensor) * stored, moved_rounding);
-    return result;
+    const Matrix<Scalar> expected = a_.read<Scalar>(name);
+    Matrix<Scalar> off = b_.read<Scalar>(name);
+    const auto with_gain = [&](const ParameterSource& source, const Matrix<Scalar>& value) {
+      const auto share = static_cast<Scalar>(gain_variance(source, name));
+      return Matrix<Scalar>(source.variances<Scalar>(name) + share * value.cwiseAbs2());
+    };
+    const Matrix<Scalar> of_a = with_gain(a_, expected);
+    Matrix<Scalar> of_b = with_gain(b_, off);
+    moved.replay_squared(of_b);
+    moved.replay(off);
+    off = expected - off;
+    Whiteness whiteness;
+    whiteness.size = rms(read_part_.of(name, expected));
+    whiteness.digits = std::is_same_v<Scalar, float> ? kFloatDigits : kDoubleDigits;
+    const auto weighed_twice = [&](Matrix<Scalar> variances) {
+      return read_part_.weighed(name, read_part_.weighed(name, std::move(variances)));
+    };
+    whiteness.judge(read_part_.of(name, expected).template cast<double>(),
+                    read_part_.of<Scalar>(name, std::move(off)).template cast<double>(),
+                    weighed_twice(of_a).template cast<double>(),
+                    weighed_twice(std::move(of_b)).template cast<double>(), result);
   }
 };
 
@@ -97,21 +80,28 @@ double rounding_of(DType dtype) {
   }
 }
 
-double TensorResidual::excess() const {
-  if (residual == 0) return 0;
-  if (!std::isfinite(residual) || !std::isfinite(rounding) || blind) {
-    return std::numeric_limits<double>::infinity();
+std::string_view relation_name(Relation relation) {
+  switch (relation) {
+    case Relation::equal:
+      return "equal";
+    case Relation::b_rounds_a:
+      return "b-rounds-a";
+    case Relation::a_rounds_b:
+      return "a-rounds-b";
+    case Relation::both_round:
+      return "both-round";
+    case Relation::hidden:
+      return "hidden";
+    case Relation::differs:
+      return "differs";
   }
-  if (single_row) return residual / (kAcceptedRow * rounding);
-  if (in_place) return residual / (kAcceptedInPlace * rounding);
-  const double accepted = kAccepted * rounding;
-  return residual / (size > 0 ? std::min(accepted, kMostAccepted * size) : accepted);
+  return "";
 }
 
 std::vector<TensorResidual> compare(const Symmetry& symmetry, const Element& a_from_b,
                                     const ParameterSource& a, const ParameterSource& b,
                                     Progress& progress) {
-  return compare_by<Plainly>(symmetry, a_from_b, a, b, progress);
+  return Plainly(symmetry, a_from_b, a, b).run(progress);
 }
 
 std::int64_t disagreeing(const std::vector<TensorResidual>& residuals) {

@@ -1,15 +1,18 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <optional>
 
+#include "entries.h"
+#include "in_place.h"
 #include "regauge/equivalence/compare.h"
-#include "rounding.h"
-#include "stored_sums.h"
+#include "regauge/io/rounding.h"
 
 namespace regauge {
 namespace {
 
-constexpr std::int64_t kPiece = std::int64_t{1} << 24;  // bytes read before their pages are dropped
+constexpr std::int64_t kPiece = std::int64_t{1} << 24;   // bytes read before their pages are dropped
+constexpr std::int64_t kDecoded = std::int64_t{1} << 12;  // numbers decoded at a time, whole blocks
 
 // A parameter in a file: entry (i, j) is number i * stride + columns[j] of the tensor, or
 // columns[j] * stride + i if transposed.
@@ -18,15 +21,16 @@ struct Side {
   const StoredTensor& tensor;
   Layout::Place place;
 
-  const std::byte* number(std::int64_t index) const {
-    return checkpoint.bytes(tensor).data() +
-           index / block_elements(tensor.dtype) * block_bytes(tensor.dtype);
+  std::span<const std::byte> numbers(std::int64_t first, std::int64_t count) const {
+    const std::int64_t elements = block_elements(tensor.dtype), bytes = block_bytes(tensor.dtype);
+    return checkpoint.bytes(tensor).subspan(static_cast<std::size_t>(first / elements * bytes),
+                                            static_cast<std::size_t>(count / elements * bytes));
   }
 };
 
 std::optional<Side> side_of(const ParameterSource& source, const ParameterSpec& spec) {
   auto place = source.place(spec.name);
-  if (!place || place->offset != 0) return std::nullopt;
+  if (!place) return std::nullopt;
   if (spec.rows == 1) {
     if (place->transposed && place->stride != 1) return std::nullopt;
     place->transposed = false;
@@ -43,7 +47,6 @@ struct Runs {
     const Runs runs = a.place.transposed ? Runs{spec.cols, spec.rows} : Runs{spec.rows, spec.cols};
     for (const Side* side : {&a, &b}) {
       const DType type = side->tensor.dtype;
-      if (type == DType::f64) return std::nullopt;
       for (std::int64_t i = 0; i < runs.count; ++i) {
         if (begin(side->place, i) % block_elements(type) != 0) return std::nullopt;
       }
@@ -62,12 +65,13 @@ struct Runs {
   }
 };
 
-// One pass over both files' bytes; pages are dropped behind it.
-Sums sums_of_files(const Runs& runs, const Side& a, const Side& b, Progress& progress) {
+// Calls use(at_a, at_b, count) for pieces of both files that correspond number by number, until it
+// returns false; pages are dropped behind it.
+template <class Use>
+void for_each_piece(const Runs& runs, const Side& a, const Side& b, Progress& progress, Use use) {
   const std::int64_t most =
       kPiece / std::max(block_bytes(a.tensor.dtype), block_bytes(b.tensor.dtype));
-  const std::int64_t piece = std::max<std::int64_t>(most / 256 * 256, 256);  // whole blocks
-  Sums sums;
+  const std::int64_t piece = std::max<std::int64_t>(most / kDecoded * kDecoded, kDecoded);
   std::int64_t seen = 0;
   const auto drop = [&] {
     a.checkpoint.release(a.tensor);
@@ -75,7 +79,8 @@ Sums sums_of_files(const Runs& runs, const Side& a, const Side& b, Progress& pro
     progress.advance(seen);
     seen = 0;
   };
-  for (std::int64_t i = 0; i < runs.count;) {
+  bool more = true;
+  for (std::int64_t i = 0; i < runs.count && more;) {
     const std::int64_t at_a = Runs::begin(a.place, i), at_b = Runs::begin(b.place, i);
     std::int64_t length = runs.length;
     for (++i; i < runs.count; ++i, length += runs.length) {  // runs that lie end to end
@@ -83,72 +88,109 @@ Sums sums_of_files(const Runs& runs, const Side& a, const Side& b, Progress& pro
         break;
       }
     }
-    for (std::int64_t first = 0; first < length; first += piece) {
+    for (std::int64_t first = 0; first < length && more; first += piece) {
       const std::int64_t count = std::min(piece, length - first);
-      add_stored_sums(a.tensor.dtype, a.number(at_a + first), b.tensor.dtype,
-                      b.number(at_b + first), count, sums);
+      more = use(at_a + first, at_b + first, count);
       seen += count;
       if (seen >= piece) drop();
     }
   }
   drop();
-  return sums;
 }
 
-template <class Scalar>
-Sums sums_of_values(const Matrix<Scalar>& a, const Matrix<Scalar>& b) {
-  Sums sums;
-  if constexpr (std::is_same_v<Scalar, float>) {
-    add_stored_sums(DType::f32, reinterpret_cast<const std::byte*>(a.data()), DType::f32,
-                    reinterpret_cast<const std::byte*>(b.data()), a.size(), sums);
-  } else {
-    sums = {a.squaredNorm(), b.squaredNorm(), (a - b).squaredNorm()};
+bool same_bytes(const Runs& runs, const Side& a, const Side& b, Progress& progress) {
+  bool same = true;
+  for_each_piece(runs, a, b, progress, [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
+    const auto x = a.numbers(at_a, n), y = b.numbers(at_b, n);
+    same = std::memcmp(x.data(), y.data(), x.size()) == 0;
+    return same;
+  });
+  return same;
+}
+
+// One side's numbers with their rounding, decoded piece by piece.
+struct Decoded {
+  std::vector<double> values, below, above;
+  void read(const Side& side, std::int64_t first, std::int64_t count) {
+    for (auto* list : {&values, &below, &above}) list->resize(static_cast<std::size_t>(count));
+    const auto bytes = side.numbers(first, count);
+    decode<double>(side.tensor.dtype, bytes, values);
+    rounding_bounds(side.tensor.dtype, bytes, values, below, above);
+    if (side.place.offset == 0) return;
+    for (double& value : values) value += side.place.offset;
   }
-  return sums;
-}
+};
 
-bool is_f64(const StoredTensor* tensor) { return tensor != nullptr && tensor->dtype == DType::f64; }
-
-Sums sums_of(const ParameterSpec& spec, const ParameterSource& a, const ParameterSource& b,
-             Progress& progress) {
-  const std::int64_t count = spec.rows * spec.cols;
-  const auto side_a = side_of(a, spec), side_b = side_of(b, spec);
-  const auto runs = side_a && side_b ? Runs::of(spec, *side_a, *side_b) : std::nullopt;
-  if (runs) {
-    const Sums sums = sums_of_files(*runs, *side_a, *side_b, progress);
-    if (sums.are_sound(count)) return sums;
-  } else {
-    progress.advance(count);
-    const bool wide = spec.rows == 1 || is_f64(a.stored(spec.name)) || is_f64(b.stored(spec.name));
-    if (!wide) {
-      const Sums sums = sums_of_values(a.read<float>(spec.name), b.read<float>(spec.name));
-      if (sums.are_sound(count)) return sums;
+Entries entries_of_files(const Runs& runs, const Side& a, const Side& b, Progress& progress) {
+  Entries entries;
+  Decoded x, y;
+  for_each_piece(runs, a, b, progress, [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
+    for (std::int64_t first = 0; first < n; first += kDecoded) {
+      const std::int64_t count = std::min(kDecoded, n - first);
+      x.read(a, at_a + first, count);
+      y.read(b, at_b + first, count);
+      for (std::size_t i = 0; i < x.values.size(); ++i) {
+        entries.add({x.values[i], x.below[i], x.above[i]}, {y.values[i], y.below[i], y.above[i]});
+      }
     }
+    return true;
+  });
+  return entries;
+}
+
+Entries entries_of_values(const ParameterSpec& spec, const ParameterSource& a,
+                          const ParameterSource& b) {
+  const Matrix<double> x = a.read<double>(spec.name), y = b.read<double>(spec.name);
+  Entries entries;
+  if (x == y) {
+    entries.add_equal(x);
+    return entries;
   }
-  return sums_of_values(a.read<double>(spec.name), b.read<double>(spec.name));
+  const auto around_x = a.bounds(spec.name), around_y = b.bounds(spec.name);
+  for (Eigen::Index i = 0; i < x.size(); ++i) {
+    entries.add({x.data()[i], around_x.below.data()[i], around_x.above.data()[i]},
+                {y.data()[i], around_y.below.data()[i], around_y.above.data()[i]});
+  }
+  return entries;
+}
+
+// Both files hold it in one type and in one way, so that nothing was rounded between them.
+bool one_type(const ParameterSpec& spec, const ParameterSource& a, const ParameterSource& b) {
+  if (a.is_patched(spec.name) || b.is_patched(spec.name)) return false;
+  const StoredTensor* x = a.stored(spec.name);
+  const StoredTensor* y = b.stored(spec.name);
+  if (x == nullptr || y == nullptr) return true;  // zeros that one of them leaves out
+  const auto place_a = a.place(spec.name), place_b = b.place(spec.name);
+  return x->dtype == y->dtype && place_a && place_b && place_a->offset == place_b->offset;
 }
 
 }  // namespace
+
+TensorResidual compare_tensor_in_place(const ParameterSpec& spec, const ParameterSource& a,
+                              const ParameterSource& b, Progress& progress) {
+  const auto side_a = side_of(a, spec), side_b = side_of(b, spec);
+  const auto runs = side_a && side_b ? Runs::of(spec, *side_a, *side_b) : std::nullopt;
+  const bool same_type = one_type(spec, a, b);
+  TensorResidual result;
+  result.tensor = spec.name;
+  result.single_row = spec.rows == 1;
+  if (runs && same_type && same_bytes(*runs, *side_a, *side_b, progress)) {
+    result.relation = Relation::equal;
+    return result;
+  }
+  if (!runs) progress.advance(spec.rows * spec.cols);
+  const Entries entries = runs ? entries_of_files(*runs, *side_a, *side_b, Progress::silent())
+                               : entries_of_values(spec, a, b);
+  entries.judge(same_type, result);
+  return result;
+}
 
 std::vector<TensorResidual> compare_in_place(const ParameterSource& a, const ParameterSource& b,
                                              Progress& progress) {
   std::vector<TensorResidual> results;
   progress.start("comparing", parameter_count(a.architecture()));
   for (const auto& spec : parameter_specs(a.architecture())) {
-    const Sums sums = sums_of(spec, a, b, progress);
-    const auto rms = [&](double sum) {
-      return std::sqrt(sum / static_cast<double>(std::max<std::int64_t>(spec.rows * spec.cols, 1)));
-    };
-    TensorResidual result;
-    result.tensor = spec.name;
-    result.single_row = spec.rows == 1;
-    result.size = rms(sums.aa);
-    result.residual = rms(sums.dd);
-    result.rounding = std::hypot(stored_rounding(a, spec.name) * result.size,
-                                 stored_rounding(b, spec.name) * rms(sums.bb));
-    result.in_place = !result.single_row;
-    result.blind = result.in_place && is_mostly_rounding(result, rms(sums.bb));
-    results.push_back(result);
+    results.push_back(compare_tensor_in_place(spec, a, b, progress));
   }
   progress.finish();
   return results;

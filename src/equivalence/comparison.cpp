@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "chance.h"
+#include "entries.h"
+#include "in_place.h"
+#include "tolerances.h"
+
 namespace regauge {
 namespace {
 
@@ -10,60 +15,174 @@ bool wide(const StoredTensor* tensor) {
   return tensor == nullptr || works_in_double(tensor->dtype);
 }
 
+// W with every number perturbed by as much as its rounding, known by products with single vectors.
+template <class Scalar>
+MovedMatrix<Scalar> perturbed(const std::string& name, const StoredMatrix<Scalar>& numbers,
+                              const StoredMatrix<Scalar>& variances) {
+  const auto with_noise = [name](Matrix<Scalar> product, const Matrix<Scalar>& variance) {
+    Random random(0, "rounding/" + name);
+    for (Eigen::Index i = 0; i < product.size(); ++i) {
+      product.data()[i] +=
+          static_cast<Scalar>(random.normal() * std::sqrt(static_cast<double>(variance.data()[i])));
+    }
+    return product;
+  };
+  return {numbers.rows(), numbers.cols(),
+          [=, &numbers, &variances](const Matrix<Scalar>& x) {
+            return with_noise(numbers.left(x), variances.left(x.cwiseAbs2()));
+          },
+          [=, &numbers, &variances](const Matrix<Scalar>& y) {
+            return with_noise(numbers.right(y), variances.right(y.cwiseAbs2()));
+          }};
+}
+
+// A vector's own rounding.
+double deviation_of(const Matrix<double>& variances) {
+  return std::sqrt(variances.sum() / static_cast<double>(std::max<Eigen::Index>(
+                                         variances.size(), 1)));
+}
+
 }  // namespace
 
-Comparison::Comparison(const Symmetry& symmetry, const Element& a_from_b, const Models& models,
-                       int draw)
-    : symmetry_(symmetry),
-      models_(models),
-      draw_(draw),
-      shaken_element_(shaken(a_from_b, draw,
-                             std::max(models.rounding_a.coarsest(), models.rounding_b.coarsest()))),
+Comparison::Comparison(const Symmetry& symmetry, const Element& a_from_b, const ParameterSource& a,
+                       const ParameterSource& b)
+    : a_(a),
+      b_(b),
+      read_part_(symmetry, a),
+      symmetry_(symmetry),
+      plan_(make_plan(symmetry, a_from_b)),
+      perturbed_element_(perturbed(a_from_b, std::max(coarsest_rounding(a), coarsest_rounding(b)))),
       exact_(symmetry, a_from_b),
-      shaken_(symmetry, shaken_element_) {}
+      perturbed_(symmetry, perturbed_element_) {
+  for (const auto& [name, site] : symmetry.norms) {
+    for (const auto& reader : site.readers) gain_of_[reader.weight] = site.gain();
+  }
+}
 
-std::vector<TensorResidual> Comparison::run(const Plan& plan, Progress& progress) {
+double Comparison::gain_variance(const ParameterSource& source, const std::string& tensor) const {
+  const auto gain = gain_of_.find(tensor);
+  if (gain == gain_of_.end()) return 0;
+  const Matrix<double> values = source.read<double>(gain->second);
+  const Matrix<double> variances = source.variances<double>(gain->second);
+  double sum = 0;
+  for (Eigen::Index i = 0; i < values.size(); ++i) {
+    const double square = values.data()[i] * values.data()[i];
+    if (square > 0) sum += variances.data()[i] / square;
+  }
+  return sum / static_cast<double>(values.size());
+}
+
+std::vector<TensorResidual> Comparison::run(Progress& progress) {
   std::map<std::string, TensorResidual> results;
   progress.start("comparing", parameter_count(symmetry_.architecture));
-  for (const auto& layer : plan.layers) run(layer, results, progress);
+  for (const auto& layer : plan_.layers) run(layer, results, progress);
   progress.finish();
   std::vector<TensorResidual> ordered;
   for (const auto& spec : parameter_specs(symmetry_.architecture)) {
-    ordered.push_back(results.at(spec.name));
+    ordered.push_back(std::move(results.at(spec.name)));
   }
   return ordered;
 }
 
 void Comparison::run(const LayerPlan& layer, std::map<std::string, TensorResidual>& results,
                      Progress& progress) {
-  const ParameterSource& a = models_.a;
-  const ParameterSource& b = models_.b;
-  const auto read = [&](const TensorPlan& tensor) { return b.read<double>(tensor.spec.name); };
+  const auto read = [&](const TensorPlan& tensor) { return b_.read<double>(tensor.spec.name); };
   exact_.begin(layer, read);
-  shaken_.begin(layer, [&](const TensorPlan& tensor) {
-    return shaken<double>(tensor.spec.name, draw_, read(tensor), models_.rounding_b.of(tensor));
+  perturbed_.begin(layer, [&](const TensorPlan& tensor) {
+    return perturbed(tensor.spec.name, read(tensor), b_.variances<double>(tensor.spec.name));
   });
   for (const auto& tensor : layer.matrices) {
     const std::string& name = tensor.spec.name;
-    results[name] =
-        wide(a.stored(name)) || wide(b.stored(name)) ? in_double(tensor) : in_float(tensor);
+    results[name] = wide(a_.stored(name)) || wide(b_.stored(name)) ? matrix<double>(tensor)
+                                                                   : matrix<float>(tensor);
     progress.advance(tensor.spec.rows * tensor.spec.cols);
   }
   const auto moved = exact_.finish(layer);
-  const auto moved_noisy = shaken_.finish(layer);
+  const auto moved_noisy = perturbed_.finish(layer);
   for (const auto& tensor : layer.vectors) {
     const std::string& name = tensor.spec.name;
-    const Matrix<double> expected = a.read<double>(name);
-    const Matrix<double>& value = moved.at(name);
+    if (!tensor.touched()) {
+      results[name] = compare_tensor_in_place(tensor.spec, a_, b_);
+      continue;
+    }
+    const Matrix<double> expected = a_.read<double>(name);
+    const Matrix<double> off = expected - moved.at(name);
     TensorResidual result;
     result.tensor = name;
     result.single_row = true;
     result.size = rms(expected);
-    result.residual = rms<double>(expected - value);
-    result.rounding = std::hypot(models_.rounding_a.of(tensor) * result.size,
-                                 rms<double>(moved_noisy.at(name) - value));
-    results[name] = result;
+    result.residual = rms(off);
+    const double own = deviation_of(a_.variances<double>(name));
+    const double others = rms<double>(moved_noisy.at(name) - moved.at(name));
+    const double floor = kDoubleDigits * std::max(result.size, rms(moved.at(name)));
+    const double most = off.size() == 0 ? 0 : off.cwiseAbs().maxCoeff();
+    const auto excess = [&](double rounding) {
+      return std::max(result.residual / (kAcceptedVector * rounding),
+                      most / (kAcceptedVectorEntry * largest_of(off.size()) * rounding));
+    };
+    result.rounding = std::hypot(own, others, floor);
+    result.excess = excess(result.rounding);
+    if (result.residual == 0) {
+      result.relation = Relation::equal;
+      result.excess = 0;
+    } else if (excess(std::hypot(others, floor)) <= 1) {
+      result.relation = Relation::b_rounds_a;
+      result.rounding = std::hypot(others, floor);
+    } else if (excess(std::hypot(own, floor)) <= 1) {
+      result.relation = Relation::a_rounds_b;
+      result.rounding = std::hypot(own, floor);
+    } else if (result.excess <= 1) {
+      result.relation = Relation::both_round;
+    }
+    results[name] = std::move(result);
   }
+}
+
+template <class Scalar>
+TensorResidual Comparison::matrix(const TensorPlan& tensor) {
+  const ParameterSpec& spec = tensor.spec;
+  const StoredMatrix<Scalar> numbers(b_, spec);
+  const StoredMatrix<Scalar> variances(b_, spec, StoredMatrix<Scalar>::Of::variances);
+  MovedMatrix<Scalar> moved(
+      spec.rows, spec.cols, [&](const Matrix<Scalar>& x) { return numbers.left(x); },
+      [&](const Matrix<Scalar>& y) { return numbers.right(y); });
+  MovedMatrix<Scalar> noisy = perturbed(spec.name, numbers, variances);
+  exact_.transform(tensor, moved);
+  perturbed_.transform(tensor, noisy);
+  if (!tensor.touched()) return compare_tensor_in_place(spec, a_, b_);
+  TensorResidual result;
+  result.tensor = spec.name;
+  // Numbers that change places or signs are held to their own rounding.
+  if (moved.is_monomial()) {
+    one_by_one(tensor, moved, result);
+  } else {
+    judge(tensor, moved, result);
+  }
+  return result;
+}
+
+template <class Scalar>
+void Comparison::one_by_one(const TensorPlan& tensor, const MovedMatrix<Scalar>& moved,
+                            TensorResidual& result) const {
+  const std::string& name = tensor.spec.name;
+  const Matrix<double> x = a_.read<double>(name);
+  Matrix<Scalar> moved_b = b_.read<Scalar>(name);
+  moved.replay(moved_b);
+  const Matrix<double> y = moved_b.template cast<double>();
+  const auto around_x = a_.bounds(name);
+  auto around_y = b_.bounds(name);
+  // A negative factor exchanges the two sides; the larger one serves for both.
+  Matrix<double> room_y = around_y.below.cwiseMax(around_y.above);
+  moved.replay_absolute(room_y);
+  Entries entries;
+  for (Eigen::Index i = 0; i < x.size(); ++i) {
+    entries.add({x.data()[i], around_x.below.data()[i], around_x.above.data()[i]},
+                {y.data()[i], room_y.data()[i], room_y.data()[i]});
+  }
+  const StoredTensor* stored_a = a_.stored(name);
+  const StoredTensor* stored_b = b_.stored(name);
+  entries.judge(stored_a != nullptr && stored_b != nullptr && stored_a->dtype == stored_b->dtype,
+                result);
 }
 
 }  // namespace regauge

@@ -12,6 +12,7 @@
 #include "regauge/base/error.h"
 #include "regauge/equivalence/diff.h"
 #include "regauge/equivalence/recover.h"
+#include "rounding.h"
 #include "sample.h"
 
 namespace regauge {
@@ -36,13 +37,14 @@ Patches moved_by(const Symmetry& symmetry, const Element& element) {
   const auto moved = std::make_shared<Moved>(Moved{symmetry, element, -2, {}});
   Patches patches;
   for (const auto& spec : parameter_specs(symmetry.architecture)) {
-    patches[spec.name] = [moved, name = spec.name, layer = spec.layer](const ReadTensor& read) {
-      if (moved->layer != layer) {
-        moved->tensors = moved_layer(moved->symmetry, moved->element, layer, read);
-        moved->layer = layer;
-      }
-      return moved->tensors.at(name);
-    };
+    patches[spec.name] =
+        calculated([moved, name = spec.name, layer = spec.layer](const ReadTensor& read) {
+          if (moved->layer != layer) {
+            moved->tensors = moved_layer(moved->symmetry, moved->element, layer, read);
+            moved->layer = layer;
+          }
+          return moved->tensors.at(name);
+        });
   }
   return patches;
 }
@@ -128,9 +130,10 @@ class Diagnostician {
     const std::int64_t layer = telling_layer(on_a, on_b);
     const ParameterSource a = sample_a_(shape, on_a, layer);
     const ParameterSource b = sample_b_(shape, on_b, layer);
-    const Recovery recovery = recover(less, a, b, quiet_);
+    const double rounding = std::max(coarsest_rounding(a), coarsest_rounding(b));
+    const Recovery recovery = recover(less, a, b, rounding, quiet_);
     if (!recovery.limits.empty()) return false;
-    return !all_agree(estimate(less, recovery.a_from_b, a, b, quiet_));
+    return !all_agree(compare(less, recovery.a_from_b, a, b, quiet_));
   }
 
   // The element that carries B, read so, to A, read so.
@@ -139,7 +142,7 @@ class Diagnostician {
     const ParameterSource b = source_b(symmetry.architecture, on_b);
     try {
       if (is_refuted(symmetry, on_a, on_b)) return std::nullopt;
-    } catch (const UsageError&) {
+    } catch (const NoStandardForm&) {
       return std::nullopt;  // no standard form: nothing that this way could show
     }
     Nearest nearest = bring_near(symmetry, a, b, quiet_);

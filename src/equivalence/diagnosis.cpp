@@ -1,8 +1,14 @@
 #include "regauge/equivalence/diagnosis.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "declarations.h"
 #include "regauge/action/rewrite.h"
 #include "regauge/base/error.h"
+#include "regauge/equivalence/diff.h"
 
 namespace regauge {
 
@@ -50,9 +56,38 @@ std::string_view mistake_name(Mistake mistake) {
   return "";
 }
 
-void repair(const Model& b, const Diagnosis& diagnosis, const std::filesystem::path& path,
-            Progress& progress) {
-  if (!diagnosis.repairable) {
+namespace {
+
+constexpr double kDigits = 3;      // times the rounding of both: what arithmetic on numbers adds
+constexpr double kLastUnits = 12;  // half units: the same of the largest
+
+// Tensors of the written model that are not A's, each with how far it is off.
+std::vector<std::string> not_repaired(const Model& a, const Model& written,
+                                      const Diagnosis& diagnosis, Progress& progress) {
+  std::vector<std::string> lines = architecture_differences(a.architecture, written.architecture);
+  if (!lines.empty()) return lines;
+  const Architecture joint = joint_architecture(a.architecture, written.architecture);
+  const auto residuals =
+      compare_in_place(ParameterSource(a, joint), ParameterSource(written, joint), progress);
+  const auto calculated = [&](const TensorResidual& r) {
+    const auto patch = diagnosis.patches.find(r.tensor);
+    return patch != diagnosis.patches.end() && patch->second.calculates &&
+           r.residual <= kDigits * r.rounding && r.excess <= kLastUnits;
+  };
+  for (const auto& r : residuals) {
+    if (r.agrees() || calculated(r)) continue;
+    lines.push_back(fmt::format("{} is off by {:.2g} of its size", r.tensor,
+                                r.residual / (r.size > 0 ? r.size : 1)));
+  }
+  if (lines.empty() || !diagnosis.moved) return lines;
+  return diff(a, written, progress).verdict == Verdict::same ? std::vector<std::string>() : lines;
+}
+
+}  // namespace
+
+void repair(const Model& a, const Model& b, const Diagnosis& diagnosis,
+            const std::filesystem::path& path, Progress& progress) {
+  if (!diagnosis.repairable || !diagnosis.certain) {
     throw UsageError(
         "[repair] nothing to repair by: the difference is no known mistake that can be undone");
   }
@@ -62,6 +97,14 @@ void repair(const Model& b, const Diagnosis& diagnosis, const std::filesystem::p
   const Symmetry symmetry = symmetry_of(diagnosis.architecture);
   const Element identity;
   Rewrite(source, symmetry, identity, Rewrite::same_as(b)).run(path, progress);
+  const auto lines = not_repaired(a, Model::open(path), diagnosis, progress);
+  if (lines.empty()) return;
+  std::filesystem::remove_all(path);
+  constexpr std::size_t kNamed = 3;
+  throw UsageError(fmt::format(
+      "[repair] with the mistake undone B is still not A, and nothing was written: {}{}",
+      fmt::join(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(std::min(kNamed, lines.size())), "; "),
+      lines.size() > kNamed ? fmt::format(" and {} more", lines.size() - kNamed) : ""));
 }
 
 }  // namespace regauge

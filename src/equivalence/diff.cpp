@@ -4,14 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "nearest.h"
 
 namespace regauge {
 namespace {
-
-constexpr double kTold = 3;  // times its rounding
 
 // Tensors that are known only up to a quantiser's steps.
 std::vector<std::string> storage_notes(const ParameterSource& a, const ParameterSource& b) {
@@ -64,21 +63,20 @@ std::vector<std::string> folded_norms(const ParameterSource& a, const ParameterS
                       a_folded ? "A" : "B")};
 }
 
-// The numbers of one model are too coarse to tell, and nothing speaks against it.
-bool is_blind(const TensorResidual& r) { return r.blind && r.residual < kTold * r.rounding; }
-
 void judge(Diff& result, const std::vector<std::string>& limits) {
-  if (all_agree(result.residuals)) {
+  const auto& residuals = result.residuals;
+  if (all_agree(residuals)) {
     result.verdict = Verdict::same;
     return;
   }
-  if (std::all_of(result.residuals.begin(), result.residuals.end(),
-                  [](const TensorResidual& r) { return r.agrees() || is_blind(r); })) {
+  if (std::all_of(residuals.begin(), residuals.end(), [](const TensorResidual& r) {
+        return r.agrees() || r.relation == Relation::hidden;
+      })) {
     result.verdict = Verdict::undecided;
-    for (const auto& r : result.residuals) {
+    for (const auto& r : residuals) {
       if (r.agrees()) continue;
       result.reasons.push_back(
-          r.size > 0 ? fmt::format("{}: mere rounding is {:.0f} % of its size, too much to tell",
+          r.size > 0 ? fmt::format("{}: rounding hides changes of up to {:.0f} % of this tensor",
                                    r.tensor, 100 * r.rounding / r.size)
                      : fmt::format("{}: zero in A, and mere rounding in B", r.tensor));
     }
@@ -92,7 +90,7 @@ void judge(Diff& result, const std::vector<std::string>& limits) {
   result.verdict = mostly_near(result.residuals) ? Verdict::perturbed : Verdict::different;
   const auto worst = std::max_element(
       result.residuals.begin(), result.residuals.end(),
-      [](const TensorResidual& a, const TensorResidual& b) { return a.excess() < b.excess(); });
+      [](const TensorResidual& a, const TensorResidual& b) { return a.excess < b.excess; });
   if (result.verdict == Verdict::perturbed) {
     result.reasons.push_back(fmt::format("{} of {} tensors differ, most of all {}",
                                          disagreeing(result.residuals), result.residuals.size(),
@@ -100,7 +98,55 @@ void judge(Diff& result, const std::vector<std::string>& limits) {
   }
 }
 
+Statement statement_of(const Diff& result) {
+  switch (result.verdict) {
+    case Verdict::same:
+      break;
+    case Verdict::undecided:
+      return Statement::undecided;
+    default:
+      return Statement::not_the_same;
+  }
+  if (!result.a_from_b.is_identity()) return Statement::other_coordinates;
+  const bool equal =
+      std::all_of(result.residuals.begin(), result.residuals.end(),
+                  [](const TensorResidual& r) { return r.relation == Relation::equal; });
+  return equal ? Statement::identical : Statement::same_numbers;
+}
+
+// Which of the two was rounded, a line or none.
+std::vector<std::string> rounding_line(const std::vector<TensorResidual>& residuals) {
+  std::map<Relation, std::int64_t> counts;
+  for (const auto& r : residuals) ++counts[r.relation];
+  std::vector<std::string> parts;
+  const auto say = [&](Relation relation, const char* what) {
+    if (counts[relation] > 0) parts.push_back(fmt::format("{} {}", counts[relation], what));
+  };
+  say(Relation::equal, "equal");
+  say(Relation::b_rounds_a, "of B are A's, rounded");
+  say(Relation::a_rounds_b, "of A are B's, rounded");
+  say(Relation::both_round, "are both within rounding of a third");
+  if (parts.size() == 1 && counts[Relation::equal] > 0) return {};
+  return {fmt::format("of {} tensors {}", residuals.size(), fmt::join(parts, ", "))};
+}
+
 }  // namespace
+
+std::string_view statement_name(Statement statement) {
+  switch (statement) {
+    case Statement::identical:
+      return "identical";
+    case Statement::same_numbers:
+      return "same-numbers";
+    case Statement::other_coordinates:
+      return "other-coordinates";
+    case Statement::not_the_same:
+      return "not-the-same";
+    case Statement::undecided:
+      return "undecided";
+  }
+  return "";
+}
 
 std::string_view verdict_name(Verdict verdict) {
   switch (verdict) {
@@ -121,6 +167,7 @@ Diff diff(const Model& a, const Model& b, Progress& progress) {
   result.reasons = architecture_differences(a.architecture, b.architecture);
   if (!result.reasons.empty()) {
     result.verdict = Verdict::different;
+    result.statement = Statement::not_the_same;
     return result;
   }
   result.architecture = joint_architecture(a.architecture, b.architecture);
@@ -141,6 +188,10 @@ Diff diff(const Model& a, const Model& b, Progress& progress) {
   judge(result, nearest.limits);
   const bool near = result.verdict == Verdict::same || result.verdict == Verdict::perturbed;
   if (!near) result.movements.clear();
+  result.statement = statement_of(result);
+  if (result.verdict == Verdict::same) {
+    for (auto& line : rounding_line(result.residuals)) result.reasons.push_back(std::move(line));
+  }
   return result;
 }
 

@@ -71,7 +71,7 @@ void Explainer::find_misplaced_tensors() {
       TensorResidual residual = residuals_.at(other.tensor);
       residual.residual = (pair_.a(other.tensor) - pair_.b(here.tensor)).norm() /
                           std::sqrt(static_cast<double>(here.rows * here.cols));
-      return residual.agrees();
+      return residual.residual <= kBeyondRounding * residual.rounding;
     });
     if (there == nullptr && instead == nullptr) continue;
     const Sample& other = there != nullptr ? *there : *instead;

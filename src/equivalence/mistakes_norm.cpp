@@ -14,10 +14,13 @@ void add_gain_changes(const Pair& pair, std::int64_t layer, std::vector<Change>&
       change.repair = offset > 0 ? "add 1" : "subtract 1";
       const bool head = name.ends_with("q_norm.gain") || name.ends_with("k_norm.gain");
       change.parts = {head ? "heads" : "stream"};
-      change.undo[name] = changed(
-          name, [offset](const Matrix<double>& m) -> Matrix<double> { return m.array() + offset; });
-      change.make[name] = changed(
-          name, [offset](const Matrix<double>& m) -> Matrix<double> { return m.array() - offset; });
+      const auto plus = [&](double number) {
+        return calculated(changed(name, [number](const Matrix<double>& m) -> Matrix<double> {
+          return m.array() + number;
+        }));
+      };
+      change.undo[name] = plus(offset);
+      change.make[name] = plus(-offset);
       changes.push_back(std::move(change));
     }
   }
@@ -39,14 +42,14 @@ void add_centring_changes(const Pair& pair, std::int64_t layer, std::vector<Chan
     change.parts = {table ? "embedding" : "layers"};
     if (table) change.parts.push_back(name);
     if (!name.ends_with(".bias")) change.parts.emplace_back("matrices");
-    change.undo[name] = [name, read_a = pair.a](const ReadTensor& read) {
+    change.undo[name] = calculated([name, read_a = pair.a](const ReadTensor& read) {
       Matrix<double> value = read(name);
       value.colwise() += read_a(name).rowwise().mean() - value.rowwise().mean();
       return value;
-    };
-    change.make[name] = changed(name, [](const Matrix<double>& m) -> Matrix<double> {
-      return m.colwise() - m.rowwise().mean();
     });
+    change.make[name] = calculated(changed(name, [](const Matrix<double>& m) -> Matrix<double> {
+      return m.colwise() - m.rowwise().mean();
+    }));
     changes.push_back(std::move(change));
   }
 }

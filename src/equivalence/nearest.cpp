@@ -2,36 +2,48 @@
 
 #include <algorithm>
 
+#include "directions.h"
+#include "element_noise.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/recover.h"
+#include "rounding.h"
 
 namespace regauge {
 namespace {
 
 constexpr double kNearer = 2;  // times: what an element has to bring a tensor
 constexpr double kNear = 0.5;  // of a size: nearer than what is unrelated
+// Multiplications that a verdict may take to apply the element to all of B: about a second's.
+constexpr double kPlainWork = 5e10;
 
-// Of what the element brings no nearer than it stood, no more is accepted than of what nothing
-// moves: a change is no move.
-void hold_what_stood(const std::vector<TensorResidual>& in_place,
-                     std::vector<TensorResidual>& moved) {
+bool brings_a_matrix_near(const std::vector<TensorResidual>& in_place,
+                          const std::vector<TensorResidual>& moved) {
   for (std::size_t i = 0; i < moved.size(); ++i) {
-    // A moved map is weighed as it is read.
-    const bool sized = in_place[i].size > 0 && moved[i].size > 0;
-    const double unit = sized ? moved[i].size / in_place[i].size : 1;
-    const bool nearer = in_place[i].residual * unit > kNearer * moved[i].residual;
-    if (nearer) continue;
-    if (!moved[i].single_row) {
-      moved[i].in_place = true;
-    } else if (!in_place[i].agrees()) {
-      moved[i] = in_place[i];
-    }
+    const bool nearer = in_place[i].residual > kNearer * moved[i].residual;
+    if (!moved[i].single_row && nearer) return true;
   }
+  return false;
 }
 
-bool brings_a_matrix_near(const std::vector<TensorResidual>& held) {
-  return std::any_of(held.begin(), held.end(),
-                     [](const TensorResidual& r) { return !r.single_row && !r.in_place; });
+double plain_work(const Architecture& a) {
+  return static_cast<double>(parameter_count(a)) * static_cast<double>(a.width);
+}
+
+struct Found {
+  Recovery recovery;
+  std::vector<TensorResidual> residuals;
+};
+
+Found find(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
+           double rounding, Progress& progress) {
+  Found found{recover(symmetry, a, b, rounding, progress), {}};
+  found.recovery.a_from_b = without_noise(symmetry, found.recovery.a_from_b, rounding);
+  const Element& element = found.recovery.a_from_b;
+  found.residuals =
+      plain_work(symmetry.architecture) <= kPlainWork
+          ? compare(symmetry, element, a, b, progress)
+          : estimate(symmetry, element, a, b, directions_seed(a, b, progress), progress);
+  return found;
 }
 
 }  // namespace
@@ -42,20 +54,28 @@ Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const Par
   result.residuals = compare_in_place(a, b, progress);
   if (all_agree(result.residuals)) return result;
   try {
-    Recovery recovery = recover(symmetry, a, b, progress);
-    result.limits = recovery.limits;
-    auto residuals = estimate(symmetry, recovery.a_from_b, a, b, progress);
-    hold_what_stood(result.residuals, residuals);
-    if (disagreeing(residuals) >= disagreeing(result.residuals)) return result;
+    // One of the two was made from the other, or both from a third: the noise is that of the one
+    // that is coarser only if the finer one was not made from it.
+    const double rounding_a = coarsest_rounding(a), rounding_b = coarsest_rounding(b);
+    const double finer = std::min(rounding_a, rounding_b), coarser = std::max(rounding_a, rounding_b);
+    Found found = find(symmetry, a, b, finer, progress);
+    if (!all_agree(found.residuals) && coarser > finer) {
+      Found other = find(symmetry, a, b, coarser, progress);
+      if (disagreeing(other.residuals) < disagreeing(found.residuals)) found = std::move(other);
+    }
+    result.limits = found.recovery.limits;
+    if (disagreeing(found.residuals) >= disagreeing(result.residuals)) return result;
     // Of a model that was changed where it stands, single rows may fit another element by chance.
-    if (!all_agree(residuals) && !brings_a_matrix_near(residuals)) return result;
+    if (!all_agree(found.residuals) && !brings_a_matrix_near(result.residuals, found.residuals)) {
+      return result;
+    }
     // An element that moves nothing beyond rounding explains nothing.
-    auto movements = describe(symmetry, recovery.a_from_b, residuals, a, b);
+    auto movements = describe(symmetry, found.recovery.a_from_b, found.residuals, a, b);
     if (movements.empty()) return result;
-    result.residuals = std::move(residuals);
-    result.a_from_b = std::move(recovery.a_from_b);
+    result.residuals = std::move(found.residuals);
+    result.a_from_b = std::move(found.recovery.a_from_b);
     result.movements = std::move(movements);
-  } catch (const UsageError& error) {
+  } catch (const NoStandardForm& error) {
     result.limits.emplace_back(error.what());
   }
   return result;

@@ -63,6 +63,20 @@ Matrix<Scalar> ReadPart::of(const std::string& tensor, Matrix<Scalar> value) con
 template Matrix<float> ReadPart::of(const std::string&, Matrix<float>) const;
 template Matrix<double> ReadPart::of(const std::string&, Matrix<double>) const;
 
+Matrix<double> ReadPart::transposed(const std::string& tensor, Matrix<double> x) const {
+  const auto norm = behind_.find(tensor);
+  if (norm == behind_.end()) return x;
+  const Eigen::RowVectorXd& over = norm->second.bias_over_gain;
+  if (over.size() != 0) {
+    // of(W) = G W + 1 (over - 1/n) G W with G the gains.
+    const Eigen::VectorXd sums = x.rowwise().sum();
+    const Eigen::RowVectorXd instead =
+        over.array() - 1.0 / static_cast<double>(over.size());
+    x += sums * instead;
+  }
+  return x * norm->second.gain.asDiagonal();
+}
+
 Enlarged enlarged(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b) {
   Enlarged factors;
   if (symmetry.architecture.norm != Norm::layer) return factors;

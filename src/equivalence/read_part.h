@@ -22,6 +22,8 @@ class ReadPart {
   // A map or a difference of two, or products of it with columns; others stay as they are.
   template <class Scalar>
   Matrix<Scalar> of(const std::string& tensor, Matrix<Scalar> value) const;
+  // y such that y W = x of(W), for the rows of x.
+  Matrix<double> transposed(const std::string& tensor, Matrix<double> x) const;
   // Weighed by the gain alone, as its entries' rounding is.
   template <class Scalar>
   Matrix<Scalar> weighed(const std::string& tensor, Matrix<Scalar> value) const;

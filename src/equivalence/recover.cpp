@@ -26,15 +26,6 @@ constexpr auto kAll = std::numeric_limits<std::int64_t>::max();
 constexpr double kRounding = 8;
 constexpr double kMostRounding = 0.1;  // of what is read of a tensor
 
-double coarsest_rounding(const ParameterSource& source) {
-  double coarsest = 0;
-  for (const auto& spec : parameter_specs(source.architecture())) {
-    const StoredTensor* tensor = spec.rows > 1 ? source.stored(spec.name) : nullptr;
-    if (tensor != nullptr) coarsest = std::max(coarsest, rounding_of(tensor->dtype));
-  }
-  return coarsest;
-}
-
 // Query heads to query heads: kv heads outside, by what their group computes together; the members
 // of a group inside.
 std::vector<std::int64_t> match_heads(const Space& heads, const Matrix<double>& b,
@@ -65,11 +56,11 @@ std::vector<std::int64_t> match_heads(const Space& heads, const Matrix<double>& 
 class Finder {
  public:
   Finder(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
-         Progress& progress)
+         double rounding, Progress& progress)
       : symmetry_(symmetry),
         a_(a),
         b_(b),
-        rounding_(std::max(coarsest_rounding(a), coarsest_rounding(b))),
+        rounding_(rounding),
         enlarged_(enlarged(symmetry, a, b)),
         known_(symmetry.architecture.width),
         everything_(symmetry, enlarged_),
@@ -301,8 +292,8 @@ class Finder {
 }  // namespace
 
 Recovery recover(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
-                 Progress& progress) {
-  Finder finder(symmetry, a, b, progress);
+                 double rounding, Progress& progress) {
+  Finder finder(symmetry, a, b, rounding, progress);
   const std::int64_t layers = symmetry.architecture.layers;
   const auto all_layers = [&] {
     progress.start("finding the element", layers);

@@ -1,6 +1,10 @@
 #include "quants.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 #include "half.h"
@@ -160,35 +164,104 @@ Block block_function(DType dtype) {
   }
 }
 
-// The same of one block.
-double squared_steps_of_block(DType dtype, const std::uint8_t* block) {
-  const auto square = [](float step) { return static_cast<double>(step) * step; };
-  double sum = 0;
-  switch (dtype) {
-    case DType::q4_k:
-    case DType::q5_k:
-      for (std::size_t sub = 0; sub < 8; ++sub) sum += 32 * square(sub_scale(block, sub).scale);
-      return sum;
-    case DType::q6_k:
-      for (std::size_t part = 0; part < 16; ++part) {
-        sum += 16 * square(scale_at(block, 208) * signed_value(block[192 + part]));
-      }
-      return sum;
-    default:
-      return 32 * square(scale_at(block, 0));
+constexpr double kHalfDigits = 0x1p-11;  // half a unit of an F16 scale
+
+// Codes that the block uses, by their distance from what stands for zero (or from the first).
+struct Reach {
+  int lowest = 1 << 20, highest = -(1 << 20);
+};
+Reach reach_of(const float* values, std::size_t count, float origin, float step) {
+  Reach reach;
+  if (step == 0) return {0, 0};
+  for (std::size_t i = 0; i < count; ++i) {
+    const int code = static_cast<int>(std::lround((values[i] - origin) / step));
+    reach.lowest = std::min(reach.lowest, code);
+    reach.highest = std::max(reach.highest, code);
   }
+  return reach;
+}
+
+// Codes around zero: the one farthest from it is used, at least the share `expected` of it.
+void set_used(Run& run, Reach reach, int farthest, double expected) {
+  const double share =
+      static_cast<double>(std::max(std::abs(reach.lowest), std::abs(reach.highest))) / farthest;
+  run.used = share < expected ? share : 1;
+}
+
+// One scale for 32 numbers, chosen from their extremes and rounded to F16 afterwards.
+void plain_run(DType dtype, const std::uint8_t* block, const float* values, Run& run) {
+  constexpr double kExtreme = 0.9;  // the extreme code is always used
+  run.step = scale_at(block, 0);
+  run.scale_digits = kHalfDigits;
+  const double step = std::abs(run.step);
+  if (dtype == DType::q8_0) {
+    run.first_code = -127;
+    run.last_code = 127;
+    set_used(run, reach_of(values, 32, 0, run.step), 127, kExtreme);
+    return;
+  }
+  const bool symmetric = dtype == DType::q4_0 || dtype == DType::q5_0;
+  const int codes = dtype == DType::q4_0 || dtype == DType::q4_1 ? 16 : 32;
+  if (symmetric) {
+    run.first_code = -codes / 2;
+    run.last_code = codes / 2 - 1;
+    run.cut_last = step / 2;  // an extreme of the other sign
+    set_used(run, reach_of(values, 32, 0, run.step), codes / 2, kExtreme);
+    return;
+  }
+  run.origin = scale_at(block, 2);
+  run.last_code = codes - 1;
+  const Reach reach = reach_of(values, 32, run.origin, run.step);
+  const double share = static_cast<double>(reach.highest - reach.lowest) / (codes - 1);
+  run.used = share < kExtreme ? share : 1;
+}
+
+// Scales of sub-blocks are multiples of the block's; codes are chosen for the scale as stored. A
+// sub-block whose scale was rounded down has its extremes cut off, and the search for the scale
+// cuts up to a step.
+constexpr double kSubScale = 0.45;  // a scale of 1 may have been one of a half
+
+void set_sub_run(Run& run, Reach reach, int farthest, double unit) {
+  const double step = std::abs(run.step);
+  set_used(run, reach, farthest, kSubScale);
+  run.cut_first = run.cut_last = step * run.used + 0.5 * std::abs(unit) * farthest;
 }
 
 }  // namespace
 
-double squared_steps(DType dtype, std::span<const std::byte> bytes) {
-  const auto block_size = static_cast<std::size_t>(block_bytes(dtype));
-  const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  double sum = 0;
-  for (std::size_t i = 0; i < bytes.size() / block_size; ++i) {
-    sum += squared_steps_of_block(dtype, data + i * block_size);
+std::size_t runs_of(DType dtype, std::span<const std::byte> bytes, Run* runs) {
+  const auto* block = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  std::array<float, 256> values;
+  dequantise(dtype, bytes, values.data());
+  switch (dtype) {
+    case DType::q4_k:
+    case DType::q5_k:
+      for (std::size_t sub = 0; sub < 8; ++sub) {
+        const auto [scale, minimum] = sub_scale(block, sub);
+        Run& run = runs[sub] = {};
+        run.step = scale;
+        run.origin = -minimum;
+        run.last_code = dtype == DType::q4_k ? 15 : 31;
+        set_sub_run(run, reach_of(values.data() + 32 * sub, 32, run.origin, run.step),
+                    run.last_code, scale_at(block, 0));
+        run.cut_first += 0.5 * std::abs(scale_at(block, 2));
+      }
+      return 8;
+    case DType::q6_k:
+      for (std::size_t part = 0; part < 16; ++part) {
+        Run& run = runs[part] = {};
+        run.step = scale_at(block, 208) * signed_value(block[192 + part]);
+        run.first_code = -32;
+        run.last_code = 31;
+        set_sub_run(run, reach_of(values.data() + 16 * part, 16, 0, run.step), 32,
+                    scale_at(block, 208));
+      }
+      return 16;
+    default:
+      runs[0] = {};
+      plain_run(dtype, block, values.data(), runs[0]);
+      return 1;
   }
-  return sum;
 }
 
 void dequantise(DType dtype, std::span<const std::byte> bytes, float* values) {

@@ -10,8 +10,21 @@ namespace regauge::io {
 // Whole blocks of a quantised type as floats, bit for bit as gguf-py's gguf.quants.dequantize.
 void dequantise(DType dtype, std::span<const std::byte> bytes, float* values);
 
-// The sum over all elements of the squared step between neighbouring codes, as the scales of their
-// blocks have it.
-double squared_steps(DType dtype, std::span<const std::byte> bytes);
+// Consecutive numbers of a block that share a scale: number = origin + step * code.
+struct Run {
+  float step = 0;
+  float origin = 0;
+  int first_code = 0, last_code = 0;
+  // The share of the step that the codes need: 1 where they use their range as the format's own
+  // quantiser makes them do, else the share of the range that they use.
+  double used = 1;
+  // How far beyond the first and the last code numbers may have been cut off.
+  double cut_first = 0, cut_last = 0;
+  // The relative rounding of a scale that codes were chosen before; 0 where they were chosen after.
+  double scale_digits = 0;
+};
+inline constexpr std::size_t kMostRuns = 16;
+// The runs of one block, all of one length; returns how many.
+std::size_t runs_of(DType dtype, std::span<const std::byte> block, Run* runs);
 
 }  // namespace regauge::io

@@ -120,6 +120,11 @@ BlockMap<Scalar> BlockMap<Scalar>::absolute_part() const {
 }
 
 template <class Scalar>
+BlockMap<Scalar> BlockMap<Scalar>::squared_part() const {
+  return {count_, width_, permutation_, blocks_.cwiseAbs2()};
+}
+
+template <class Scalar>
 BlockMap<Scalar> BlockMap<Scalar>::sign_part() const {
   return {count_, width_, permutation_, blocks_.cwiseSign()};
 }

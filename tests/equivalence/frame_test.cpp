@@ -70,7 +70,7 @@ TEST(Frame, DoesNotHideOneWeight) {
   EXPECT_EQ(result.verdict, Verdict::perturbed);
   const auto worst = std::max_element(
       result.residuals.begin(), result.residuals.end(),
-      [](const TensorResidual& a, const TensorResidual& b) { return a.excess() < b.excess(); });
+      [](const TensorResidual& a, const TensorResidual& b) { return a.excess < b.excess; });
   EXPECT_EQ(worst->tensor, "layers.1.ffn.down.weight");
 }
 

@@ -70,7 +70,7 @@ class Study : public ::testing::Test {
         if (result.verdict == Verdict::undecided) ++tally.undecided;
         for (const auto& r : result.residuals) {
           double& largest = r.single_row ? tally.largest_row : tally.largest;
-          largest = std::max(largest, r.excess());
+          largest = std::max(largest, r.excess);
         }
         if (result.verdict != Verdict::same) report(name, dtype, seed, result);
       }
@@ -94,7 +94,7 @@ class Study : public ::testing::Test {
                                    verdict_name(result.verdict));
     for (const auto& reason : result.reasons) text += "; " + reason;
     for (const auto& r : result.residuals) {
-      if (!r.agrees()) text += fmt::format("; {} {:.3g}", r.tensor, r.excess());
+      if (!r.agrees()) text += fmt::format("; {} {:.3g}", r.tensor, r.excess);
     }
     print(text);
   }

@@ -37,7 +37,7 @@ inline std::string report(const Diff& result) {
   std::string text(verdict_name(result.verdict));
   for (const auto& reason : result.reasons) text += "\n" + reason;
   for (const auto& r : result.residuals) {
-    if (!r.agrees()) text += "\n" + r.tensor + " " + std::to_string(r.excess());
+    if (!r.agrees()) text += "\n" + r.tensor + " " + std::to_string(r.excess);
   }
   return text;
 }

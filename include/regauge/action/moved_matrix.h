@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <variant>
 #include <vector>
 
@@ -27,16 +28,28 @@ class MovedMatrix {
 
   // In place of W from now on: W M or M^T W; W diag(factors) or diag(factors) W; W + column^T row.
   // `map` must outlive this.
-  void apply(const BlockMap<Scalar>& map, int axis) { steps_.push_back(Map{&map, axis}); }
+  void apply(const BlockMap<Scalar>& map, int axis) {
+    steps_.push_back(Map{{&map, [](const BlockMap<Scalar>*) {}}, axis});
+  }
   void scale(const Row& factors, int axis) { steps_.push_back(Scale{factors, axis}); }
   void add_outer(const Row& column, const Row& row) { steps_.push_back(Outer{column, row}); }
 
   Thin left(Thin x) const { return left(std::move(x), steps_.size()); }    // x W, [any, cols]
   Thin right(Thin y) const { return right(std::move(y), steps_.size()); }  // W y, [rows, any]
 
+  // The same with W + E, E independent numbers of these variances: those of x E and E y, for x and
+  // y given as the squares of their entries.
+  MovedMatrix variances(Product left, Product right) const;
+  // The same steps on a matrix in memory; on the variances of independent numbers; and on their
+  // bounds, where numbers only change places and signs (is_monomial).
+  void replay(Thin& value) const;
+  void replay_squared(Thin& variances) const;
+  void replay_absolute(Matrix<double>& bounds) const;
+  bool is_monomial() const;
+
  private:
   struct Map {
-    const BlockMap<Scalar>* map;
+    std::shared_ptr<const BlockMap<Scalar>> map;
     int axis;
   };
   struct Scale {

@@ -15,7 +15,12 @@ namespace regauge {
 bool works_in_double(DType dtype);
 
 // What stands in the place of a canonical tensor, made from all as they were.
-using Patch = std::function<Matrix<double>(const ReadTensor&)>;
+struct Patch : std::function<Matrix<double>(const ReadTensor&)> {
+  using function::function;
+  // It calculates with numbers instead of moving them: what it makes is known to the rounding of
+  // the largest of them.
+  bool calculates = false;
+};
 using Patches = std::map<std::string, Patch, std::less<>>;
 
 // A checkpoint read as the parameters of an architecture that it may only hold implicitly: an
@@ -32,6 +37,14 @@ class ParameterSource {
   Matrix<Scalar> read(std::string_view parameter) const;
   // In float or double, as works_in_double says.
   AnyMatrix read_any(std::string_view parameter) const;
+  // The variance of each number's rounding, as it is stored; 0 where the file holds nothing.
+  template <class Scalar>
+  Matrix<Scalar> variances(std::string_view parameter) const;
+  // The number that was rounded lies in [number - below, number + above].
+  struct Bounds {
+    Matrix<double> below, above;
+  };
+  Bounds bounds(std::string_view parameter) const;
   // read_any for those who need not know where a model lies; the source must outlive it.
   ReadTensor reader() const;
   // The stored tensor that a parameter comes from; null for one that the file does not hold.
@@ -44,6 +57,10 @@ class ParameterSource {
  private:
   template <class Scalar>
   Matrix<Scalar> read_file(std::string_view parameter) const;
+  // One number for each stored one, as decode_all makes them of a tensor, in the place of the
+  // parameter's.
+  template <class Scalar, class DecodeAll>
+  Matrix<Scalar> gather(std::string_view parameter, const DecodeAll& decode_all) const;
   template <class Scalar>
   void crop(std::string_view parameter, Matrix<Scalar>& value) const;
 
@@ -58,7 +75,10 @@ class ParameterSource {
 template <class Scalar>
 class StoredMatrix {
  public:
-  StoredMatrix(const ParameterSource& source, const ParameterSpec& spec);
+  enum class Of { numbers, variances };  // of their rounding
+  // Variances may have a part that is this share of each number's square besides.
+  StoredMatrix(const ParameterSource& source, const ParameterSpec& spec, Of of = Of::numbers,
+               double share = 0);
 
   std::int64_t rows() const { return rows_; }
   std::int64_t cols() const { return cols_; }
@@ -75,6 +95,8 @@ class StoredMatrix {
   void for_each_piece(Visit visit) const;
 
   std::int64_t rows_, cols_;
+  Of of_;
+  Scalar share_;
   const Checkpoint* checkpoint_ = nullptr;  // null: in `numbers_`
   const StoredTensor* tensor_ = nullptr;
   Layout::Place place_;

@@ -24,6 +24,13 @@ class UsageError : public Error {
   using Error::Error;
 };
 
+// A model whose coordinates cannot be changed or compared as asked: a gain that is 0, a constant
+// that nothing can take up. The request is sound; for this model there is no answer.
+class NoStandardForm : public UsageError {
+ public:
+  using UsageError::UsageError;
+};
+
 // The user asked a long job to stop.
 class Cancelled : public Error {
  public:

@@ -54,9 +54,11 @@ struct Diagnosis {
   Patches patches;
 };
 
-// Writes B with the causes undone, in its own family, format and types. Throws UsageError if the
-// diagnosis has no repair.
-void repair(const Model& b, const Diagnosis& diagnosis, const std::filesystem::path& path,
-            Progress& progress);
+// Writes B with the causes undone, in its own family, format and types, and compares what it wrote
+// with A. Throws UsageError if the diagnosis has no certain repair, or if what was written is not
+// A; then nothing is left of it. Where undoing takes arithmetic (an offset of gains, a rotation)
+// the last digits may differ by a few units.
+void repair(const Model& a, const Model& b, const Diagnosis& diagnosis,
+            const std::filesystem::path& path, Progress& progress);
 
 }  // namespace regauge

@@ -18,8 +18,19 @@ enum class Verdict {
 };
 std::string_view verdict_name(Verdict verdict);
 
+// What is said first, and never mixed (docs/promise.md).
+enum class Statement {
+  identical,          // every stored number is equal
+  same_numbers,       // each number is the other's, or both are a third's, rounded to its own type
+  other_coordinates,  // an element carries B to A
+  not_the_same,
+  undecided
+};
+std::string_view statement_name(Statement statement);  // "other-coordinates"
+
 struct Diff {
   Verdict verdict = Verdict::undecided;
+  Statement statement = Statement::undecided;
   std::vector<std::string> reasons;
   // What the two files declare differently without a difference of function: a tie, biases that are
   // zero, padding, folded norms. If there is any, `same` means: up to these.
@@ -31,8 +42,9 @@ struct Diff {
   Diagnosis diagnosis = {};               // empty unless diagnose() was asked
 };
 
-// Are A and B the same function? `same` rests on compare_in_place(), or on estimate() for the
-// element that was found, whatever found it; verify() is the slow and plain judge.
+// Are A and B the same function? `same` rests on compare_in_place(), or on compare() or, for large
+// models, estimate() with the element that was found, whatever found it; verify() is the slow and
+// plain judge.
 Diff diff(const Model& a, const Model& b, Progress& progress);
 
 // Why B is not A, where diff() said so: known mistakes are tried until one explains it.

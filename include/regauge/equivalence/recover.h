@@ -17,9 +17,9 @@ struct Recovery {
   std::vector<std::string> limits;
 };
 
-// `a` and `b` are read as symmetry.architecture, a layer at a time. Throws UsageError where a model
-// has no standard form (a gain that is 0).
+// `a` and `b` are read as symmetry.architecture, a layer at a time, and differ by noise of this
+// relative size. Throws NoStandardForm where a model has none (a gain that is 0).
 Recovery recover(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
-                 Progress& progress);
+                 double rounding, Progress& progress);
 
 }  // namespace regauge

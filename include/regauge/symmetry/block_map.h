@@ -47,6 +47,7 @@ class BlockMap {
   BlockMap permutation_part() const { return {count_, width_, permutation_, {}}; }
   BlockMap diagonal_part() const { return {count_, width_, {}, blocks_}; }
   BlockMap absolute_part() const;  // |entries|
+  BlockMap squared_part() const;   // entries squared: what it does to variances
   BlockMap sign_part() const;      // signs of the entries
 
   // Each number b_i on `repeat` coordinates of its own, which move together; for maps of width 1.

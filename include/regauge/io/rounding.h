@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "regauge/io/dtype.h"
+
+namespace regauge {
+
+// What rounding to a stored type leaves open, number by number. A float is known to half a unit in
+// its last place, a quantised number to half the step of its own block. A block whose codes do not
+// use their range, as the format's own quantiser makes them do, has the step that they need and not
+// the one that it states: whoever writes a file could otherwise choose what is overlooked.
+
+// The number that was rounded to values[i] lies in [values[i] - below[i], values[i] + above[i]].
+// The first and the last code of a block reach further, by what the quantiser may have cut off.
+// Integers are exact. `values` are the decoded bytes. The spans must agree in length, else
+// UsageError.
+void rounding_bounds(DType dtype, std::span<const std::byte> bytes, std::span<const double> values,
+                     std::span<double> below, std::span<double> above);
+
+// The variance of the rounding error of each number: that of an even distribution over the unit or
+// the step. The spans must agree in length, else UsageError.
+template <class Scalar>
+void rounding_variances(DType dtype, std::span<const std::byte> bytes, std::span<Scalar> variances);
+
+}  // namespace regauge

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "regauge/equivalence/compare.h"
+
+namespace regauge {
+
+// Numbers of two tensors, one by one, each with what its rounding leaves open.
+class Entries {
+ public:
+  struct Number {
+    double value = 0;
+    double below = 0, above = 0;  // what was rounded lies in [value - below, value + above]
+  };
+
+  void add(const Number& a, const Number& b);
+  void add_equal(const Matrix<double>& values);
+  // Sets everything but the tensor's name. Of one type, the two are equal or they differ.
+  void judge(bool one_type, TensorResidual& result) const;
+
+ private:
+  std::int64_t count_ = 0, unequal_ = 0;
+  double squares_ = 0, squared_residual_ = 0;
+  double room_a_ = 0, room_b_ = 0;  // variances
+  // The largest difference in units of what each relation allows.
+  double b_rounds_a_ = 0, a_rounds_b_ = 0, both_round_ = 0;
+};
+
+}  // namespace regauge

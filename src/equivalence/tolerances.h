@@ -1,0 +1,34 @@
+#pragma once
+
+namespace regauge {
+
+// What separates rounding from a change. Value, unit, reason; the test that fixes the edge.
+
+// In place, and where an element only permutes numbers and changes their signs: units of the largest error that
+// rounding to nearest makes. Sums of decoded numbers are exact but for the last bits of double.
+inline constexpr double kHalfUnitSlack = 1e-9;
+// Shown for tensors of one type that are not equal, however near (units as above).
+inline constexpr double kDiffers = 2;
+// Where both models are only known as roundings of a third, or an element moves the rounding: of
+// the tensor's size. Rounding that is more hides changes that matter. tests: hidden_test.
+inline constexpr double kMostHidden = 0.1;
+
+// Moved tensors, in units of the predicted standard deviation.
+// The whole tensor's residual: rounding is 1, and the element's own uncertainty adds to it.
+inline constexpr double kAcceptedWhole = 2;
+// A row or a column, likewise, beyond what chance makes of the largest of many.
+inline constexpr double kAcceptedRow = 1.8;
+// A single entry of a tensor, beyond the largest of many normal numbers.
+inline constexpr double kAcceptedEntry = 1.6;
+// The largest singular value, in units of that of independent numbers.
+inline constexpr double kAcceptedDirection = 1.6;
+
+// A vector (gain, bias), in units of the perturbation that rounding makes of it: it may take up the
+// errors of several matrices. Of the whole, and of its largest number.
+inline constexpr double kAcceptedVector = 6;
+inline constexpr double kAcceptedVectorEntry = 3;
+// Errors of the arithmetic, of a number's size.
+inline constexpr double kDoubleDigits = 1e-13;
+inline constexpr double kFloatDigits = 3e-7;
+
+}  // namespace regauge

@@ -1,0 +1,185 @@
+#include "whiteness.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "chance.h"
+#include "regauge/symmetry/decompositions.h"
+
+namespace regauge {
+namespace {
+
+constexpr double kStillHidden = 3;  // times rounding: more is a difference, however coarse it is
+constexpr int kPowers = 6;
+constexpr int kVectors = 4;
+
+// The statistic that stands out most.
+struct Worst {
+  double excess = 0;
+  std::string what;
+  void take(double found, const std::string& name) {
+    if (!(found > excess)) return;
+    excess = found;
+    what = name;
+  }
+};
+
+double ratio(double squares, double variances) {
+  if (squares == 0) return 0;
+  return variances > 0 ? std::sqrt(squares / variances) : HUGE_VAL;
+}
+
+// Squares and variances of rows or columns, and the most that chance makes of their ratio.
+template <class Vector>
+void take_lines(const Vector& squares, const Vector& variances, std::int64_t freedom,
+                const char* name, Worst& worst) {
+  Eigen::Index at = 0;
+  double most = 0;
+  for (Eigen::Index i = 0; i < squares.size(); ++i) {
+    const double found = ratio(squares(i), variances(i));
+    if (found > most) {
+      most = found;
+      at = i;
+    }
+  }
+  worst.take(most / (kAcceptedRow * largest_rms_of(squares.size(), freedom)),
+             fmt::format("{} {}", name, at));
+}
+
+// The largest singular value, by powers of R R^T on a few vectors.
+double largest_singular(const Matrix<double>& r) {
+  const Eigen::Index k = std::min<Eigen::Index>(kVectors, std::min(r.rows(), r.cols()));
+  Random random(0, "direction");
+  Matrix<double> x(r.cols(), k);
+  for (auto& entry : x.reshaped()) entry = random.normal();
+  double largest = 0;
+  for (int i = 0; i < kPowers; ++i) {
+    const Matrix<double> y = product(r, x);
+    x = product(Matrix<double>(r.transpose()), y);
+    for (Eigen::Index j = 0; j < k; ++j) {
+      const double length = y.col(j).norm();
+      if (length > 0) largest = std::max(largest, x.col(j).norm() / length);
+    }
+    // Columns at right angles: one may not hide behind another.
+    for (Eigen::Index j = 0; j < k; ++j) {
+      for (Eigen::Index before = 0; before < j; ++before) {
+        x.col(j) -= x.col(before).dot(x.col(j)) * x.col(before);
+      }
+      const double length = x.col(j).norm();
+      if (length > 0) x.col(j) /= length;
+    }
+  }
+  return largest;
+}
+
+Worst judge_all(double largest, const Matrix<double>& off, Matrix<double> variances,
+                double floor) {
+  variances.array() += floor * floor;
+  Worst worst;
+  const Matrix<double> squares = off.cwiseAbs2();
+  worst.take(ratio(squares.sum(), variances.sum()) / kAcceptedWhole, "all of it");
+  take_lines(Eigen::VectorXd(squares.rowwise().sum()), Eigen::VectorXd(variances.rowwise().sum()),
+             off.cols(), "row", worst);
+  take_lines(Eigen::VectorXd(squares.colwise().sum().transpose()),
+             Eigen::VectorXd(variances.colwise().sum().transpose()), off.rows(), "column", worst);
+  // An entry whose own rounding is small still has the element's uncertainty.
+  const Eigen::VectorXd of_rows = variances.rowwise().mean();
+  const Eigen::RowVectorXd of_cols = variances.colwise().mean();
+  for (Eigen::Index i = 0; i < off.rows(); ++i) {
+    variances.row(i) = variances.row(i).cwiseMax(of_cols.cwiseMin(of_rows(i)));
+  }
+  const Matrix<double> white = off.cwiseQuotient(variances.cwiseSqrt());
+  Eigen::Index row = 0, col = 0;
+  const double entry = white.cwiseAbs().maxCoeff(&row, &col);
+  worst.take(entry / (kAcceptedEntry * largest_of(off.size())),
+             fmt::format("entry ({}, {})", row, col));
+  worst.take(largest_singular(white) /
+                 (kAcceptedDirection *
+                  std::max(largest, largest_singular_value(off.rows(), off.cols()))),
+             "one direction");
+  return worst;
+}
+
+Worst judge_seen(double largest, const Whiteness::Seen& seen, const Eigen::VectorXd& rows,
+                 const Eigen::RowVectorXd& cols, double floor_row, double floor_col) {
+  const Eigen::Index directions = seen.right.cols();
+  const Eigen::VectorXd row_variances = (rows.array() + floor_row) * static_cast<double>(directions);
+  const Eigen::RowVectorXd col_variances = cols.array() + floor_col;
+  Worst worst;
+  const Eigen::VectorXd row_squares = seen.right.rowwise().squaredNorm();
+  const Eigen::VectorXd col_squares = seen.left.colwise().squaredNorm().transpose();
+  worst.take(ratio(row_squares.sum(), row_variances.sum()) / kAcceptedWhole, "all of it");
+  take_lines(row_squares, row_variances, directions, "row", worst);
+  const Eigen::VectorXd as_column = col_variances.transpose();
+  take_lines(col_squares, as_column, seen.left.rows(), "column", worst);
+  const auto seen_rows = static_cast<double>(seen.left.rows());
+  const Matrix<double> white =
+      seen.left * (col_variances / seen_rows).cwiseSqrt().cwiseInverse().asDiagonal();
+  const Matrix<double> gram = white * white.transpose();
+  worst.take(std::sqrt(std::max(0.0, eigenvalues(gram).maxCoeff())) /
+                 (kAcceptedDirection *
+                  std::max(largest, largest_singular_value(white.rows(), white.cols()))),
+             "one direction");
+  return worst;
+}
+
+template <class Judge>
+void choose(const Whiteness& whiteness, double rms_a, double rms_b, const Judge& judge,
+            TensorResidual& result) {
+  const auto settle = [&](Relation relation, const Worst& worst, double rounding) {
+    result.rounding = std::hypot(rounding, whiteness.digits * whiteness.size);
+    result.excess = worst.excess;
+    result.standing_out = worst.excess > 1 ? worst.what : std::string();
+    const bool coarse = result.rounding > kMostHidden * whiteness.size;
+    if (worst.excess <= 1) {
+      result.relation = coarse ? Relation::hidden : relation;
+    } else {
+      result.relation = coarse && result.residual < kStillHidden * result.rounding
+                            ? Relation::hidden
+                            : Relation::differs;
+    }
+    return result.agrees();
+  };
+  result.size = whiteness.size;
+  if (result.residual == 0) {
+    result.relation = Relation::equal;
+    return;
+  }
+  if (settle(Relation::b_rounds_a, judge(0, 1), rms_b)) return;
+  if (settle(Relation::a_rounds_b, judge(1, 0), rms_a)) return;
+  settle(Relation::both_round, judge(1, 1), std::hypot(rms_a, rms_b));
+}
+
+}  // namespace
+
+void Whiteness::judge(const Matrix<double>& a, const Matrix<double>& off,
+                      const Matrix<double>& of_a, const Matrix<double>& of_b,
+                      TensorResidual& result) const {
+  result.residual = std::sqrt(off.squaredNorm() / static_cast<double>(off.size()));
+  const double largest = size > 0 ? largest_singular(a) / size : 0;
+  choose(
+      *this, std::sqrt(of_a.mean()), std::sqrt(of_b.mean()),
+      [&](double from_a, double from_b) {
+        return judge_all(largest, off, from_a * of_a + from_b * of_b, digits * size);
+      },
+      result);
+}
+
+void Whiteness::judge(const Seen& seen, TensorResidual& result) const {
+  const auto cols = static_cast<double>(seen.left.cols());
+  const auto directions = static_cast<double>(seen.left.rows());
+  result.residual =
+      std::sqrt(seen.right.squaredNorm() / (static_cast<double>(seen.right.size()) * cols));
+  const double floor = std::pow(digits * size, 2);
+  choose(
+      *this, std::sqrt(seen.rows_a.mean() / cols), std::sqrt(seen.rows_b.mean() / cols),
+      [&](double a, double b) {
+        return judge_seen(size > 0 ? seen.largest / size : 0, seen, a * seen.rows_a + b * seen.rows_b, a * seen.cols_a + b * seen.cols_b,
+                          cols * floor, directions * floor);
+      },
+      result);
+}
+
+}  // namespace regauge

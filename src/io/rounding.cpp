@@ -1,0 +1,158 @@
+#include "regauge/io/rounding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "quants.h"
+#include "regauge/base/error.h"
+
+namespace regauge {
+namespace {
+
+constexpr double kEven = 1.0 / 12;  // the variance of an even distribution over [0, 1]
+// Quantisers divide in float, and may take the other side where two codes are as near.
+constexpr double kTie = 1e-4;  // steps
+
+void require_length(DType dtype, std::size_t bytes, std::size_t numbers) {
+  if (stored_bytes(dtype, static_cast<std::int64_t>(numbers)) !=
+      static_cast<std::int64_t>(bytes)) {
+    throw UsageError(fmt::format("[rounding] {} bytes are not {} numbers of {}", bytes, numbers,
+                                 dtype_name(dtype)));
+  }
+}
+
+struct FloatType {
+  int digits;     // after the leading one
+  int least_exponent;  // of a normal number
+};
+
+FloatType float_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return {52, -1022};
+    case DType::f32:
+      return {23, -126};
+    case DType::f16:
+      return {10, -14};
+    default:
+      return {7, -126};  // bf16
+  }
+}
+
+// The unit in the last place of a number of this type.
+double unit_of(double value, FloatType type) {
+  int exponent = 0;
+  std::frexp(value, &exponent);  // value = [0.5, 1) 2^exponent
+  const int power = value == 0 ? type.least_exponent : std::max(exponent - 1, type.least_exponent);
+  return std::ldexp(1.0, power - type.digits);
+}
+
+// Numbers just below a power of two lie closer together.
+bool is_power_of_two(double value) {
+  int exponent = 0;
+  return std::abs(std::frexp(value, &exponent)) == 0.5;
+}
+
+void float_bounds(DType dtype, std::span<const double> values, std::span<double> below,
+                  std::span<double> above) {
+  const FloatType type = float_type(dtype);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double half = std::isfinite(values[i]) ? unit_of(values[i], type) / 2 : 0;
+    const bool edge = is_power_of_two(values[i]) &&
+                      std::abs(values[i]) > std::ldexp(1.0, type.least_exponent);
+    const double inward = edge ? half / 2 : half;
+    below[i] = values[i] > 0 ? inward : half;
+    above[i] = values[i] > 0 ? half : inward;
+  }
+}
+
+// Calls use(first, block) for every run of numbers with one scale.
+template <class Use>
+void for_each_run(DType dtype, std::span<const std::byte> bytes, Use use) {
+  const auto size = static_cast<std::size_t>(block_bytes(dtype));
+  const auto elements = static_cast<std::size_t>(block_elements(dtype));
+  std::array<io::Run, io::kMostRuns> runs;
+  for (std::size_t block = 0; block * size < bytes.size(); ++block) {
+    const std::size_t count = io::runs_of(dtype, bytes.subspan(block * size, size), runs.data());
+    const std::size_t length = elements / count;
+    for (std::size_t i = 0; i < count; ++i) use(block * elements + i * length, length, runs[i]);
+  }
+}
+
+}  // namespace
+
+void rounding_bounds(DType dtype, std::span<const std::byte> bytes, std::span<const double> values,
+                     std::span<double> below, std::span<double> above) {
+  require_length(dtype, bytes.size(), values.size());
+  require_length(dtype, bytes.size(), below.size());
+  require_length(dtype, bytes.size(), above.size());
+  if (is_floating(dtype)) return float_bounds(dtype, values, below, above);
+  if (!is_quantised(dtype)) {
+    std::fill(below.begin(), below.end(), 0);
+    std::fill(above.begin(), above.end(), 0);
+    return;
+  }
+  for_each_run(dtype, bytes, [&](std::size_t first, std::size_t length, const io::Run& run) {
+    const double step = std::abs(run.step);
+    const double half = (0.5 + kTie) * step * run.used;
+    for (std::size_t i = first; i < first + length; ++i) {
+      const double from_zero = values[i] - run.origin;
+      const double code = run.step != 0 ? std::round(from_zero / run.step) : run.last_code;
+      const double scale = run.scale_digits * (std::abs(from_zero) + std::abs(run.origin));
+      below[i] = above[i] = half + scale;
+      const bool first_code = run.step == 0 || code <= run.first_code;
+      const bool last_code = run.step == 0 || code >= run.last_code;
+      if (first_code) (run.step < 0 ? above : below)[i] += run.cut_first;
+      if (last_code) (run.step < 0 ? below : above)[i] += run.cut_last;
+    }
+  });
+}
+
+template <class Scalar>
+void rounding_variances(DType dtype, std::span<const std::byte> bytes,
+                        std::span<Scalar> variances) {
+  require_length(dtype, bytes.size(), variances.size());
+  if (is_quantised(dtype)) {
+    for_each_run(dtype, bytes, [&](std::size_t first, std::size_t length, const io::Run& run) {
+      const double step = static_cast<double>(run.step) * run.used;
+      std::fill_n(variances.begin() + static_cast<std::ptrdiff_t>(first), length,
+                  static_cast<Scalar>(kEven * step * step));
+    });
+    return;
+  }
+  if (!is_floating(dtype)) return std::fill(variances.begin(), variances.end(), Scalar{0});
+  const FloatType type = float_type(dtype);
+  if (dtype == DType::bf16 || dtype == DType::f16) {
+    // The exponent alone decides.
+    const int digits = type.digits, width = 15 - digits;
+    std::array<Scalar, 256> table;
+    for (int e = 0; e < 1 << width; ++e) {
+      const double unit = std::ldexp(1.0, std::max(e, 1) - ((1 << (width - 1)) - 1) - digits);
+      table[static_cast<std::size_t>(e)] = static_cast<Scalar>(kEven * unit * unit);
+    }
+    for (std::size_t i = 0; i < variances.size(); ++i) {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, bytes.data() + 2 * i, sizeof bits);
+      // A zero is exact, or was smaller than anything.
+      variances[i] = (bits & 0x7fffu) == 0
+                         ? Scalar{0}
+                         : table[static_cast<std::size_t>((bits & 0x7fffu) >> digits)];
+    }
+    return;
+  }
+  std::vector<double> values(variances.size());
+  decode<double>(dtype, bytes, values);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double unit = values[i] == 0 || !std::isfinite(values[i]) ? 0 : unit_of(values[i], type);
+    variances[i] = static_cast<Scalar>(kEven * unit * unit);
+  }
+}
+template void rounding_variances(DType, std::span<const std::byte>, std::span<float>);
+template void rounding_variances(DType, std::span<const std::byte>, std::span<double>);
+
+}  // namespace regauge
