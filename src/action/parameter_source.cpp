@@ -82,51 +82,61 @@ void ParameterSource::crop(std::string_view parameter, Matrix<Scalar>& value) co
 template <class Scalar, class DecodeAll>
 Matrix<Scalar> ParameterSource::gather(std::string_view parameter,
                                        const DecodeAll& decode_all) const {
-  const auto file = [&](std::string_view name) -> Matrix<Scalar> {
-    if (!held_.contains(name)) {
-      for (const auto& spec : parameter_specs(target_)) {
-        if (spec.name == name) return Matrix<Scalar>::Zero(spec.rows, spec.cols);
-      }
+  if (!held_.contains(parameter)) {
+    if (parameter == "head.weight") {
+      return gather<Scalar>("embed.tokens", decode_all).transpose();
     }
-    const StoredTensor& tensor = *stored(name);
-    std::vector<Scalar> numbers(static_cast<std::size_t>(tensor.elements()));
-    decode_all(tensor, std::span(numbers));
-    Matrix<Scalar> value = model_.layout.extract<Scalar>(name, numbers);
-    value.array() -= static_cast<Scalar>(model_.layout.place(name).offset);
-    model_.checkpoint.release(tensor);
-    if (target_.vocabulary < model_.architecture.vocabulary) crop(name, value);
-    return value;
-  };
-  const bool implied = parameter == "head.weight" && !held_.contains(parameter);
-  if (implied && !is_patched(parameter)) {
-    return gather<Scalar>("embed.tokens", decode_all).transpose();
+    return Matrix<Scalar>::Zero(read<Scalar>(parameter).rows(), read<Scalar>(parameter).cols());
   }
-  const auto patch = patches_.find(parameter);
-  if (patch == patches_.end()) return file(parameter);
-  return patch
-      ->second([&](std::string_view name) {
-        return AnyMatrix(Matrix<double>(file(name).template cast<double>()));
-      })
-      .template cast<Scalar>();
+  const StoredTensor& tensor = *stored(parameter);
+  std::vector<Scalar> numbers(static_cast<std::size_t>(tensor.elements()));
+  decode_all(tensor, std::span(numbers));
+  Matrix<Scalar> value = model_.layout.extract<Scalar>(parameter, numbers);
+  value.array() -= static_cast<Scalar>(model_.layout.place(parameter).offset);
+  model_.checkpoint.release(tensor);
+  if (target_.vocabulary < model_.architecture.vocabulary) crop(parameter, value);
+  return value;
+}
+
+// The bytes of what a patch made, as the file would store it; nothing for other types.
+std::optional<std::vector<std::byte>> ParameterSource::stored_patch(
+    std::string_view parameter, const Matrix<double>& made) const {
+  const StoredTensor* tensor = stored(parameter);
+  if (tensor == nullptr || !is_floating(tensor->dtype)) return std::nullopt;
+  std::vector<std::byte> bytes(static_cast<std::size_t>(stored_bytes(tensor->dtype, made.size())));
+  encode<double>(tensor->dtype, std::span(made.data(), static_cast<std::size_t>(made.size())),
+                 bytes);
+  return bytes;
 }
 
 template <class Scalar>
 Matrix<Scalar> ParameterSource::variances(std::string_view parameter) const {
-  const auto patch = patches_.find(parameter);
-  if (patch != patches_.end() && patch->second.calculates) {
-    const Bounds room = bounds(parameter);
-    return (room.below.array().square() / 3).matrix().template cast<Scalar>();
+  const auto of_file = [&](std::string_view name) {
+    return gather<Scalar>(name, [&](const StoredTensor& tensor, std::span<Scalar> numbers) {
+      rounding_variances<Scalar>(tensor.dtype, model_.checkpoint.bytes(tensor), numbers);
+    });
+  };
+  const bool implied = parameter == "head.weight" && !held_.contains(parameter);
+  const auto patch = patches_.find(implied && !is_patched(parameter) ? "embed.tokens" : parameter);
+  if (patch == patches_.end()) return of_file(parameter);
+  const Matrix<double> made = read<double>(parameter);
+  Matrix<Scalar> result = Matrix<Scalar>::Zero(made.rows(), made.cols());
+  const auto bytes = stored_patch(parameter, made);
+  if (bytes) {
+    rounding_variances<Scalar>(stored(parameter)->dtype, *bytes,
+                               std::span(result.data(), static_cast<std::size_t>(result.size())));
   }
-  return gather<Scalar>(parameter, [&](const StoredTensor& tensor, std::span<Scalar> numbers) {
-    rounding_variances<Scalar>(tensor.dtype, model_.checkpoint.bytes(tensor), numbers);
-  });
+  if (held_.contains(patch->first) && (!bytes || patch->second.calculates)) {
+    result = result.cwiseMax(of_file(patch->first).mean());
+  }
+  return result;
 }
 template Matrix<float> ParameterSource::variances(std::string_view) const;
 template Matrix<double> ParameterSource::variances(std::string_view) const;
 
 ParameterSource::Bounds ParameterSource::bounds(std::string_view parameter) const {
-  const auto one_side = [&](bool above) {
-    return gather<double>(parameter, [&](const StoredTensor& tensor, std::span<double> numbers) {
+  const auto one_side = [&](std::string_view name, bool above) {
+    return gather<double>(name, [&](const StoredTensor& tensor, std::span<double> numbers) {
       std::vector<double> values(numbers.size()), other(numbers.size());
       const auto bytes = model_.checkpoint.bytes(tensor);
       decode<double>(tensor.dtype, bytes, values);
@@ -134,26 +144,28 @@ ParameterSource::Bounds ParameterSource::bounds(std::string_view parameter) cons
                       above ? numbers : std::span(other));
     });
   };
-  const auto patch = patches_.find(parameter);
-  if (patch == patches_.end() || !patch->second.calculates) {
-    return {one_side(false), one_side(true)};
-  }
-  // As well as the largest number of its kind that the file holds is known, and a few times that
-  // where several errors meet.
-  constexpr double kSeveral = 4;
-  const StoredTensor* tensor = stored(parameter);
+  const bool implied = parameter == "head.weight" && !held_.contains(parameter);
+  const auto patch = patches_.find(implied && !is_patched(parameter) ? "embed.tokens" : parameter);
+  if (patch == patches_.end()) return {one_side(parameter, false), one_side(parameter, true)};
   const Matrix<double> made = read<double>(parameter);
-  double room = 0;
-  if (tensor != nullptr) {
-    const auto bytes = model_.checkpoint.bytes(*tensor);
-    std::vector<double> values(static_cast<std::size_t>(tensor->elements())), low(values.size()),
-        high(values.size());
-    decode<double>(tensor->dtype, bytes, values);
-    rounding_bounds(tensor->dtype, bytes, values, low, high);
-    for (std::size_t i = 0; i < low.size(); ++i) room = std::max({room, low[i], high[i]});
+  Bounds result{Matrix<double>::Zero(made.rows(), made.cols()),
+                Matrix<double>::Zero(made.rows(), made.cols())};
+  const auto size = static_cast<std::size_t>(made.size());
+  const auto bytes = stored_patch(parameter, made);
+  if (bytes) {
+    rounding_bounds(stored(parameter)->dtype, *bytes, std::span(made.data(), size),
+                    std::span(result.below.data(), size), std::span(result.above.data(), size));
   }
-  const Matrix<double> all = Matrix<double>::Constant(made.rows(), made.cols(), kSeveral * room);
-  return {all, all};
+  if (held_.contains(patch->first) && (!bytes || patch->second.calculates)) {
+    // As well as the largest number of its kind that the file holds is known, and a few times that
+    // where several errors meet.
+    constexpr double kSeveral = 4;
+    const double room = kSeveral * std::max(one_side(patch->first, false).maxCoeff(),
+                                            one_side(patch->first, true).maxCoeff());
+    result.below = result.below.cwiseMax(room);
+    result.above = result.above.cwiseMax(room);
+  }
+  return result;
 }
 
 AnyMatrix ParameterSource::read_any(std::string_view parameter) const {

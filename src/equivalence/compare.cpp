@@ -29,16 +29,19 @@ class Plainly : public Comparison {
     const std::string& name = tensor.spec.name;
     const Matrix<Scalar> expected = a_.read<Scalar>(name);
     Matrix<Scalar> off = b_.read<Scalar>(name);
+    Whiteness whiteness;
+    whiteness.size_b = rms(off);
     const auto with_gain = [&](const ParameterSource& source, const Matrix<Scalar>& value) {
       const auto share = static_cast<Scalar>(gain_variance(source, name));
-      return Matrix<Scalar>(source.variances<Scalar>(name) + share * value.cwiseAbs2());
+      const auto constants = static_cast<Scalar>(constant_share(tensor));
+      return Matrix<Scalar>(constants * source.variances<Scalar>(name) +
+                            share * value.cwiseAbs2());
     };
     const Matrix<Scalar> of_a = with_gain(a_, expected);
     Matrix<Scalar> of_b = with_gain(b_, off);
     moved.replay_squared(of_b);
     moved.replay(off);
     off = expected - off;
-    Whiteness whiteness;
     whiteness.size = rms(read_part_.of(name, expected));
     whiteness.digits = std::is_same_v<Scalar, float> ? kFloatDigits : kDoubleDigits;
     const auto weighed_twice = [&](Matrix<Scalar> variances) {

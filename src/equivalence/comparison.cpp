@@ -72,6 +72,15 @@ double Comparison::gain_variance(const ParameterSource& source, const std::strin
   return sum / static_cast<double>(values.size());
 }
 
+double Comparison::constant_share(const TensorPlan& tensor) {
+  const bool added =
+      std::any_of(tensor.shifts.begin(), tensor.shifts.end(), [](const Step& step) {
+        return step.effect.kind == Effect::Kind::add_rows ||
+               step.effect.kind == Effect::Kind::add_all;
+      });
+  return added ? kConstantShare : 1;
+}
+
 std::vector<TensorResidual> Comparison::run(Progress& progress) {
   std::map<std::string, TensorResidual> results;
   progress.start("comparing", parameter_count(symmetry_.architecture));
@@ -113,7 +122,14 @@ void Comparison::run(const LayerPlan& layer, std::map<std::string, TensorResidua
     result.size = rms(expected);
     result.residual = rms(off);
     const double own = deviation_of(a_.variances<double>(name));
-    const double others = rms<double>(moved_noisy.at(name) - moved.at(name));
+    // A bias is carried by the map of its matrix, which is known as well as the matrix.
+    const auto weight = name.ends_with(".bias")
+                            ? results.find(name.substr(0, name.size() - 4) + "weight")
+                            : results.end();
+    const bool carried = weight != results.end() && weight->second.size > 0;
+    const double others = std::hypot(
+        rms<double>(moved_noisy.at(name) - moved.at(name)),
+        carried ? weight->second.rounding / weight->second.size * rms(moved.at(name)) : 0);
     const double floor = kDoubleDigits * std::max(result.size, rms(moved.at(name)));
     const double most = off.size() == 0 ? 0 : off.cwiseAbs().maxCoeff();
     const auto excess = [&](double rounding) {

@@ -30,6 +30,9 @@ class Comparison {
   // The variance, relative to a number's square, that the rounding of the gain in front of a map
   // adds to that of the map: only their product is a function's.
   double gain_variance(const ParameterSource& source, const std::string& tensor) const;
+  // How many times its rounding's variance a table has to which the element adds a constant row:
+  // the constant was read off such tables, and its error is the same in every row.
+  static double constant_share(const TensorPlan& tensor);
   virtual void judge(const TensorPlan& tensor, const MovedMatrix<float>& moved,
                      TensorResidual& result) = 0;
   virtual void judge(const TensorPlan& tensor, const MovedMatrix<double>& moved,

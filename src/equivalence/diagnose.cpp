@@ -121,6 +121,20 @@ class Diagnostician {
     return std::max<std::int64_t>(first, 0);
   }
 
+  // Every tensor agrees, or was calculated by a patch and has the digits that that leaves.
+  static bool is_explained(const std::vector<TensorResidual>& residuals, const Patches& on_a,
+                           const Patches& on_b) {
+    constexpr double kDigitsLeft = 6;  // times rounding
+    const auto calculated = [](const Patches& patches, const std::string& tensor) {
+      const auto patch = patches.find(tensor);
+      return patch != patches.end() && patch->second.calculates;
+    };
+    return std::all_of(residuals.begin(), residuals.end(), [&](const TensorResidual& r) {
+      const bool made = calculated(on_a, r.tensor) || calculated(on_b, r.tensor);
+      return r.agrees() || (made && r.residual <= kDigitsLeft * r.rounding);
+    });
+  }
+
   // No element carries even a sample of B to A's.
   bool is_refuted(const Symmetry& symmetry, const Patches& on_a, const Patches& on_b) {
     const Architecture& shape = symmetry.architecture;
@@ -133,7 +147,7 @@ class Diagnostician {
     const double rounding = std::max(coarsest_rounding(a), coarsest_rounding(b));
     const Recovery recovery = recover(less, a, b, rounding, quiet_);
     if (!recovery.limits.empty()) return false;
-    return !all_agree(compare(less, recovery.a_from_b, a, b, quiet_));
+    return !is_explained(compare(less, recovery.a_from_b, a, b, quiet_), on_a, on_b);
   }
 
   // The element that carries B, read so, to A, read so.
@@ -146,7 +160,7 @@ class Diagnostician {
       return std::nullopt;  // no standard form: nothing that this way could show
     }
     Nearest nearest = bring_near(symmetry, a, b, quiet_);
-    if (!all_agree(nearest.residuals)) return std::nullopt;
+    if (!is_explained(nearest.residuals, on_a, on_b)) return std::nullopt;
     return std::move(nearest.a_from_b);
   }
 

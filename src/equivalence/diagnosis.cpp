@@ -58,8 +58,7 @@ std::string_view mistake_name(Mistake mistake) {
 
 namespace {
 
-constexpr double kDigits = 3;      // times the rounding of both: what arithmetic on numbers adds
-constexpr double kLastUnits = 12;  // half units: the same of the largest
+constexpr double kDigits = 3;  // times the rounding of both: what arithmetic on numbers adds
 
 // Tensors of the written model that are not A's, each with how far it is off.
 std::vector<std::string> not_repaired(const Model& a, const Model& written,
@@ -72,7 +71,7 @@ std::vector<std::string> not_repaired(const Model& a, const Model& written,
   const auto calculated = [&](const TensorResidual& r) {
     const auto patch = diagnosis.patches.find(r.tensor);
     return patch != diagnosis.patches.end() && patch->second.calculates &&
-           r.residual <= kDigits * r.rounding && r.excess <= kLastUnits;
+           r.residual <= kDigits * r.rounding;
   };
   for (const auto& r : residuals) {
     if (r.agrees() || calculated(r)) continue;

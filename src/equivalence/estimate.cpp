@@ -62,7 +62,9 @@ class BySigns : public Comparison {
     const MovedMatrix<Scalar> moved_variances = moved.variances(
         [&](const Matrix<Scalar>& x) { return variances_b.left(x); },
         [&](const Matrix<Scalar>& y) { return variances_b.right(y); });
+    const auto constants = static_cast<Scalar>(constant_share(tensor));
     const auto weighed_twice = [&](Matrix<Scalar> variances) {
+      variances *= constants;
       return read_part_.weighed(name, read_part_.weighed(name, std::move(variances)));
     };
     Whiteness::Seen seen;
@@ -72,6 +74,7 @@ class BySigns : public Comparison {
     const Matrix<Scalar> y = signs<Scalar>(name, spec.cols);
     const Matrix<Scalar> expected = numbers_a.right(y);
     whiteness.size = rms(read_part_.of(name, expected)) / std::sqrt(static_cast<double>(spec.cols));
+    if (whiteness.size == 0) whiteness.size_b = rms(b_.read<Scalar>(name));
     seen.right =
         read_part_.of<Scalar>(name, expected - moved.right(y)).template cast<double>();
     // |A y|^2 is |A|^2 for every column, and more along a direction in which A is large.

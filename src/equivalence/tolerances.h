@@ -27,6 +27,8 @@ inline constexpr double kAcceptedDirection = 1.6;
 // errors of several matrices. Of the whole, and of its largest number.
 inline constexpr double kAcceptedVector = 6;
 inline constexpr double kAcceptedVectorEntry = 3;
+// Variances: see Comparison::constant_share.
+inline constexpr double kConstantShare = 4;
 // Errors of the arithmetic, of a number's size.
 inline constexpr double kDoubleDigits = 1e-13;
 inline constexpr double kFloatDigits = 3e-7;

@@ -132,7 +132,8 @@ void choose(const Whiteness& whiteness, double rms_a, double rms_b, const Judge&
     result.rounding = std::hypot(rounding, whiteness.digits * whiteness.size);
     result.excess = worst.excess;
     result.standing_out = worst.excess > 1 ? worst.what : std::string();
-    const bool coarse = result.rounding > kMostHidden * whiteness.size;
+    const double size = whiteness.size > 0 ? whiteness.size : whiteness.size_b;
+    const bool coarse = result.rounding > kMostHidden * size;
     if (worst.excess <= 1) {
       result.relation = coarse ? Relation::hidden : relation;
     } else {

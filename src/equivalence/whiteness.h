@@ -10,6 +10,7 @@ namespace regauge {
 // largest size that chance gives them; edits of a model do not keep to that.
 struct Whiteness {
   double size = 0;    // root mean square of A's tensor
+  double size_b = 0;  // of B's as it is stored, which counts where A's is zero
   double digits = 0;  // errors of the arithmetic, relative to it
 
   // All [rows, cols]: A, A minus the moved B, and the variances of both roundings there. Tries B as

@@ -32,7 +32,8 @@ std::string worst(const Diff& result) {
   for (const auto& reason : result.reasons) text += "\n" + reason;
   for (const auto& r : result.residuals) {
     if (r.agrees()) continue;
-    text += "\n" + r.tensor + " " + std::to_string(r.excess);
+    text += "\n" + r.tensor + " " + std::to_string(r.excess) + " " + r.standing_out + " off " +
+            std::to_string(r.residual / r.size) + " rounding " + std::to_string(r.rounding / r.size);
   }
   return text;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "regauge/action/read_tensor.h"
 #include "regauge/arch/layout.h"
@@ -61,6 +62,8 @@ class ParameterSource {
   // parameter's.
   template <class Scalar, class DecodeAll>
   Matrix<Scalar> gather(std::string_view parameter, const DecodeAll& decode_all) const;
+  std::optional<std::vector<std::byte>> stored_patch(std::string_view parameter,
+                                                     const Matrix<double>& made) const;
   template <class Scalar>
   void crop(std::string_view parameter, Matrix<Scalar>& value) const;
 
