@@ -130,8 +130,9 @@ class Reader {
         return defaults_.contains(name) ? defaults_.at(name) : Json(0.0);
       }
       if (!said_by.empty() && *mapped != result) {
-        problems_.push_back(fmt::format("'{}' says {} and '{}' says {}; remove the wrong one",
-                                        said_by, result.dump(), key, mapped->dump()));
+        problems_.push_back(fmt::format("'{}' says {} and '{}' says {}{}{}; remove the wrong one",
+                                        said_by, result.dump(), key, mapped->dump(),
+                                        entry.resolution.empty() ? "" : "; ", entry.resolution));
       }
       result = *mapped;
       said_by = key;

@@ -96,6 +96,7 @@ ConfigEntry parse_entry(const std::string& where, const Ordered& json) {
   entry.present_tensor = section.text("present_tensor");
   entry.absent_tensor = section.text("absent_tensor");
   entry.when = section.pairs("when");
+  entry.resolution = section.text("resolution");
   if (const Ordered* values = section.find("values")) {
     for (const auto& row : *values) {
       if (!row.is_array() || row.size() != 2) {

@@ -31,6 +31,7 @@ struct ConfigEntry {
   std::string present_tensor;  // the field is true when the file has this tensor
   std::string absent_tensor;   // the field is true when the file has no such tensor
   std::vector<std::pair<std::string, nlohmann::json>> when;  // else the field has its default
+  std::string resolution;  // which key wins when two disagree, as a clause for error messages
 };
 
 // Where a config keeps the settings of rotary positions; see rope.h for their meaning. The
