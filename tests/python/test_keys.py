@@ -333,3 +333,12 @@ def test_buffers_that_transformers_ignores_are_dead(tmp_path):
         assert torch.equal(before, outputs(folder))
         read, _ = looked_at(folder)
         assert read["unread"] == [] and sorted(read["unclaimed"]) == sorted(tensors)
+
+
+def test_convert_says_which_keys_it_leaves_behind(regauge, tmp_path):
+    folder = shutil.copytree(FIXTURES / "llama", tmp_path / "a")
+    assert "not carried over" not in regauge.messages("convert", folder, "--to", "gguf", "-o", tmp_path / "a.gguf")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "is_causal": False}))
+    said = regauge.messages("convert", folder, "--to", "gguf", "-o", tmp_path / "b.gguf")
+    assert "'is_causal' is not understood and is not carried over" in said
