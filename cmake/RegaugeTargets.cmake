@@ -40,14 +40,16 @@ function(regauge_link_up_to target highest)
   endforeach()
 endfunction()
 
-# The data files of a folder, compiled into a module as regauge::embedded_architectures().
-function(regauge_embed_architectures target folder)
+# The data files of a folder and the list of harmless keys, compiled into a module as
+# regauge::embedded_architectures() and regauge::embedded_harmless_keys().
+function(regauge_embed_architectures target folder keys)
   file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.json")
   set(output "${PROJECT_BINARY_DIR}/generated/embedded_architectures.cpp")
   add_custom_command(OUTPUT "${output}"
     COMMAND ${CMAKE_COMMAND} "-DOUTPUT=${output}" "-DFILES=${files}"
+            "-DKEYS=${PROJECT_SOURCE_DIR}/${keys}"
             -P "${PROJECT_SOURCE_DIR}/cmake/EmbedArchitectures.cmake"
-    DEPENDS ${files} "${PROJECT_SOURCE_DIR}/cmake/EmbedArchitectures.cmake" VERBATIM)
+    DEPENDS ${files} "${PROJECT_SOURCE_DIR}/${keys}" "${PROJECT_SOURCE_DIR}/cmake/EmbedArchitectures.cmake" VERBATIM)
   target_sources(${target} PRIVATE "${output}")
 endfunction()
 

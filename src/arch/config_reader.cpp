@@ -10,6 +10,7 @@
 #include "config_value.h"
 #include "fields.h"
 #include "formula.h"
+#include "known_keys.h"
 #include "regauge/base/error.h"
 #include "rope.h"
 
@@ -27,6 +28,7 @@ class Reader {
       : family_(family), config_(config), tensors_(tensors) {}
 
   Declared read() {
+    check_refused();
     check_requirements();
     Json fields = Json::object();
     for (const auto& [name, entry] : family_.fields) fields[name] = value(name);
@@ -36,6 +38,8 @@ class Reader {
       declared.variables[name] = number(name);
     }
     report();
+    declared.not_understood =
+        keys_not_understood(family_, config_, [&](const Json& known) { return term(known); });
     declared.architecture = architecture_from_flat(fields);
     return declared;
   }
@@ -126,8 +130,9 @@ class Reader {
         return defaults_.contains(name) ? defaults_.at(name) : Json(0.0);
       }
       if (!said_by.empty() && *mapped != result) {
-        problems_.push_back(fmt::format("'{}' says {} and '{}' says {}; remove the wrong one",
-                                        said_by, result.dump(), key, mapped->dump()));
+        problems_.push_back(fmt::format("'{}' says {} and '{}' says {}{}{}; remove the wrong one",
+                                        said_by, result.dump(), key, mapped->dump(),
+                                        entry.resolution.empty() ? "" : "; ", entry.resolution));
       }
       result = *mapped;
       said_by = key;
@@ -148,22 +153,27 @@ class Reader {
   void read_rotary(Json& fields) {
     const RopeEntry& entry = *family_.rope;
     Json config = config_;
-    const auto dims_key = std::find_if(entry.dims.begin(), entry.dims.end(), [&](const auto& key) {
-      const Json* found = find_path(config_, key);
-      return found != nullptr && found->is_number_integer();
-    });
     const double width = number("qk_width");
     double dims = width * entry.default_fraction;
-    if (dims_key != entry.dims.end()) {
-      dims = find_path(config_, *dims_key)->get<double>();
-    } else {
-      for (const auto& key : entry.fraction) {
-        const Json* found = find_path(config_, key);
-        if (found != nullptr && found->is_number()) {
-          dims = width * found->get<double>();
-          break;
-        }
+    if (const Json* said = agreed_value(entry, config_, entry.dims, problems_)) {
+      if (!said->is_number_integer()) {
+        problems_.push_back(
+            fmt::format("'{}' is {}; expected a whole number", entry.dims.front(), said->dump()));
+        return;
       }
+      dims = said->get<double>();
+    } else {
+      double fraction = entry.default_fraction;
+      if (const Json* part = agreed_value(entry, config_, entry.fraction, problems_)) {
+        if (!part->is_number()) {
+          problems_.push_back(
+              fmt::format("'{}' is {}; expected a number", entry.fraction.front(), part->dump()));
+          return;
+        }
+        fraction = part->get<double>();
+      }
+      check_echoes(entry, config_, entry.fraction_echo, fraction, problems_);
+      dims = width * fraction;
     }
     for (const auto* keys : {&entry.theta, &entry.factor}) {
       for (const auto& key : *keys) {
@@ -199,6 +209,15 @@ class Reader {
     fields["rotary_frequencies"] = frequencies;
   }
 
+  void check_refused() {
+    for (const auto& [key, why] : known_keys(family_.format).refused) {
+      const Json* found = find_path(config_, key);
+      if (found == nullptr || found->is_null()) continue;
+      problems_.push_back(
+          fmt::format("'{}' is {}, which is not supported: {}", key, found->dump(), why));
+    }
+  }
+
   void check_requirements() {
     for (const auto& [key, allowed] : family_.requirements) {
       const Json* found = find_path(config_, key);
@@ -206,9 +225,14 @@ class Reader {
       const std::vector<Json> said =
           found->is_array() ? found->get<std::vector<Json>>() : std::vector<Json>{*found};
       for (const auto& item : said) {
-        if (std::find(allowed.begin(), allowed.end(), item) != allowed.end()) continue;
         std::vector<std::string> known;
-        for (const auto& value : allowed) known.push_back(value.dump());
+        bool fits = false;
+        for (const auto& entry : allowed) {
+          const Json meant = term(entry);
+          fits = fits || meant == item;
+          known.push_back(meant.dump());
+        }
+        if (fits) continue;
         problems_.push_back(
             fmt::format("'{}' is {}, which is not supported{}", key, found->dump(),
                         known.empty() ? "" : fmt::format("; only {}", fmt::join(known, ", "))));
@@ -243,7 +267,7 @@ Declared read_config(const Family& family, const Json& config, const TensorSourc
   if (family.canonical) {
     Json fields = config;
     for (const auto& [key, value] : family.match) fields.erase(key);
-    return {architecture_from_json(fields), {}};
+    return {architecture_from_json(fields), {}, {}};
   }
   return Reader(family, config, tensors).read();
 }

@@ -138,13 +138,17 @@ class Writer {
       });
       if (fresh_ || !silent || dims != width) put(entry.dims, architecture_.rotary_dims);
     } else if (!entry.fraction.empty()) {
-      const bool said =
-          std::any_of(entry.fraction.begin(), entry.fraction.end(), [&](const auto& key) {
-            const Json* found = find_path(config_, key);
-            return found != nullptr && found->is_number() &&
-                   std::floor(width * found->template get<double>()) == dims;
-          });
-      if (!said) put(entry.fraction, dims / width);
+      const auto says = [&](const std::string& key) {
+        const Json* found = find_path(config_, key);
+        return found != nullptr && found->is_number() &&
+               std::floor(width * found->get<double>()) == dims;
+      };
+      if (!std::any_of(entry.fraction.begin(), entry.fraction.end(), says)) {
+        put(entry.fraction, dims / width);
+        for (const auto& key : entry.fraction_echo) {
+          if (find_path(config_, key) != nullptr) set_path(config_, key, dims / width);
+        }
+      }
     }
     std::vector<std::string> problems;
     const Rope now = read_rope(entry, config_, problems);

@@ -96,6 +96,7 @@ ConfigEntry parse_entry(const std::string& where, const Ordered& json) {
   entry.present_tensor = section.text("present_tensor");
   entry.absent_tensor = section.text("absent_tensor");
   entry.when = section.pairs("when");
+  entry.resolution = section.text("resolution");
   if (const Ordered* values = section.find("values")) {
     for (const auto& row : *values) {
       if (!row.is_array() || row.size() != 2) {
@@ -128,6 +129,10 @@ RopeEntry parse_rope(const std::string& where, const Ordered& json) {
   rope.original_positions = section.texts("original_positions");
   rope.default_theta = section.number("default_theta", 10000);
   rope.default_fraction = section.number("default_fraction", 1);
+  rope.theta_echo = section.texts("theta_echo");
+  rope.fraction_echo = section.texts("fraction_echo");
+  if (const auto type = section.text("default_type"); !type.empty()) rope.default_type = type;
+  rope.resolution = section.text("resolution");
   rope.divisors = section.text("divisors");
   section.finish();
   return rope;
@@ -164,9 +169,9 @@ TensorEntry parse_tensor(const std::string& where, const std::string& name, cons
 // `child` over `parent`: entries of the maps are replaced one by one, null removes one.
 Ordered merged(Ordered parent, const Ordered& child) {
   for (const auto& [key, value] : child.items()) {
-    const bool map =
-        (key == "fields" || key == "variables" || key == "tensors" || key == "requires") &&
-        value.is_object() && parent.contains(key);
+    const bool map = (key == "fields" || key == "variables" || key == "tensors" ||
+                      key == "requires" || key == "harmless") &&
+                     value.is_object() && parent.contains(key);
     if (!map) {
       parent[key] = value;
       continue;
@@ -218,6 +223,22 @@ Format parse_format(const Section& section, const std::string& text) {
 
 }  // namespace
 
+std::vector<KeyRule> parse_key_rules(const std::string& where,
+                                     const std::vector<std::pair<std::string, Json>>& entries) {
+  std::vector<KeyRule> rules;
+  for (const auto& [pattern, values] : entries) {
+    KeyRule rule{pattern, std::nullopt};
+    if (values.is_array()) {
+      rule.values = values.get<std::vector<Json>>();
+    } else if (values != true) {
+      throw UsageError(fmt::format(
+          "[architectures] {}: harmless '{}' must be true or a list of values", where, pattern));
+    }
+    rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
 Family parse_family(std::string_view file, std::string_view text, const Find& find) {
   const Ordered json = with_name(load(file, text, find, 0));
   Family family;
@@ -230,6 +251,8 @@ Family parse_family(std::string_view file, std::string_view text, const Find& fi
     if (!allowed.is_array()) section.fail(fmt::format("requires '{}' must be a list", key));
     family.requirements.emplace_back(key, allowed.get<std::vector<Json>>());
   }
+  family.harmless = parse_key_rules(family.file, section.pairs("harmless"));
+  family.dead = section.texts("dead");
   const Ordered* fields = section.find("fields");
   const Ordered* tensors = section.find("tensors");
   if (fields == nullptr || tensors == nullptr) section.fail("needs 'fields' and 'tensors'");

@@ -31,15 +31,21 @@ struct ConfigEntry {
   std::string present_tensor;  // the field is true when the file has this tensor
   std::string absent_tensor;   // the field is true when the file has no such tensor
   std::vector<std::pair<std::string, nlohmann::json>> when;  // else the field has its default
+  std::string resolution;  // which key wins when two disagree, as a clause for error messages
 };
 
-// Where a config keeps the settings of rotary positions; see rope.h for their meaning.
+// Where a config keeps the settings of rotary positions; see rope.h for their meaning. The
+// spellings of a setting that are present must agree.
 struct RopeEntry {
   std::vector<std::string> theta, fraction, dims, type, factor, low_freq_factor, high_freq_factor,
       original_positions;
+  // Spellings that the program which runs the model does not read; they may repeat what it reads.
+  std::vector<std::string> theta_echo, fraction_echo;
   double default_theta = 10000;
   double default_fraction = 1;
-  std::string divisors;  // a tensor of one divisor per frequency
+  std::string default_type = "default";  // "linear": a factor needs no type, as in llama.cpp
+  std::string resolution;  // which spelling wins when two disagree, as a clause for error messages
+  std::string divisors;    // a tensor of one divisor per frequency
 };
 
 enum class Orientation { out_in, in_out };  // of a stored linear map, y = x W: W is [in, out]
@@ -54,6 +60,12 @@ struct TensorEntry {
   std::optional<Orientation> orientation;
 };
 
+// A key of a config that cannot change the function. '*' may begin or end the pattern.
+struct KeyRule {
+  std::string pattern;
+  std::optional<std::vector<nlohmann::json>> values;  // nothing: harmless whatever it says
+};
+
 // One data file of data/architectures/.
 struct Family {
   std::string file;
@@ -61,8 +73,9 @@ struct Family {
   Format format = Format::safetensors;
   std::vector<std::pair<std::string, nlohmann::json>> match;  // config keys that recognise it
   std::vector<std::pair<std::string, std::vector<nlohmann::json>>>
-      requirements;        // what else a key may say
-  bool canonical = false;  // the `regauge` family: fields and tensors by their own names
+      requirements;               // what else a key may say
+  std::vector<KeyRule> harmless;  // besides those of data/harmless-keys.json
+  bool canonical = false;         // the `regauge` family: fields and tensors by their own names
   std::vector<std::pair<std::string, ConfigEntry>> fields;
   std::vector<std::pair<std::string, ConfigEntry>> variables;
   std::optional<RopeEntry> rope;
@@ -71,7 +84,13 @@ struct Family {
   Orientation linear = Orientation::out_in;
   double gain_offset = 0;  // gain = stored + offset
   std::vector<TensorEntry> tensors;
+  std::vector<std::string> dead;  // tensors that nothing reads: buffers of older programs
 };
+
+// Rules as data files write them: true for any value, or a list of the values that are harmless.
+// Throws UsageError that names `where`.
+std::vector<KeyRule> parse_key_rules(
+    const std::string& where, const std::vector<std::pair<std::string, nlohmann::json>>& entries);
 
 // Reads a data file; `find` gives the text of the file that it inherits from, or nothing. Unknown
 // keys and values are UsageErrors that name the file.

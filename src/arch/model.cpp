@@ -99,6 +99,33 @@ bool same_bytes(const Checkpoint& checkpoint, const StoredTensor& a, const Store
   return true;
 }
 
+// "h.N.attn.bias" fits "h.3.attn.bias".
+bool fits_layers(std::string_view pattern, std::string_view name) {
+  constexpr std::string_view kLayer = ".N.";
+  const std::size_t at = pattern.find(kLayer);
+  if (at == std::string_view::npos) return pattern == name;
+  const std::string_view before = pattern.substr(0, at + 1);
+  const std::string_view behind = pattern.substr(at + kLayer.size() - 1);
+  if (name.size() <= before.size() + behind.size() || !name.starts_with(before) ||
+      !name.ends_with(behind)) {
+    return false;
+  }
+  const auto digits = name.substr(before.size(), name.size() - before.size() - behind.size());
+  return digits.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool is_dead(const Family& family, std::string_view name) {
+  constexpr std::string_view kPrefix = "{prefix}";
+  for (const std::string& pattern : family.dead) {
+    for (const std::string& prefix : family.prefixes) {
+      std::string full = pattern;
+      if (full.starts_with(kPrefix)) full.replace(0, kPrefix.size(), prefix);
+      if (fits_layers(full, name)) return true;
+    }
+  }
+  return false;
+}
+
 void check_tensors(const Family& family, const Checkpoint& checkpoint, const Layout& layout) {
   std::vector<std::string> problems;
   for (const auto& stored : layout.stored()) {
@@ -126,8 +153,9 @@ void check_tensors(const Family& family, const Checkpoint& checkpoint, const Lay
     if (holder.name == stored.name || original == nullptr) continue;
     if (!same_bytes(checkpoint, *original, *tensor)) {
       problems.push_back(fmt::format(
-          "the config ties '{}' to '{}', but the file holds two different tensors; say in the "
-          "config that they are not tied, or remove the one that is not meant",
+          "the config ties '{}' to '{}', but the file holds two different tensors; transformers 5 "
+          "then uses both, transformers 4 only the second; say in the config that they are not "
+          "tied, or remove the one that is not meant",
           stored.name, holder.name));
     }
   }
@@ -141,7 +169,7 @@ void check_tensors(const Family& family, const Checkpoint& checkpoint, const Lay
 Model Model::open(const std::filesystem::path& path) { return open(Checkpoint::open(path)); }
 
 Model Model::open(Checkpoint opened) {
-  Model model{std::move(opened), {}, {}, {}};
+  Model model{std::move(opened), {}, {}, {}, {}, {}};
   const Checkpoint& checkpoint = model.checkpoint;
   if (checkpoint.config().is_null()) {
     throw UsageError(fmt::format(
@@ -153,6 +181,7 @@ Model Model::open(Checkpoint opened) {
   const FileTensors tensors(checkpoint);
   Declared declared = read_config(family, checkpoint.config(), tensors);
   model.architecture = std::move(declared.architecture);
+  model.not_understood = std::move(declared.not_understood);
   const auto tensor_count = static_cast<std::int64_t>(checkpoint.tensors().size());
   if (model.architecture.layers > tensor_count) {
     throw UsageError(fmt::format("[{}] {}: the config says {} layers, the file holds {} tensors",
@@ -164,7 +193,10 @@ Model Model::open(Checkpoint opened) {
   std::set<std::string_view> claimed;
   for (const auto& stored : model.layout.stored()) claimed.insert(stored.name);
   for (const auto& tensor : checkpoint.tensors()) {
-    if (!claimed.contains(tensor.name)) model.unclaimed.push_back(tensor.name);
+    if (claimed.contains(tensor.name)) continue;
+    model.unclaimed.push_back(tensor.name);
+    const bool setting = family.rope && family.rope->divisors == tensor.name;
+    if (!setting && !is_dead(family, tensor.name)) model.unread.push_back(tensor.name);
   }
   return model;
 }

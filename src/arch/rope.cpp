@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <numbers>
 
 #include "config_path.h"
@@ -22,15 +24,65 @@ const Json* first_of(const Json& config, const std::vector<std::string>& keys) {
   return nullptr;
 }
 
-double number_of(const Json& config, const std::vector<std::string>& keys, double fallback,
-                 std::vector<std::string>& problems) {
-  const Json* value = first_of(config, keys);
+double number_of(const RopeEntry& entry, const Json& config, const std::vector<std::string>& keys,
+                 double fallback, std::vector<std::string>& problems) {
+  const Json* value = agreed_value(entry, config, keys, problems);
   if (value == nullptr) return fallback;
   if (!value->is_number()) {
     problems.push_back(fmt::format("'{}' is {}; expected a number", keys.front(), value->dump()));
     return fallback;
   }
   return value->get<double>();
+}
+
+std::string disagreement(const std::string& first, const Json& one, const std::string& second,
+                         const Json& other, const std::string& resolution) {
+  return fmt::format("'{}' says {} and '{}' says {}; {}; remove the wrong one", first, one.dump(),
+                     second, other.dump(), resolution);
+}
+
+// "rope_scaling" of "rope_scaling/factor"; empty for a key that stands at the top.
+std::string container_of(const std::string& path) {
+  const std::size_t slash = path.find('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
+bool has_entries(const Json& config, const std::string& container) {
+  const Json* found = find_path(config, container);
+  return found != nullptr && found->is_object() && !found->empty();
+}
+
+// Two objects of settings must say the same things: the one that wins replaces the other as a
+// whole, so that a setting which only the other has would be lost. A key at the top serves both.
+void check_containers(const RopeEntry& entry, const Json& config,
+                      std::vector<std::string>& problems) {
+  for (const auto* keys :
+       {&entry.theta, &entry.fraction, &entry.type, &entry.factor, &entry.low_freq_factor,
+        &entry.high_freq_factor, &entry.original_positions}) {
+    std::map<std::string, std::string> stated;  // container -> the key in it, or nothing
+    bool at_top = false;
+    for (const auto& key : *keys) {
+      const std::string container = container_of(key);
+      const Json* found = find_path(config, key);
+      const bool said = found != nullptr && !found->is_null();
+      if (container.empty()) {
+        at_top = at_top || said;
+      } else if (has_entries(config, container)) {
+        std::string& known = stated[container];
+        if (said && known.empty()) known = key;
+      }
+    }
+    if (at_top || stated.size() < 2) continue;
+    const auto with = std::find_if(stated.begin(), stated.end(),
+                                   [](const auto& item) { return !item.second.empty(); });
+    const auto without = std::find_if(stated.begin(), stated.end(),
+                                      [](const auto& item) { return item.second.empty(); });
+    if (with == stated.end() || without == stated.end()) continue;
+    problems.push_back(fmt::format(
+        "'{}' is {}, but '{}', which is there as well, does not say it; "
+        "{}; remove the wrong one",
+        with->second, find_path(config, with->second)->dump(), without->first, entry.resolution));
+  }
 }
 
 double llama3_frequency(const Rope& rope, double frequency) {
@@ -48,14 +100,20 @@ double plain(double value) {
   return std::abs(rounded - value) <= 1e-9 * std::abs(value) ? rounded : value;
 }
 
-// Writes to every spelling that is there, or to the first when none is.
+// Writes to every spelling that is there; when none is, to the first in an object that is there,
+// or else to the first.
 void put(Json& config, const std::vector<std::string>& keys, const Json& value) {
   bool written = false;
   for (const auto& key : keys) {
-    if (find_path(config, key) != nullptr) {
-      set_path(config, key, value);
-      written = true;
-    }
+    if (find_path(config, key) == nullptr) continue;
+    set_path(config, key, value);
+    written = true;
+  }
+  for (const auto& key : keys) {
+    const std::string container = container_of(key);
+    if (written || container.empty() || !has_entries(config, container)) continue;
+    set_path(config, key, value);
+    written = true;
   }
   if (!written && !keys.empty()) set_path(config, keys.front(), value);
 }
@@ -71,12 +129,47 @@ std::vector<double> scaled_frequencies(const Rope& rope, std::int64_t dims) {
   return frequencies;
 }
 
+void check_echoes(const RopeEntry& entry, const Json& config, const std::vector<std::string>& keys,
+                  double value, std::vector<std::string>& problems) {
+  for (const auto& key : keys) {
+    const Json* found = find_path(config, key);
+    if (found == nullptr || found->is_null() || *found == value) continue;
+    problems.push_back(fmt::format("'{}' says {}, but the other settings mean {}; {}; remove it",
+                                   key, found->dump(), value, entry.resolution));
+  }
+}
+
+const Json* agreed_value(const RopeEntry& entry, const Json& config,
+                         const std::vector<std::string>& keys, std::vector<std::string>& problems) {
+  const std::string* first = nullptr;
+  const Json* result = nullptr;
+  for (const auto& key : keys) {
+    const Json* value = find_path(config, key);
+    if (value == nullptr || value->is_null()) continue;
+    if (result != nullptr && *value != *result) {
+      problems.push_back(disagreement(*first, *result, key, *value, entry.resolution));
+      return result;
+    }
+    if (result == nullptr) first = &key;
+    if (result == nullptr) result = value;
+  }
+  return result;
+}
+
 Rope read_rope(const RopeEntry& entry, const Json& config, std::vector<std::string>& problems) {
   Rope rope;
-  rope.theta = number_of(config, entry.theta, entry.default_theta, problems);
-  if (const Json* type = first_of(config, entry.type)) {
+  check_containers(entry, config, problems);
+  rope.theta = number_of(entry, config, entry.theta, entry.default_theta, problems);
+  check_echoes(entry, config, entry.theta_echo, rope.theta, problems);
+  rope.type = entry.default_type;
+  if (const Json* type = agreed_value(entry, config, entry.type, problems)) {
     rope.type = type->is_string() ? type->get<std::string>() : type->dump();
     if (rope.type == "none") rope.type = "default";
+  }
+  // Where a factor needs no type, a type needs no factor, and 0 stands for none.
+  if (entry.default_type == "linear" && rope.type == "linear" &&
+      number_of(entry, config, entry.factor, 0, problems) == 0) {
+    rope.type = "default";
   }
   if (rope.type == "default") return rope;
   if (rope.type != "linear" && rope.type != "llama3") {
@@ -88,7 +181,7 @@ Rope read_rope(const RopeEntry& entry, const Json& config, std::vector<std::stri
     return rope;
   }
   const auto setting = [&](const std::vector<std::string>& keys, const char* name) {
-    const double value = number_of(config, keys, 0, problems);
+    const double value = number_of(entry, config, keys, 0, problems);
     if (!(value > 0)) {
       problems.push_back(
           fmt::format("rotary positions of type '{}' need a positive '{}'", rope.type, name));
@@ -139,8 +232,13 @@ Rope unscaled_rope(const std::vector<double>& frequencies) {
 
 void write_rope(const RopeEntry& entry, const Rope& rope, Json& config) {
   if (!entry.theta.empty()) put(config, entry.theta, rope.theta);
-  if (first_of(config, entry.type) != nullptr || rope.type != "default") {
-    put(config, entry.type, rope.type);
+  for (const auto& key : entry.theta_echo) {
+    if (find_path(config, key) != nullptr) set_path(config, key, rope.theta);
+  }
+  const bool untyped = entry.default_type == "linear";
+  if (first_of(config, entry.type) != nullptr || rope.type != "default" ||
+      (untyped && first_of(config, entry.factor) != nullptr)) {
+    put(config, entry.type, untyped && rope.type == "default" ? "none" : rope.type);
   }
   if (rope.type == "linear") put(config, entry.factor, rope.factor);
 }

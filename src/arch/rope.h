@@ -24,6 +24,17 @@ struct Rope {
 
 std::vector<double> scaled_frequencies(const Rope& rope, std::int64_t dims);
 
+// The value on which all spellings that are present and not null agree; nullptr when there is none.
+// Two that disagree add to `problems`, and the first counts.
+const nlohmann::json* agreed_value(const RopeEntry& entry, const nlohmann::json& config,
+                                   const std::vector<std::string>& keys,
+                                   std::vector<std::string>& problems);
+
+// Spellings that nothing reads must say `value` or be absent; else they add to `problems`.
+void check_echoes(const RopeEntry& entry, const nlohmann::json& config,
+                  const std::vector<std::string>& keys, double value,
+                  std::vector<std::string>& problems);
+
 // The settings in a config. A type other than default, linear and llama3, or one with a setting
 // missing, adds to `problems`.
 Rope read_rope(const RopeEntry& entry, const nlohmann::json& config,

@@ -45,6 +45,12 @@ void add_convert(CLI::App& app, int& exit_code) {
       require_own_layout(source.architecture(), target);
     }
     options->carry_out(source, symmetry, Element{}, target);
+    const bool translated = target.format != model.layout.format() ||
+                            (!options->family.empty() && target.family != model.layout.family());
+    for (const auto& [key, value] : model.not_understood) {
+      if (!translated) break;
+      fmt::print(stderr, "regauge: key '{}' is not understood and is not carried over\n", key);
+    }
     const bool into_gguf = target.format == Format::gguf && model.layout.format() != Format::gguf;
     if (into_gguf && !options->dry_run) {
       fmt::print(stderr,

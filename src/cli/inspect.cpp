@@ -22,6 +22,22 @@ std::string describe_positions(const Architecture& a) {
   return text;
 }
 
+// Keys and tensors that may change the function and were not looked at.
+void print_not_understood(const Model& model) {
+  constexpr std::size_t kLongest = 60;
+  constexpr std::size_t kMost = 20;
+  for (const auto& [key, value] : model.not_understood) {
+    fmt::print("  not understood: key {} = {}\n", key,
+               value.size() <= kLongest ? value : value.substr(0, kLongest) + "...");
+  }
+  for (std::size_t i = 0; i < std::min(kMost, model.unread.size()); ++i) {
+    fmt::print("  not read: tensor {}\n", model.unread[i]);
+  }
+  if (model.unread.size() > kMost) {
+    fmt::print("  not read: {} tensors more\n", model.unread.size() - kMost);
+  }
+}
+
 void print_text(const Model& model, const Symmetry& symmetry) {
   const Architecture& a = model.architecture;
   const Json json = to_json(a);
@@ -35,6 +51,7 @@ void print_text(const Model& model, const Symmetry& symmetry) {
              json["norm"].get<std::string>(), json["placement"].get<std::string>(), a.norm_eps,
              a.qk_norm ? ", qk-norm" : "", a.parallel ? ", parallel block" : "",
              json["output"].get<std::string>(), a.tied ? " (tied)" : "");
+  print_not_understood(model);
   fmt::print("\n  {:<30} {:<26} {:>6} {:>14} {:>14}\n", "factor", "group", "times", "dimension",
              "components");
   for (const Factor& line : factors_of(symmetry)) {
@@ -81,6 +98,8 @@ Json as_json(const Model& model, const Symmetry& symmetry) {
                        {"depends_on_values", shift.depends_on_values}});
   }
   const auto parameters = parameter_count(model.architecture);
+  Json not_understood = Json::object();
+  for (const auto& [key, value] : model.not_understood) not_understood[key] = Json::parse(value);
   return {{"path", model.checkpoint.path().string()},
           {"family", model.layout.family()},
           {"format", format_name(model.layout.format())},
@@ -90,7 +109,9 @@ Json as_json(const Model& model, const Symmetry& symmetry) {
           {"redundant", symmetry.dimension()},
           {"identifiable", parameters - symmetry.dimension()},
           {"log2_components", symmetry.log2_components()},
-          {"unclaimed", model.unclaimed}};
+          {"unclaimed", model.unclaimed},
+          {"unread", model.unread},
+          {"not_understood", not_understood}};
 }
 
 }  // namespace

@@ -11,5 +11,7 @@ struct EmbeddedFile {
   std::string_view text;
 };
 const std::vector<EmbeddedFile>& embedded_architectures();
+// data/harmless-keys.json.
+const EmbeddedFile& embedded_harmless_keys();
 
 }  // namespace regauge

@@ -113,6 +113,12 @@ struct Model {
   // Tensors that hold no parameter (poolers, rotary tables, masks), in file order; to be copied
   // byte for byte.
   std::vector<std::string> unclaimed;
+  // Those of `unclaimed` that may change the function: neither settings that the architecture took
+  // in (divisors of rotary frequencies) nor known to be dead (masks, tables that are made anew).
+  std::vector<std::string> unread;
+  // Keys of the config or metadata that are neither read nor known to be harmless with the value
+  // that they have, as paths such as "rope_parameters/factor", each with its value as ASCII JSON.
+  std::map<std::string, std::string> not_understood;
 
   // Opens a file or folder, recognises its family, reads the architecture from its config or
   // metadata, and checks that every tensor that the architecture needs is there with its shape; all

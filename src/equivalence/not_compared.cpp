@@ -1,0 +1,89 @@
+#include "not_compared.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string_view>
+
+namespace regauge {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostNamed = 12;
+
+bool is_companion(const std::string& name) {
+  static const std::set<std::string_view> known = {"tokenizer.json",
+                                                   "tokenizer_config.json",
+                                                   "tokenizer.model",
+                                                   "tokenizer.bin",
+                                                   "spiece.model",
+                                                   "sentencepiece.bpe.model",
+                                                   "vocab.json",
+                                                   "vocab.txt",
+                                                   "merges.txt",
+                                                   "added_tokens.json",
+                                                   "special_tokens_map.json",
+                                                   "chat_template.json",
+                                                   "chat_template.jinja",
+                                                   "generation_config.json",
+                                                   "preprocessor_config.json",
+                                                   "processor_config.json",
+                                                   "adapter_config.json",
+                                                   "adapter_model.safetensors",
+                                                   "adapter_model.bin",
+                                                   "modules.json",
+                                                   "sentence_bert_config.json",
+                                                   "config_sentence_transformers.json"};
+  return known.contains(name) || name.ends_with(".py");
+}
+
+std::set<std::string> beside(const Model& model) {
+  std::set<std::string> names;
+  const nlohmann::json& config = model.checkpoint.config();
+  if (model.checkpoint.format() == Format::gguf) {
+    for (const auto& [key, value] : config.items()) {
+      if (key == "tokenizer.chat_template") names.insert("chat template");
+      if (key.starts_with("tokenizer.ggml.")) names.insert("tokenizer");
+    }
+    return names;
+  }
+  if (config.is_object() && config.contains("auto_map")) names.insert("auto_map (code)");
+  if (model.checkpoint.files().empty()) return names;
+  std::error_code ignored;
+  const fs::path folder = model.checkpoint.files().front().parent_path();
+  for (fs::directory_iterator at(folder.empty() ? fs::path(".") : folder, ignored), end;
+       !ignored && at != end; at.increment(ignored)) {
+    const std::string name = at->path().filename().string();
+    std::error_code unknown;
+    if (is_companion(name)) names.insert(name);
+    if (name == "chat_templates" && at->is_directory(unknown)) names.insert("chat_templates/");
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> not_compared(const Model& a, const Model& b) {
+  const std::set<std::string> in_a = beside(a), in_b = beside(b);
+  std::set<std::string> all = in_a;
+  all.insert(in_b.begin(), in_b.end());
+  if (all.empty()) return {};
+  std::vector<std::string> names;
+  for (const auto& name : all) {
+    const bool both = in_a.contains(name) && in_b.contains(name);
+    names.push_back(both ? name : fmt::format("{} (in {})", name, in_a.contains(name) ? "A" : "B"));
+  }
+  std::string more;
+  if (names.size() > kMostNamed) {
+    more = fmt::format(" and {} more", names.size() - kMostNamed);
+    names.resize(kMostNamed);
+  }
+  return {fmt::format("not compared: {}{}", fmt::join(names, ", "), more)};
+}
+
+}  // namespace regauge

@@ -1,0 +1,127 @@
+#include "unread.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+namespace regauge {
+namespace {
+
+constexpr std::size_t kPieceBytes = std::size_t{1} << 23;
+constexpr std::size_t kLongestValue = 60;
+constexpr std::size_t kMostSentences = 20;  // of one kind; the rest is counted
+
+std::string shortened(const std::string& value) {
+  return value.size() <= kLongestValue ? value : value.substr(0, kLongestValue) + "...";
+}
+
+// Adds sentences up to kMostSentences, then one with the number of the others.
+class Sentences {
+ public:
+  Sentences(std::vector<std::string>& lines, const char* what) : lines_(lines), what_(what) {}
+  void add(std::string line) {
+    if (count_++ < kMostSentences) lines_.push_back(std::move(line));
+  }
+  ~Sentences() {
+    if (count_ > kMostSentences) {
+      lines_.push_back(fmt::format("and {} {} more", count_ - kMostSentences, what_));
+    }
+  }
+  Sentences(const Sentences&) = delete;
+  Sentences& operator=(const Sentences&) = delete;
+
+ private:
+  std::vector<std::string>& lines_;
+  const char* what_;
+  std::size_t count_ = 0;
+};
+
+void compare_keys(const Model& a, const Model& b, Unread& result) {
+  const bool one_language = a.checkpoint.format() == b.checkpoint.format();
+  std::set<std::string> keys;
+  for (const auto* model : {&a, &b}) {
+    for (const auto& [key, value] : model->not_understood) keys.insert(key);
+  }
+  Sentences differ(result.differ, "keys"), equal(result.equal, "keys");
+  for (const auto& key : keys) {
+    const auto in_a = a.not_understood.find(key), in_b = b.not_understood.find(key);
+    const bool has_a = in_a != a.not_understood.end(), has_b = in_b != b.not_understood.end();
+    if (has_a && has_b && one_language && in_a->second == in_b->second) {
+      equal.add(fmt::format("key '{}' is not understood; it is {} in both", key,
+                            shortened(in_a->second)));
+    } else if (has_a && has_b) {
+      differ.add(fmt::format("key '{}' is not understood; it is {} in A and {} in B", key,
+                             shortened(in_a->second), shortened(in_b->second)));
+    } else {
+      differ.add(fmt::format("key '{}' is not understood; only {} has it: {}", key,
+                             has_a ? "A" : "B", shortened(has_a ? in_a->second : in_b->second)));
+    }
+  }
+}
+
+bool same_bytes_in(const Checkpoint& a, const StoredTensor& left, const Checkpoint& b,
+                   const StoredTensor& right, Progress& progress) {
+  const auto x = a.bytes(left);
+  const auto y = b.bytes(right);
+  if (x.size() != y.size()) return false;
+  bool same = true;
+  for (std::size_t at = 0; same && at < x.size(); at += kPieceBytes) {
+    const std::size_t count = std::min(kPieceBytes, x.size() - at);
+    same = std::memcmp(x.data() + at, y.data() + at, count) == 0;
+    a.release(left);
+    b.release(right);
+    progress.advance(static_cast<std::int64_t>(count));
+  }
+  return same;
+}
+
+std::string one_sided(const std::string& name, const char* holder, const Model& other) {
+  return fmt::format("tensor '{}' of {} has no part in what was compared; the other file {}", name,
+                     holder,
+                     other.checkpoint.find(name) == nullptr ? "does not have it" : "uses it");
+}
+
+void compare_tensors(const Model& a, const Model& b, Unread& result, Progress& progress) {
+  std::int64_t total = 0;
+  for (const auto& name : a.unread) total += a.checkpoint.at(name).bytes;
+  progress.start("compare what was not read", total);
+  const std::set<std::string> in_a(a.unread.begin(), a.unread.end());
+  const std::set<std::string> in_b(b.unread.begin(), b.unread.end());
+  Sentences differ(result.differ, "tensors"), equal(result.equal, "tensors");
+  for (const auto& name : a.unread) {
+    if (!in_b.contains(name)) {
+      differ.add(one_sided(name, "A", b));
+      continue;
+    }
+    const StoredTensor& left = a.checkpoint.at(name);
+    const StoredTensor& right = b.checkpoint.at(name);
+    if (left.shape != right.shape || left.dtype != right.dtype) {
+      differ.add(fmt::format(
+          "tensor '{}' has no part in what was compared; its shape or type differs", name));
+    } else if (!same_bytes_in(a.checkpoint, left, b.checkpoint, right, progress)) {
+      differ.add(
+          fmt::format("tensor '{}' has no part in what was compared; its numbers differ", name));
+    } else {
+      equal.add(fmt::format("tensor '{}' has no part in what was compared; it is the same in both",
+                            name));
+    }
+  }
+  for (const auto& name : b.unread) {
+    if (in_a.contains(name)) continue;
+    differ.add(one_sided(name, "B", a));
+  }
+  progress.finish();
+}
+
+}  // namespace
+
+Unread compare_unread(const Model& a, const Model& b, Progress& progress) {
+  Unread result;
+  compare_keys(a, b, result);
+  compare_tensors(a, b, result, progress);
+  return result;
+}
+
+}  // namespace regauge
