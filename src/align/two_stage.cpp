@@ -98,8 +98,8 @@ BlockMap<double> fit_gauge(const Architecture& shape, const Space& space,
 
 }  // namespace
 
-// theory.md section 6: the published algorithm with its limits. Stage 1 does not see what tells
-// rotary heads apart; the stream and the neurons stay as they are.
+// theory.md section 6: our reconstruction of the published attention matcher. Stage 1 does not see
+// what distinguishes rotary heads; the stream and the neurons stay as they are.
 Alignment align_two_stage(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
                           const AlignOptions& options, Progress& progress) {
   const Architecture& shape = symmetry.architecture;

@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(Every, Fixtures, ::testing::ValuesIn(testing::fixture_n
 TEST(TwoStage, FindsAPlantedElementOfItsOwnGroup) {
   int tested = 0;
   for (const auto& known : known_architectures()) {
-    if (known.architecture.qk_norm) continue;  // not in the published method
+    if (known.architecture.qk_norm) continue;  // two_stage does not cover it
     const Symmetry symmetry = symmetry_of(known.architecture);
     const auto a = random_parameters(known.architecture, 1);
     const auto b =

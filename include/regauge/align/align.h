@@ -11,7 +11,7 @@ namespace regauge {
 
 // How to look for the element that brings B closest to A.
 enum class AlignMethod {
-  two_stage,    // heads and their gauges one layer at a time: the published baseline
+  two_stage,    // heads and their gauges one layer at a time: the baseline, reconstructed
   weights,      // the whole group, from the weights alone
   activations,  // the whole group, from what both models compute on data
   learned       // from there on, by the loss between the models
