@@ -30,7 +30,8 @@ void add_head(Html& html, const Summary& summary, const std::string& title) {
       "A’s coordinates, which does not change what B computes.</p>");
   if (has_method(summary, "two_stage")) {
     html.line(
-        "<p class=\"small soft\"><code>two_stage</code>, with its parts stage one and orthogonal, is "
+        "<p class=\"small soft\"><code>two_stage</code>, with its parts stage one and orthogonal, "
+        "is "
         "our reconstruction of the attention matcher of Tran et al. (ICML 2026) from secondary "
         "summaries; the text of the paper was not available.</p>");
   }
