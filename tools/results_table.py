@@ -5,14 +5,17 @@
     results_table.py REGAUGE --write    put them in the place of the page's tables of the same names
     results_table.py REGAUGE --check    fail if those would be others
 
-What experiments/NAME.json plans and NAME.jsonl does not hold is "not run".
+What experiments/NAME.json plans and NAME.jsonl does not hold is "not run". The table "distance left" says what
+`two_stage` leaves of the squared distance between two models' heads, the q/k and the v/o maps apart.
 """
 
 import difflib
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
+from collections import defaultdict
 
 ROOT = pathlib.Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -50,6 +53,37 @@ def tables(program: str) -> dict[str, list[str]]:
     return found
 
 
+def squared_distance(record: dict, maps: str) -> float:
+    """The sum of (|A - B| / |A|)^2 over these maps of the attention layers that the two models do not share."""
+    layers = range(1) if record["scope"] == "attention:0" else range(record["architecture"]["layers"])
+    names = (f"layers.{layer}.attn.{kind}.weight" for layer in layers for kind in maps)
+    return sum(record["residuals"][name] ** 2 for name in names)
+
+
+def left(pairs: dict, maps: str) -> list[float]:
+    """By pair: the squared distance after two_stage as a share of the naive one."""
+    both = [methods for methods in pairs.values() if {"naive", "two_stage"} <= methods.keys()]
+    return [squared_distance(m["two_stage"], maps) / squared_distance(m["naive"], maps) for m in both]
+
+
+def distances() -> list[str]:
+    """The table of what is left of the distance between attention layers."""
+    found = defaultdict(lambda: defaultdict(dict))  # (experiment, scope, cell) -> seeds -> method -> record
+    for path in sorted(RESULTS.glob("*.jsonl")):
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            if record["scope"] in ("attention:0", "attention") and record["method"] in ("naive", "two_stage"):
+                row = record["experiment"], SCOPES[record["scope"]], ", ".join(record["cell"].values())
+                found[row][tuple(record["seeds"])][record["method"]] = record
+    lines = ["| distance left | of | positions | pairs | q/k | v/o | q/k over v/o |", "|---" * 7 + "|"]
+    order = list(SCOPES.values())
+    for row, pairs in sorted(found.items(), key=lambda item: (item[0][0], order.index(item[0][1]), item[0][2])):
+        qk, vo = left(pairs, "qk"), left(pairs, "vo")
+        shown = [f"{statistics.mean(x):.2f} ± {statistics.stdev(x):.2f}" for x in (qk, vo, [q / v for q, v in zip(qk, vo)])]
+        lines.append(f"| {' | '.join(row)} | {len(qk)} | {' | '.join(shown)} |")
+    return lines
+
+
 def with_tables(page: list[str], made: dict[str, list[str]]) -> list[str]:
     """The page with these in the place of its tables of the same names."""
     result, inside = [], False
@@ -65,7 +99,7 @@ def with_tables(page: list[str], made: dict[str, list[str]]) -> list[str]:
 
 
 def main() -> None:
-    made = tables(sys.argv[1])
+    made = tables(sys.argv[1]) | {"distance left": distances()}
     path = RESULTS / "README.md"
     page = path.read_text().splitlines()
     for name, table in made.items():
