@@ -6,7 +6,8 @@
     results_table.py REGAUGE --check    fail if those would be others
 
 What experiments/NAME.json plans and NAME.jsonl does not hold is "not run". The table "distance left" says what
-`two_stage` leaves of the squared distance between two models' heads, the q/k and the v/o maps apart.
+`two_stage` leaves of the squared distance between two models' heads, the q/k and the v/o maps apart; "descent" what
+its last step gains.
 """
 
 import difflib
@@ -46,9 +47,12 @@ def tables(program: str) -> dict[str, list[str]]:
             if not any(method["n"] for row in rows for method in row["methods"].values()):
                 lines.append(f"| {name} | all | not run |{' |' * (len(methods) - 1)}")
                 continue
-            for row in rows:
+            run = [row for row in rows if any(method["n"] for method in row["methods"].values())]
+            for row in run:
                 cells = [number(row["methods"][m], m == "naive") for m in methods]
                 lines.append(f"| {name} | {', '.join(row['cell'].values())} | {' | '.join(cells)} |")
+            if len(run) < len(rows):
+                lines.append(f"| {name} | {len(rows) - len(run)} more cells | not run |{' |' * (len(methods) - 1)}")
         found[experiment["name"]] = lines
     return found
 
@@ -66,18 +70,37 @@ def left(pairs: dict, maps: str) -> list[float]:
     return [squared_distance(m["two_stage"], maps) / squared_distance(m["naive"], maps) for m in both]
 
 
-def distances() -> list[str]:
-    """The table of what is left of the distance between attention layers."""
-    found = defaultdict(lambda: defaultdict(dict))  # (experiment, scope, cell) -> seeds -> method -> record
+def attention_records() -> dict:
+    """(experiment, scope, cell) -> seeds -> method -> record, of models that differ in attention alone."""
+    found = defaultdict(lambda: defaultdict(dict))
     for path in sorted(RESULTS.glob("*.jsonl")):
         for line in path.read_text().splitlines():
             record = json.loads(line)
-            if record["scope"] in ("attention:0", "attention") and record["method"] in ("naive", "two_stage"):
+            if record["scope"] in ("attention:0", "attention"):
                 row = record["experiment"], SCOPES[record["scope"]], ", ".join(record["cell"].values())
                 found[row][tuple(record["seeds"])][record["method"]] = record
-    lines = ["| distance left | of | positions | pairs | q/k | v/o | q/k over v/o |", "|---" * 7 + "|"]
     order = list(SCOPES.values())
-    for row, pairs in sorted(found.items(), key=lambda item: (item[0][0], order.index(item[0][1]), item[0][2])):
+    return dict(sorted(found.items(), key=lambda item: (item[0][0], order.index(item[0][1]), item[0][2])))
+
+
+def descent() -> list[str]:
+    """The table of what descent in the whole group gains over the orthogonal start, in points of the naive barrier."""
+    lines = ["| descent | of | cell | pairs | orthogonal, % | two_stage, % | gain, points |", "|---" * 7 + "|"]
+    for row, pairs in attention_records().items():
+        barriers = [{method: record["barrier"] for method, record in pair.items()} for pair in pairs.values()]
+        naive = statistics.mean(pair["naive"] for pair in barriers)
+        share = lambda method: 100 * statistics.mean(pair[method] for pair in barriers) / naive  # noqa: E731
+        gains = [100 * (pair["orthogonal"] - pair["two_stage"]) / naive for pair in barriers]
+        gain = f"{round(statistics.mean(gains), 1) + 0.0:.1f} ± {statistics.stdev(gains):.1f}"
+        shares = f"{share('orthogonal'):.1f} | {share('two_stage'):.1f}"
+        lines.append(f"| {' | '.join(row)} | {len(gains)} | {shares} | {gain} |")
+    return lines
+
+
+def distances() -> list[str]:
+    """The table of what is left of the distance between attention layers."""
+    lines = ["| distance left | of | positions | pairs | q/k | v/o | q/k over v/o |", "|---" * 7 + "|"]
+    for row, pairs in attention_records().items():
         qk, vo = left(pairs, "qk"), left(pairs, "vo")
         shown = [f"{statistics.mean(x):.2f} ± {statistics.stdev(x):.2f}" for x in (qk, vo, [q / v for q, v in zip(qk, vo)])]
         lines.append(f"| {' | '.join(row)} | {len(qk)} | {' | '.join(shown)} |")
@@ -99,7 +122,7 @@ def with_tables(page: list[str], made: dict[str, list[str]]) -> list[str]:
 
 
 def main() -> None:
-    made = tables(sys.argv[1]) | {"distance left": distances()}
+    made = tables(sys.argv[1]) | {"distance left": distances(), "descent": descent()}
     path = RESULTS / "README.md"
     page = path.read_text().splitlines()
     for name, table in made.items():
