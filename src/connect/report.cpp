@@ -88,6 +88,7 @@ void add_experiment(Html& html, const ExperimentTable& experiment, const std::st
           ? fmt::format(" Of the measurements that the table has room for, {} {} not run.",
                         experiment.missing, experiment.missing == 1 ? "was" : "were")
           : "");
+  add_ensembles(html, experiment);
   add_trend(html, experiment);
   add_settings(html, experiment);
   if (experiment.records > 0) {
