@@ -83,6 +83,8 @@ def test_what_the_file_says_is_trained_and_measured(lab, study, tmp_path, text):
         apart = {name for name, rest in record["residuals"].items() if rest > 1e-5}
         if scope == "attention:0":
             assert apart <= {f"layers.0.attn.{m}.weight" for m in "qkvo"} and apart
+    lab.func("report", folder, "-o", tmp_path / "report.html")
+    assert "Does merging pay?" in (tmp_path / "report.html").read_text()
     # What a record says is what the verb measures.
     models = folder / "models" / "rms"
     again = json.loads(lab.func("barrier", models / "all-1", models / "all-2", "--data", f"bytes:{text}", "--split", "test",
