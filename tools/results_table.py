@@ -5,14 +5,18 @@
     results_table.py REGAUGE --write    put them in the place of the page's tables of the same names
     results_table.py REGAUGE --check    fail if those would be others
 
-What experiments/NAME.json plans and NAME.jsonl does not hold is "not run".
+What experiments/NAME.json plans and NAME.jsonl does not hold is "not run". The table "distance left" says what
+`two_stage` leaves of the squared distance between two models' heads, the q/k and the v/o maps apart; "descent" what
+its last step gains.
 """
 
 import difflib
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
+from collections import defaultdict
 
 ROOT = pathlib.Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -43,11 +47,64 @@ def tables(program: str) -> dict[str, list[str]]:
             if not any(method["n"] for row in rows for method in row["methods"].values()):
                 lines.append(f"| {name} | all | not run |{' |' * (len(methods) - 1)}")
                 continue
-            for row in rows:
+            run = [row for row in rows if any(method["n"] for method in row["methods"].values())]
+            for row in run:
                 cells = [number(row["methods"][m], m == "naive") for m in methods]
                 lines.append(f"| {name} | {', '.join(row['cell'].values())} | {' | '.join(cells)} |")
+            if len(run) < len(rows):
+                lines.append(f"| {name} | {len(rows) - len(run)} more cells | not run |{' |' * (len(methods) - 1)}")
         found[experiment["name"]] = lines
     return found
+
+
+def squared_distance(record: dict, maps: str) -> float:
+    """The sum of (|A - B| / |A|)^2 over these maps of the attention layers that the two models do not share."""
+    layers = range(1) if record["scope"] == "attention:0" else range(record["architecture"]["layers"])
+    names = (f"layers.{layer}.attn.{kind}.weight" for layer in layers for kind in maps)
+    return sum(record["residuals"][name] ** 2 for name in names)
+
+
+def left(pairs: dict, maps: str) -> list[float]:
+    """By pair: the squared distance after two_stage as a share of the naive one."""
+    both = [methods for methods in pairs.values() if {"naive", "two_stage"} <= methods.keys()]
+    return [squared_distance(m["two_stage"], maps) / squared_distance(m["naive"], maps) for m in both]
+
+
+def attention_records() -> dict:
+    """(experiment, scope, cell) -> seeds -> method -> record, of models that differ in attention alone."""
+    found = defaultdict(lambda: defaultdict(dict))
+    for path in sorted(RESULTS.glob("*.jsonl")):
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            if record["scope"] in ("attention:0", "attention"):
+                row = record["experiment"], SCOPES[record["scope"]], ", ".join(record["cell"].values())
+                found[row][tuple(record["seeds"])][record["method"]] = record
+    order = list(SCOPES.values())
+    return dict(sorted(found.items(), key=lambda item: (item[0][0], order.index(item[0][1]), item[0][2])))
+
+
+def descent() -> list[str]:
+    """The table of what descent in the whole group gains over the orthogonal start, in points of the naive barrier."""
+    lines = ["| descent | of | cell | pairs | orthogonal, % | two_stage, % | gain, points |", "|---" * 7 + "|"]
+    for row, pairs in attention_records().items():
+        barriers = [{method: record["barrier"] for method, record in pair.items()} for pair in pairs.values()]
+        naive = statistics.mean(pair["naive"] for pair in barriers)
+        share = lambda method: 100 * statistics.mean(pair[method] for pair in barriers) / naive  # noqa: E731
+        gains = [100 * (pair["orthogonal"] - pair["two_stage"]) / naive for pair in barriers]
+        gain = f"{round(statistics.mean(gains), 1) + 0.0:.1f} ± {statistics.stdev(gains):.1f}"
+        shares = f"{share('orthogonal'):.1f} | {share('two_stage'):.1f}"
+        lines.append(f"| {' | '.join(row)} | {len(gains)} | {shares} | {gain} |")
+    return lines
+
+
+def distances() -> list[str]:
+    """The table of what is left of the distance between attention layers."""
+    lines = ["| distance left | of | positions | pairs | q/k | v/o | q/k over v/o |", "|---" * 7 + "|"]
+    for row, pairs in attention_records().items():
+        qk, vo = left(pairs, "qk"), left(pairs, "vo")
+        shown = [f"{statistics.mean(x):.2f} ± {statistics.stdev(x):.2f}" for x in (qk, vo, [q / v for q, v in zip(qk, vo)])]
+        lines.append(f"| {' | '.join(row)} | {len(qk)} | {' | '.join(shown)} |")
+    return lines
 
 
 def with_tables(page: list[str], made: dict[str, list[str]]) -> list[str]:
@@ -65,7 +122,7 @@ def with_tables(page: list[str], made: dict[str, list[str]]) -> list[str]:
 
 
 def main() -> None:
-    made = tables(sys.argv[1])
+    made = tables(sys.argv[1]) | {"distance left": distances(), "descent": descent()}
     path = RESULTS / "README.md"
     page = path.read_text().splitlines()
     for name, table in made.items():

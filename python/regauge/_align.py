@@ -45,8 +45,8 @@ def align(
 ) -> Alignment:
     """The element that brings B closest to A.
 
-    `method` is weights (the whole group), two_stage (heads one layer at a time, the published
-    baseline), or learned: from `start` (by default what weights finds) the loss `objective` is
+    `method` is weights (the whole group), two_stage (heads one layer at a time, our
+    reconstruction of a published baseline), or learned: from `start` (by default what weights finds) the loss `objective` is
     lowered on the line between the models. `learning` are its settings: steps, rate, ...; the work
     goes on from the file `checkpoint` if that exists. `scope` says what may move: all, attention,
     block, or categories as in `Symmetry.random_element`; :0 or :0-3 for some layers only.

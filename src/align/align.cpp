@@ -18,6 +18,18 @@ namespace {
 constexpr std::array<std::string_view, 4> kMethods = {"two_stage", "weights", "activations",
                                                       "learned"};
 
+constexpr std::array<std::string_view, 3> kStreamMaps = {"none", "permutation", "orthogonal"};
+
+template <class Enum, std::size_t Size>
+Enum choice_from_name(const std::array<std::string_view, Size>& names, std::string_view what,
+                      std::string_view name) {
+  for (std::size_t i = 0; i < Size; ++i) {
+    if (names.at(i) == name) return static_cast<Enum>(i);
+  }
+  throw UsageError(fmt::format("[align] there is no {} '{}'; it is one of {}", what, name,
+                               fmt::join(names, ", ")));
+}
+
 // A length that a norm forgets, and that nothing else balances.
 bool is_length(const Space& space) {
   return space.category == Category::scales ||
@@ -99,11 +111,15 @@ std::string_view method_name(AlignMethod method) {
 }
 
 AlignMethod method_from_name(std::string_view name) {
-  for (std::size_t i = 0; i < kMethods.size(); ++i) {
-    if (kMethods.at(i) == name) return static_cast<AlignMethod>(i);
-  }
-  throw UsageError(fmt::format("[align] there is no method '{}'; it is one of {}", name,
-                               fmt::join(kMethods, ", ")));
+  return choice_from_name<AlignMethod>(kMethods, "method", name);
+}
+
+std::string_view stream_map_name(StreamMap map) {
+  return kStreamMaps.at(static_cast<std::size_t>(map));
+}
+
+StreamMap stream_map_from_name(std::string_view name) {
+  return choice_from_name<StreamMap>(kStreamMaps, "map of the stream", name);
 }
 
 bool reverses_stream(const Element& element) {

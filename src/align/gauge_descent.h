@@ -27,8 +27,8 @@ struct TwoSides {
 // The best orthogonal member of the group for both sides.
 Matrix<double> orthogonal_in_group(const TwoSides& sides, const BlockGroup& group);
 
-// The published way: gradient descent from the orthogonal solution. Where the group is one complex
-// number per rotary pair, Brent's method in one variable for each.
+// As the published matcher is reported to do it: gradient descent from the orthogonal solution.
+// Where the group is one complex number per rotary pair, Brent's method in one variable for each.
 Matrix<double> descend_in_group(const TwoSides& sides, const BlockGroup& group);
 
 }  // namespace regauge

@@ -9,6 +9,7 @@ namespace {
 
 constexpr const char* kStream = "residual";
 constexpr const char* kSign = "residual.sign";
+constexpr double kMember = 1e-9;  // of a violation: closer is in the group
 
 bool acts(const Axis& axis, std::string_view space) {
   return std::any_of(axis.begin(), axis.end(),
@@ -89,6 +90,23 @@ Element StreamMatch<Scalar>::solve(double& value) const {
     found.maps[kStream] = std::move(map);
     found.maps[kSign] = BlockMap<double>(1, 1, {}, Matrix<double>::Constant(1, 1, sign));
   }
+  return found;
+}
+
+template <class Scalar>
+Element StreamMatch<Scalar>::solve_permutation() const {
+  Element found;
+  const auto* group = exists() ? std::get_if<Orthogonal>(&space_->group) : nullptr;
+  if (group == nullptr) {
+    double value = 0;
+    return solve(value);
+  }
+  const auto places =
+      signed_permutation_procrustes(cross_.template cast<double>(), false).permutation();
+  Matrix<double> map = Matrix<double>::Zero(space_->size(), space_->size());
+  for (Eigen::Index i = 0; i < map.rows(); ++i) map(i, places[static_cast<std::size_t>(i)]) = 1;
+  if (group->violation(map) > kMember) return found;
+  found.maps[kStream] = BlockMap<double>(1, space_->size(), {}, std::move(map));
   return found;
 }
 

@@ -18,6 +18,9 @@ class StreamMatch {
   void add(const Matrix<Scalar>& cross) { cross_ += cross; }
   // The best map of the stream (on top of what has moved b), and <A, g B> with it.
   Element solve(double& value) const;
+  // The best permutation of the coordinates, without signs; nothing where the group holds it not,
+  // because a fixed table of positions pins the stream. Where the group has no rotations, as solve.
+  Element solve_permutation() const;
   // <A, B> as it stands.
   double value() const;
 

@@ -1,21 +1,24 @@
 #include <fmt/format.h>
 
 #include "gauge_descent.h"
+#include "regauge/action/moved_model.h"
 #include "regauge/align/align.h"
 #include "regauge/align/nested.h"
+#include "stream_match.h"
+#include "unit_match.h"
 
 namespace regauge {
 namespace {
 
-// One attention layer of both models, as the files have it.
+// The maps of one attention layer.
 struct Attention {
   Matrix<double> q, k, v, o;
 
-  Attention(const ReadTensor& read, const std::string& at)
-      : q(read(at + ".q.weight")),
-        k(read(at + ".k.weight")),
-        v(read(at + ".v.weight")),
-        o(read(at + ".o.weight")) {}
+  Attention(const Parameters<double>& layer, const std::string& at)
+      : q(layer.at(at + ".q.weight")),
+        k(layer.at(at + ".k.weight")),
+        v(layer.at(at + ".v.weight")),
+        o(layer.at(at + ".o.weight")) {}
 
   auto query(std::int64_t head, std::int64_t width) const {
     return q.middleCols(head * width, width);
@@ -31,9 +34,23 @@ struct Attention {
   }
 };
 
-template <class Derived>
-Matrix<double> centred(const Eigen::MatrixBase<Derived>& columns) {
-  return columns.rowwise() - columns.colwise().mean();
+// What stage one compares: keys centred, and biases as one more row where the function sees them.
+// Without rotary positions softmax does not see a key's bias; behind an output bias that of a value
+// is a matter of coordinates.
+Attention with_biases(const Architecture& shape, const Parameters<double>& layer,
+                      const std::string& at) {
+  Attention maps(layer, at);
+  maps.k.rowwise() -= maps.k.colwise().mean().eval();
+  const auto append = [&](const char* name, Matrix<double>& map) {
+    const auto bias = layer.find(at + name);
+    if (bias == layer.end()) return;
+    map.conservativeResize(map.rows() + 1, Eigen::NoChange);
+    map.bottomRows(1) = bias->second;
+  };
+  append(".q.bias", maps.q);
+  if (shape.positions == Positions::rotary) append(".k.bias", maps.k);
+  if (!layer.contains(at + ".o.bias")) append(".v.bias", maps.v);
+  return maps;
 }
 
 // <X Y^T, X' Y'^T> without forming either.
@@ -42,14 +59,12 @@ double inner(const X& x, const Y& y, const X2& x2, const Y2& y2) {
   return (x.transpose() * x2).cwiseProduct(y.transpose() * y2).sum();
 }
 
-// -|M_B - M_A|^2 - |N_B - N_A|^2 of every query head of B and of A: M = Q K^T with rows centred,
-// N = U O.
+// -|M_B - M_A|^2 - |N_B - N_A|^2 of every query head of B and of A: M = Q K^T, N = U O.
 Matrix<double> head_similarity(const Architecture& shape, const Attention& a, const Attention& b) {
   const auto group = shape.heads / shape.kv_heads;
   const auto dk = shape.qk_width, dv = shape.v_width;
   const auto product = [&](const Attention& x, std::int64_t i, const Attention& y, std::int64_t j) {
-    return inner(x.query(i, dk), centred(x.key(i / group, dk)), y.query(j, dk),
-                 centred(y.key(j / group, dk))) +
+    return inner(x.query(i, dk), x.key(i / group, dk), y.query(j, dk), y.key(j / group, dk)) +
            inner(x.value(i / group, dv), x.output(i, dv).transpose(), y.value(j / group, dv),
                  y.output(j, dv).transpose());
   };
@@ -96,46 +111,117 @@ BlockMap<double> fit_gauge(const Architecture& shape, const Space& space,
   return {space.count, width, moved.permutation(), std::move(blocks)};
 }
 
-}  // namespace
+class TwoStage {
+ public:
+  TwoStage(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
+           const AlignOptions& options, Progress& progress)
+      : symmetry_(symmetry),
+        shape_(symmetry.architecture),
+        options_(options),
+        progress_(progress),
+        a_(a, symmetry, form(a)),
+        b_(b, symmetry, form(b)) {}
 
-// theory.md section 6: the published algorithm with its limits. Stage 1 does not see what tells
-// rotary heads apart; the stream and the neurons stay as they are.
-Alignment align_two_stage(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
-                          const AlignOptions& options, Progress& progress) {
-  const Architecture& shape = symmetry.architecture;
-  Alignment result;
-  result.report = {{"method", "two_stage"}, {"layers", nlohmann::json::array()}};
-  progress.start("matching heads", shape.layers);
-  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+  Alignment run() {
+    Alignment result;
+    result.report = {{"method", "two_stage"}, {"layers", nlohmann::json::array()}};
+    if (moves_stream()) result.report["stream"] = match_stream();
+    progress_.start("matching heads", shape_.layers);
+    for (std::int64_t layer = 0; layer < shape_.layers; ++layer) {
+      result.report["layers"].push_back(match_layer(layer));
+      progress_.advance(1);
+    }
+    progress_.finish();
+    result.a_from_b = between_models(symmetry_, a_.element(), found_, b_.element());
+    return result;
+  }
+
+ private:
+  bool moves_stream() const {
+    const Space* stream = symmetry_.find_space("residual");
+    return options_.stream != StreamMap::none && stream != nullptr &&
+           options_.scope.contains(*stream);
+  }
+
+  // Files are compared as they are, and folded where the stream moves.
+  Element form(const ReadTensor& model) const {
+    if (!moves_stream()) return {};
+    return options_.scope.restrict(symmetry_, fold_element(symmetry_, model, {}, progress_));
+  }
+
+  // What was done.
+  std::string match_stream() {
+    StreamMatch<double> match(symmetry_);
+    match.add(a_.layer(-1), b_.layer(-1));
+    double value = 0;
+    found_ =
+        options_.stream == StreamMap::permutation ? match.solve_permutation() : match.solve(value);
+    return std::string(found_.maps.empty() ? "pinned" : stream_map_name(options_.stream));
+  }
+
+  nlohmann::json match_layer(std::int64_t layer) {
     const std::string at = fmt::format("layers.{}.attn", layer);
-    const Space& heads = *symmetry.find_space(at + ".heads");
-    const Attention in_a(a, at), in_b(b, at);
+    const Space& heads = *symmetry_.find_space(at + ".heads");
+    const Parameters<double> a = a_.layer(layer);
+    Parameters<double> b = b_.layer(layer);
+    act_on_layer(symmetry_, found_, layer, b);
     BlockMap<double> places = heads.identity();
-    const Matrix<double> similarity = head_similarity(shape, in_a, in_b);
-    if (options.scope.contains(heads) && heads.shuffle != Shuffle::none) {
+    const Matrix<double> similarity =
+        head_similarity(shape_, with_biases(shape_, a, at), with_biases(shape_, b, at));
+    Element step;
+    if (options_.scope.contains(heads) && heads.shuffle != Shuffle::none) {
+      const auto given = options_.heads.find(layer);
+      const Matrix<double> groups = Matrix<double>::Zero(shape_.kv_heads, shape_.kv_heads);
       places = BlockMap<double>(
           heads.count, 1,
-          assign_nested(similarity, Matrix<double>::Zero(shape.kv_heads, shape.kv_heads)).target,
+          given != options_.heads.end() ? given->second : assign_nested(similarity, groups).target,
           {});
-      result.a_from_b.maps[heads.name] = places;
+      step.maps[heads.name] = places;
     }
+    const Attention in_a(a, at), in_b(b, at);
     for (const bool qk : {true, false}) {
-      const Space* space = symmetry.find_space(at + (qk ? ".qk" : ".vo"));
-      if (space == nullptr || !options.scope.contains(*space)) continue;  // behind a QK-norm
-      result.a_from_b.maps[space->name] =
-          fit_gauge(shape, *space, places, in_a, in_b, qk, options.compact);
+      const Space* space = symmetry_.find_space(at + (qk ? ".qk" : ".vo"));
+      if (space == nullptr || !options_.scope.contains(*space)) continue;  // behind a QK-norm
+      step.maps[space->name] = fit_gauge(shape_, *space, places, in_a, in_b, qk, options_.compact);
     }
+    if (options_.neurons) step.maps.merge(match_neurons(layer, a, b).maps);
+    found_ = compose(symmetry_, step, found_);
     double cost = 0;
     std::vector<std::int64_t> targets;
     for (std::int64_t i = 0; i < heads.count; ++i) {
       cost -= similarity(i, places.target(i));
       targets.push_back(places.target(i));
     }
-    result.report["layers"].push_back({{"heads", targets}, {"cost", cost}});
-    progress.advance(1);
+    return {{"heads", targets}, {"cost", cost}};
   }
-  progress.finish();
-  return result;
+
+  Element match_neurons(std::int64_t layer, const Parameters<double>& a,
+                        const Parameters<double>& b) const {
+    Element step;
+    const Space* neurons = symmetry_.find_space(fmt::format("layers.{}.ffn.neurons", layer));
+    if (neurons == nullptr || !options_.scope.contains(*neurons)) return step;
+    UnitSimilarity<double> similarity(*neurons);
+    similarity.add(symmetry_, *neurons, a, b);
+    double value = 0;
+    step.maps[neurons->name] = match_units(*neurons, std::move(similarity), value);
+    return step;
+  }
+
+  const Symmetry& symmetry_;
+  const Architecture& shape_;
+  const AlignOptions& options_;
+  Progress& progress_;
+  MovedModel a_, b_;
+  Element found_;  // from b's form towards a's
+};
+
+}  // namespace
+
+// theory.md section 6: our reconstruction of the published attention matcher. Stage 1 does not see
+// what distinguishes rotary heads; the stream and the neurons stay as they are unless asked for.
+Alignment align_two_stage(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
+                          const AlignOptions& options, Progress& progress) {
+  return TwoStage(symmetry, a, b, options, progress).run();
 }
 
 }  // namespace regauge

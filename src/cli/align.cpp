@@ -17,7 +17,7 @@ namespace regauge::cli {
 namespace {
 
 struct AlignVerbOptions : RewriteOptions {
-  std::string a, a_output, report, method = "weights", scope = "all";
+  std::string a, a_output, report, method = "weights", scope = "all", stream = "none";
   AlignOptions align;
 
   void declare_all(CLI::App& verb) {
@@ -42,6 +42,12 @@ struct AlignVerbOptions : RewriteOptions {
         ->capture_default_str();
     verb.add_flag("--compact", align.compact,
                   "of two_stage: rotations and phases alone, without descent in the whole group");
+    verb.add_flag("--neurons", align.neurons,
+                  "of two_stage: also assign the feed-forward neurons by their weights");
+    verb.add_option("--stream", stream,
+                    "of two_stage: map the residual stream first, fitted to embedding and head: "
+                    "none, permutation or orthogonal")
+        ->capture_default_str();
     verb.add_option("--seed", align.seed, "of random starts")->capture_default_str();
     verb.add_option("--report", report, "write how it went to this file, as JSON");
     declare_save_element(verb);
@@ -124,6 +130,11 @@ void add_align(CLI::App& app, char** arguments, int& exit_code) {
     if (!runs_models(method) && !foreign.empty()) {
       throw UsageError(fmt::format("align: --method {} does not take {}", options->method,
                                    fmt::join(foreign, " ")));
+    }
+    options->align.stream = stream_map_from_name(options->stream);
+    const bool widened = options->align.neurons || options->align.stream != StreamMap::none;
+    if (widened && method != AlignMethod::two_stage) {
+      throw UsageError("align: --neurons and --stream are of two_stage");
     }
     if (options->align.compact && method != AlignMethod::two_stage) {
       throw UsageError(method == AlignMethod::learned

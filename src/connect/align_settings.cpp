@@ -41,7 +41,10 @@ template <class Settings, class Visit>
 void for_each_setting(Settings& settings, const Visit& visit) {
   const AlignMethod method = settings.method;
   const bool learned = method == AlignMethod::learned;
-  if (method == AlignMethod::two_stage) visit("compact", settings.options.compact);
+  if (method == AlignMethod::two_stage) {
+    visit("compact", settings.options.compact);
+    visit("neurons", settings.options.neurons);
+  }
   if (method == AlignMethod::weights || learned) {
     visit("iterations", settings.options.iterations);
     visit("starts", settings.options.starts);
@@ -73,6 +76,11 @@ AlignSettings align_settings_from_json(const json& settings) {
   result.method = method_from_name(method);
   result.options.scope = Scope(scope);
   for_each_setting(result, [&](const char* key, auto& value) { reader.take(key, value); });
+  if (result.method == AlignMethod::two_stage) {
+    std::string stream(stream_map_name(result.options.stream));
+    reader.take("stream", stream);
+    result.options.stream = stream_map_from_name(stream);
+  }
   if (result.method == AlignMethod::learned) {
     require_choice("start", result.start, "activations", "weights");
     require_choice("loss", result.loss, "distillation", "task");
@@ -96,6 +104,9 @@ json to_json(const AlignSettings& settings) {
   result["method"] = method_name(settings.method);
   result["scope"] = settings.options.scope.text();
   for_each_setting(settings, [&](const char* key, const auto& value) { result[key] = value; });
+  if (settings.method == AlignMethod::two_stage) {
+    result["stream"] = stream_map_name(settings.options.stream);
+  }
   return result;
 }
 

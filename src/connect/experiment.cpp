@@ -104,7 +104,7 @@ class Planner {
     const json& file = file_;
     require_keys(file, "an experiment",
                  {"name", "architecture", "training", "vary", "models", "scopes", "methods", "line",
-                  "plane"});
+                  "plane", "heads"});
     for (const char* key : {"name", "training", "scopes", "methods"}) {
       if (!file.contains(key)) throw UsageError(fmt::format("'{}' is missing", key));
     }
@@ -135,14 +135,11 @@ class Planner {
     require_keys(plane, "'plane'", {"points", "examples", "methods"});
     plane_ = {whole_number(plane, "points", 11, 2),
               whole_number(plane, "examples", line_.examples, 0)};
-    const json with_plane = plane.value("methods", json::array());
-    if (!with_plane.is_array()) throw UsageError("'plane': 'methods' must be a list of names");
-    for (const auto& method : with_plane) {
-      if (!method.is_string() || file["methods"].value(method, json()).is_null()) {
-        throw UsageError(fmt::format("'plane': {} is no method that aligns", method.dump()));
-      }
-      with_plane_.insert(method.get<std::string>());
-    }
+    with_plane_ = methods_of("plane", plane);
+    const json heads = file.value("heads", json::object());
+    require_keys(heads, "'heads'", {"examples", "methods"});
+    rank_examples_ = whole_number(heads, "examples", line_.examples, 0);
+    with_ranks_ = methods_of("heads", heads);
   }
 
   Experiment plan() {
@@ -227,6 +224,15 @@ class Planner {
       align = to_json(*result.align);
       if (seeds[0] == 1 && seeds[1] == 2 && with_plane_.contains(method)) result.plane = plane_;
     }
+    if (with_ranks_.contains(method)) {
+      const auto most = AlignSettings::kMostRankedHeads;
+      if (result.align->method != AlignMethod::two_stage ||
+          config.architecture.at("heads") > most) {
+        throw UsageError(fmt::format(
+            "'heads': '{}' must be two_stage, and a model have at most {} heads", method, most));
+      }
+      result.rank_examples = rank_examples_;
+    }
     result.about = {{"experiment", plan_.name},
                     {"cell", cell.values},
                     {"scope", scope},
@@ -239,10 +245,27 @@ class Planner {
     plan_.measurements.push_back(std::move(result));
   }
 
+  // The methods that a key asks for.
+  std::set<std::string> methods_of(const char* key, const json& object) const {
+    const json names = object.value("methods", json::array());
+    if (!names.is_array()) {
+      throw UsageError(fmt::format("'{}': 'methods' must be a list of names", key));
+    }
+    std::set<std::string> result;
+    for (const auto& name : names) {
+      if (!name.is_string() || file_["methods"].value(name, json()).is_null()) {
+        throw UsageError(fmt::format("'{}': {} is no method that aligns", key, name.dump()));
+      }
+      result.insert(name.get<std::string>());
+    }
+    return result;
+  }
+
   const json file_;
   std::int64_t models_ = 0;
+  std::int64_t rank_examples_ = 0;
   Experiment::Grid line_, plane_;
-  std::set<std::string> with_plane_, records_;
+  std::set<std::string> with_plane_, with_ranks_, records_;
   Experiment plan_;
 };
 

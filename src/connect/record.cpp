@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "fields.h"
@@ -99,20 +101,55 @@ std::vector<Point> points_from_json(Fields& fields, const std::string& where) {
 
 }  // namespace
 
+double accuracy_barrier(const std::vector<Point>& points) {
+  double largest = 0;
+  for (const Point& point : points) {
+    const double between =
+        (1 - point.t) * points.front().accuracy + point.t * points.back().accuracy;
+    largest = std::max(largest, between - point.accuracy);
+  }
+  return largest;
+}
+
+double excess_area(const std::vector<Point>& points) {
+  double area = 0;
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const Point &left = points[i - 1], &right = points[i];
+    area += (right.t - left.t) * (left.excess + right.excess) / 2;
+  }
+  return area;
+}
+
 json to_json(const Record& record) {
   json points = json::array();
   for (const Point& point : record.points) points.push_back(to_json(point));
-  json result = {
-      {"experiment", record.experiment}, {"cell", record.cell},
-      {"scope", record.scope},           {"seeds", record.seeds},
-      {"method", record.method},         {"architecture", record.architecture},
-      {"training", record.training},     {"align", record.align},
-      {"barrier", record.barrier},       {"barrier_error", number_or_null(record.barrier_error)},
-      {"barrier_at", record.barrier_at}, {"examples", record.examples},
-      {"targets", record.targets},       {"points", points},
-      {"made_by", record.made_by}};
+  json result = {{"experiment", record.experiment},
+                 {"cell", record.cell},
+                 {"scope", record.scope},
+                 {"seeds", record.seeds},
+                 {"method", record.method},
+                 {"architecture", record.architecture},
+                 {"training", record.training},
+                 {"align", record.align},
+                 {"barrier", record.barrier},
+                 {"barrier_error", number_or_null(record.barrier_error)},
+                 {"barrier_at", record.barrier_at},
+                 {"examples", record.examples},
+                 {"targets", record.targets},
+                 {"points", points},
+                 {"made_by", record.made_by},
+                 {"accuracy_barrier", accuracy_barrier(record.points)},
+                 {"area", excess_area(record.points)}};
   if (!record.line.is_null()) result["line"] = record.line;
   if (!record.residuals.empty()) result["residuals"] = record.residuals;
+  for (const auto& [layer, rank] : record.heads) {
+    result["heads"][layer] = {
+        {"rank", rank.rank}, {"of", rank.of}, {"loss", rank.loss}, {"best", rank.best}};
+  }
+  if (!record.imbalance.empty()) result["imbalance"] = record.imbalance;
+  if (std::isfinite(record.ensemble_loss)) {
+    result["ensemble"] = {{"loss", record.ensemble_loss}, {"accuracy", record.ensemble_accuracy}};
+  }
   if (record.plane) result["plane"] = to_json(*record.plane);
   if (!record.seconds.empty()) result["seconds"] = record.seconds;
   return result;
@@ -144,6 +181,24 @@ Record record_from_json(const json& value, const std::string& where) {
   record.targets = fields.count("targets");
   record.points = points_from_json(fields, where);
   if (fields.has("residuals")) record.residuals = fields.numbers_by_name("residuals");
+  for (const char* derived : {"accuracy_barrier", "area"}) {
+    if (fields.has(derived)) fields.number(derived);
+  }
+  if (fields.has("heads")) {
+    for (const auto& [layer, rank] : fields.object("heads").items()) {
+      Fields of_layer(rank, fmt::format("{}: heads: {}", where, layer));
+      record.heads[layer] = {of_layer.count("rank"), of_layer.count("of"), of_layer.number("loss"),
+                             of_layer.number("best")};
+      of_layer.finish();
+    }
+  }
+  if (fields.has("imbalance")) record.imbalance = fields.numbers_by_name("imbalance");
+  if (fields.has("ensemble")) {
+    Fields ensemble(fields.object("ensemble"), where + ": ensemble");
+    record.ensemble_loss = ensemble.number("loss");
+    record.ensemble_accuracy = ensemble.number("accuracy");
+    ensemble.finish();
+  }
   if (fields.has("plane")) record.plane = plane_from_json(fields.at("plane"), where + ": plane");
   if (fields.has("seconds")) record.seconds = fields.numbers_by_name("seconds");
   record.made_by = fields.object("made_by");

@@ -1,5 +1,7 @@
 #include "regauge/connect/report.h"
 
+#include <algorithm>
+
 #include "regauge/base/version.h"
 #include "regauge/connect/chart.h"
 #include "regauge/io/page.h"
@@ -13,13 +15,27 @@ using io::escaped;
 
 std::string id_of(std::size_t experiment) { return fmt::format("e{}", experiment); }
 
+bool has_method(const Summary& summary, const std::string& method) {
+  return std::any_of(summary.experiments.begin(), summary.experiments.end(), [&](const auto& e) {
+    return std::find(e.methods.begin(), e.methods.end(), method) != e.methods.end();
+  });
+}
+
 void add_head(Html& html, const Summary& summary, const std::string& title) {
   html.line("<header><p class=\"kicker\">Report</p><h1>{}</h1>", escaped(title));
   html.line(
       "<p>Two trained models A and B, and the straight line between their weights. The barrier is "
       "the most by which the loss on the line lies above the straight line between the losses of "
       "its ends, max over t of L(t) − (1 − t) L(0) − t L(1), in nats. A method first writes B in "
-      "A’s coordinates, which does not change what B computes.</p></header>");
+      "A’s coordinates, which does not change what B computes.</p>");
+  if (has_method(summary, "two_stage")) {
+    html.line(
+        "<p class=\"small soft\"><code>two_stage</code>, with its parts stage one and orthogonal, "
+        "is "
+        "our reconstruction of the attention matcher of Tran et al. (ICML 2026) from secondary "
+        "summaries; the text of the paper was not available.</p>");
+  }
+  html.line("</header>");
   html.line("<div class=\"facts\">");
   const auto fact = [&](std::int64_t count, const char* name) {
     html.line("<div><b>{}</b>{}</div>", count, name);
@@ -72,6 +88,7 @@ void add_experiment(Html& html, const ExperimentTable& experiment, const std::st
           ? fmt::format(" Of the measurements that the table has room for, {} {} not run.",
                         experiment.missing, experiment.missing == 1 ? "was" : "were")
           : "");
+  add_ensembles(html, experiment);
   add_trend(html, experiment);
   add_settings(html, experiment);
   if (experiment.records > 0) {

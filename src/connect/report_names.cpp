@@ -102,9 +102,9 @@ std::string plural(std::size_t count, const char* noun) {
 
 std::string method_note(const std::string& method) {
   static constexpr std::array<Words, 7> kMethods = {{{"naive", "as they are"},
-                                                     {"stage one", "paper, heads only"},
-                                                     {"orthogonal", "paper, gauges orthogonal"},
-                                                     {"two_stage", "the paper"},
+                                                     {"stage one", "two_stage, heads only"},
+                                                     {"orthogonal", "two_stage, orthogonal"},
+                                                     {"two_stage", "baseline, reconstructed"},
                                                      {"weights", "ours, no data"},
                                                      {"activations", "ours, by activations"},
                                                      {"learned", "ours, learned"}}};

@@ -34,10 +34,12 @@ std::string scope_name(const std::string& scope);
 std::string scope_words(const std::string& scope);  // without the code
 int look_in(const ExperimentTable& experiment, const std::string& method);
 std::string plural(std::size_t count, const char* noun);  // "1 cell", "2 cells"
-std::string method_note(const std::string& method);       // "the paper", "ours", or nothing
+std::string method_note(const std::string& method);       // "ours, no data", ..., or nothing
 
 // Each is a part of the page about one experiment; `id` begins the names of its anchors.
 void add_table(Html& html, const ExperimentTable& experiment);
+// Averaged weights beside averaged predictions, where a record has those; else nothing.
+void add_ensembles(Html& html, const ExperimentTable& experiment);
 // If one key varies and its values are positive numbers, three or more: barriers against it.
 void add_trend(Html& html, const ExperimentTable& experiment);
 void add_curves(Html& html, const ExperimentTable& experiment, const std::string& id);

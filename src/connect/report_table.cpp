@@ -21,7 +21,10 @@ std::string pairs_told(const Field& field) {
         fmt::format("seeds {}, {}: {}", record->seeds[0], record->seeds[1], shown(record->barrier));
     if (std::isfinite(record->barrier_error))
       told += " ± " + shown_spread(record->barrier_error, record->barrier);
-    told += fmt::format(" at t = {:.3g}, {} examples", record->barrier_at, record->examples);
+    told +=
+        fmt::format(" at t = {:.3g}, {} examples; accuracy {} lower, area {}", record->barrier_at,
+                    record->examples, shown(accuracy_barrier(record->points)),
+                    shown(excess_area(record->points)));
   }
   return told;
 }
@@ -85,6 +88,32 @@ void add_table(Html& html, const ExperimentTable& experiment) {
     html.line("</tbody>");
   }
   html.line("</table></div>");
+}
+
+void add_ensembles(Html& html, const ExperimentTable& experiment) {
+  const auto measured = [](const Row& row) { return std::isfinite(row.ensemble); };
+  if (std::none_of(experiment.rows.begin(), experiment.rows.end(), measured)) return;
+  html.line(
+      "<h3>Does merging pay?</h3><p class=\"small soft\">Losses in nats, means over pairs: of the "
+      "models themselves, of the mean of their predictions (which runs both), and of the mean of "
+      "their weights after each method (which runs one).</p>");
+  html.line("<div class=\"scroll\"><table class=\"barriers\"><thead><tr><th scope=\"col\">{}</th>",
+            cell_keys(experiment));
+  html.line("<th scope=\"col\">models</th><th scope=\"col\">predictions</th>");
+  for (const std::string& method : experiment.methods) {
+    html.line("<th scope=\"col\">{}</th>", escaped(method));
+  }
+  html.line("</tr></thead><tbody>");
+  for (const Row& row : experiment.rows) {
+    if (!measured(row)) continue;
+    html.line("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td>",
+              cell_values(experiment, row.cell), shown(row.ends), shown(row.ensemble));
+    for (const Field& field : row.fields) {
+      html.line("<td>{}</td>", field.records.empty() ? "not run" : shown(field.middle));
+    }
+    html.line("</tr>");
+  }
+  html.line("</tbody></table></div>");
 }
 
 }  // namespace regauge::connect

@@ -79,14 +79,44 @@ double deviation_of(const std::vector<double>& values) {
   return std::sqrt(sum / static_cast<double>(values.size() - 1));
 }
 
+const Point& middle_of(const std::vector<Point>& points) {
+  return *std::min_element(points.begin(), points.end(), [](const Point& l, const Point& r) {
+    return std::abs(l.t - 0.5) < std::abs(r.t - 0.5);
+  });
+}
+
+// What does not depend on the method: every pair counts once.
+void fill_ends(Row& row) {
+  std::map<Seeds, double> ends, ensembles;
+  for (const Field& field : row.fields) {
+    for (const Record* record : field.records) {
+      ends[record->seeds] = (record->points.front().loss + record->points.back().loss) / 2;
+      if (std::isfinite(record->ensemble_loss)) ensembles[record->seeds] = record->ensemble_loss;
+    }
+  }
+  const auto mean = [](const std::map<Seeds, double>& by_pair) {
+    std::vector<double> values;
+    for (const auto& [seeds, value] : by_pair) values.push_back(value);
+    return mean_of(values);
+  };
+  row.ends = mean(ends);
+  row.ensemble = mean(ensembles);
+}
+
 void fill(Field& field, std::size_t pairs) {
   std::sort(field.records.begin(), field.records.end(),
             [](const Record* l, const Record* r) { return l->seeds < r->seeds; });
-  std::vector<double> barriers, errors;
+  std::vector<double> barriers, errors, accuracies, areas, middles;
   for (const Record* record : field.records) {
     barriers.push_back(record->barrier);
     errors.push_back(record->barrier_error);
+    accuracies.push_back(accuracy_barrier(record->points));
+    areas.push_back(excess_area(record->points));
+    middles.push_back(middle_of(record->points).loss);
   }
+  field.accuracy = mean_of(accuracies);
+  field.area = mean_of(areas);
+  field.middle = mean_of(middles);
   field.mean = mean_of(barriers);
   field.spread = deviation_of(barriers);
   field.error = mean_of(errors);
@@ -141,7 +171,7 @@ ExperimentTable experiment_of(const std::string& name, const Part& part) {
   }
   for (const std::string& scope : experiment.scopes) {
     for (const Cell& cell : experiment.cells) {
-      Row row = {cell, scope, {}};
+      Row row = {cell, scope, {}, kNan, kNan};
       const Field* naive = nullptr;
       for (const std::string& method : experiment.methods) {
         Field& field = row.fields.emplace_back();
@@ -153,6 +183,7 @@ ExperimentTable experiment_of(const std::string& name, const Part& part) {
         if (experiment.methods[i] == "naive") naive = &row.fields[i];
       }
       for (Field& field : row.fields) field.ratio = naive ? ratio_of(field, *naive) : kNan;
+      fill_ends(row);
       experiment.rows.push_back(std::move(row));
     }
   }
@@ -167,10 +198,17 @@ nlohmann::json to_json(const Row& row, const std::vector<std::string>& methods) 
                           {"spread", number_or_null(field.spread)},
                           {"error", number_or_null(field.error)},
                           {"ratio", number_or_null(field.ratio)},
+                          {"accuracy_barrier", number_or_null(field.accuracy)},
+                          {"area", number_or_null(field.area)},
+                          {"middle", number_or_null(field.middle)},
                           {"n", field.n()},
                           {"not_run", field.missing}};
   }
-  return {{"cell", row.cell}, {"scope", row.scope}, {"methods", fields}};
+  return {{"cell", row.cell},
+          {"scope", row.scope},
+          {"methods", fields},
+          {"ends", number_or_null(row.ends)},
+          {"ensemble", number_or_null(row.ensemble)}};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numbers>
 
 #include "regauge/base/error.h"
 #include "sampler.h"
@@ -116,31 +117,13 @@ class Distillation final : public DataObjective<Scalar> {
   at::Tensor at_a_, at_b_;  // what the ends predict on this batch, once asked for
 };
 
-}  // namespace
-
-template <class Scalar>
-std::unique_ptr<Objective<Scalar>> make_objective(const Architecture& architecture,
-                                                  std::shared_ptr<const Data> data,
-                                                  std::int64_t size, std::uint64_t seed) {
-  return std::make_unique<TaskLoss<Scalar>>(architecture, std::move(data), size, seed);
-}
-
-template <class Scalar>
-std::unique_ptr<Objective<Scalar>> make_distillation(const Architecture& architecture,
-                                                     Parameters<Scalar> a, Parameters<Scalar> b,
-                                                     std::shared_ptr<const Data> data,
-                                                     std::int64_t size, std::uint64_t seed) {
-  return std::make_unique<Distillation<Scalar>>(architecture, std::move(a), std::move(b),
-                                                std::move(data), size, seed);
-}
-
-template <class Scalar>
-Score evaluate(const Architecture& architecture, const Parameters<Scalar>& parameters,
-               const Data& data, std::int64_t most, Progress& progress) {
+// logits_of(transformer, batch) gives logits for every position, or log-probabilities.
+template <class Scalar, class LogitsOf>
+Score score_of(const Architecture& architecture, const Data& data, std::int64_t most,
+               Progress& progress, const LogitsOf& logits_of) {
   const c10::NoGradGuard no_gradient;
   const std::int64_t all = (data.size() + data.stride() - 1) / data.stride();
   const std::int64_t count = most > 0 ? std::min(most, all) : all;
-  const Tensors tensors = view(parameters);
   const std::int64_t length = data.batch(std::array<std::int64_t, 1>{0}).length;
   const Transformer transformer(architecture, length, kType<Scalar>);
   const std::int64_t outputs =
@@ -155,7 +138,7 @@ Score evaluate(const Architecture& architecture, const Parameters<Scalar>& param
       examples.push_back(i * all / count * data.stride());
     }
     const Batch batch = data.batch(examples);
-    const at::Tensor logits = transformer(tensors, batch).flatten(0, -2);
+    const at::Tensor logits = logits_of(transformer, batch).flatten(0, -2);
     const at::Tensor targets = labels(batch, logits.size(0));
     const at::Tensor losses =
         at::cross_entropy_loss(logits, targets, {}, at::Reduction::None, kIgnore)
@@ -189,6 +172,46 @@ Score evaluate(const Architecture& architecture, const Parameters<Scalar>& param
   return score;
 }
 
+}  // namespace
+
+template <class Scalar>
+std::unique_ptr<Objective<Scalar>> make_objective(const Architecture& architecture,
+                                                  std::shared_ptr<const Data> data,
+                                                  std::int64_t size, std::uint64_t seed) {
+  return std::make_unique<TaskLoss<Scalar>>(architecture, std::move(data), size, seed);
+}
+
+template <class Scalar>
+std::unique_ptr<Objective<Scalar>> make_distillation(const Architecture& architecture,
+                                                     Parameters<Scalar> a, Parameters<Scalar> b,
+                                                     std::shared_ptr<const Data> data,
+                                                     std::int64_t size, std::uint64_t seed) {
+  return std::make_unique<Distillation<Scalar>>(architecture, std::move(a), std::move(b),
+                                                std::move(data), size, seed);
+}
+
+template <class Scalar>
+Score evaluate(const Architecture& architecture, const Parameters<Scalar>& parameters,
+               const Data& data, std::int64_t most, Progress& progress) {
+  const Tensors tensors = view(parameters);
+  return score_of<Scalar>(
+      architecture, data, most, progress,
+      [&](const Transformer& run, const Batch& batch) { return run(tensors, batch); });
+}
+
+template <class Scalar>
+Score evaluate_ensemble(const Architecture& architecture, const Parameters<Scalar>& a,
+                        const Parameters<Scalar>& b, const Data& data, std::int64_t most,
+                        Progress& progress) {
+  const Tensors in_a = view(a), in_b = view(b);
+  return score_of<Scalar>(architecture, data, most, progress,
+                          [&](const Transformer& run, const Batch& batch) {
+                            return at::logaddexp(at::log_softmax(run(in_a, batch), -1),
+                                                 at::log_softmax(run(in_b, batch), -1)) -
+                                   std::numbers::ln2;
+                          });
+}
+
 template std::unique_ptr<Objective<float>> make_objective(const Architecture&,
                                                           std::shared_ptr<const Data>, std::int64_t,
                                                           std::uint64_t);
@@ -208,5 +231,9 @@ template Score evaluate(const Architecture&, const Parameters<float>&, const Dat
                         Progress&);
 template Score evaluate(const Architecture&, const Parameters<double>&, const Data&, std::int64_t,
                         Progress&);
+template Score evaluate_ensemble(const Architecture&, const Parameters<float>&,
+                                 const Parameters<float>&, const Data&, std::int64_t, Progress&);
+template Score evaluate_ensemble(const Architecture&, const Parameters<double>&,
+                                 const Parameters<double>&, const Data&, std::int64_t, Progress&);
 
 }  // namespace regauge::lab

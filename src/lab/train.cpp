@@ -52,7 +52,8 @@ struct Reached {
 class Optimizer {
  public:
   Optimizer(const Training& training, const Parameters<float>& start) : training_(training) {
-    const Scope part(training.reinit.empty() ? "all" : training.reinit);
+    const bool everything = training.reinit.empty() || training.freeze == "none";
+    const Scope part(everything ? "all" : training.reinit);
     for (const auto& [name, value] : start) {
       const bool trained = part.contains_tensor(name);
       const at::Tensor tensor = view(value).clone().set_requires_grad(trained);

@@ -12,7 +12,7 @@
 namespace regauge::lab {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Training, data, test_data, tokenizer, from, reinit,
-                                                length, steps, batch, warmup, deviation,
+                                                freeze, length, steps, batch, warmup, deviation,
                                                 learning_rate, final_fraction, weight_decay, beta1,
                                                 beta2, clip, seed, test_every, test_examples)
 
@@ -49,6 +49,7 @@ Training training_from_json(const nlohmann::json& json) {
   expect(t.beta1 >= 0 && t.beta1 < 1 && t.beta2 >= 0 && t.beta2 < 1,
          "'beta1' and 'beta2' must be in [0, 1)");
   expect(t.reinit.empty() || !t.from.empty(), "'reinit' is a part of the model of 'from'");
+  expect(t.freeze == "rest" || t.freeze == "none", "'freeze' must be rest or none");
   if (!problems.empty()) throw UsageError("training settings:" + problems);
   if (!t.reinit.empty()) Scope(t.reinit).contains_tensor("");
   return t;

@@ -95,8 +95,11 @@ TEST(Experiment, SettingsAreWrittenWithTheirDefaults) {
     if (job.about.at("scope") == "all") written[job.about.at("method")] = align;
   }
   const AlignOptions defaults;
-  EXPECT_EQ(written["compact"],
-            (json{{"method", "two_stage"}, {"scope", "all"}, {"compact", true}}));
+  EXPECT_EQ(written["compact"], (json{{"method", "two_stage"},
+                                      {"scope", "all"},
+                                      {"compact", true},
+                                      {"neurons", false},
+                                      {"stream", "none"}}));
   EXPECT_EQ(written["weights"], (json{{"method", "weights"},
                                       {"scope", "all"},
                                       {"iterations", defaults.iterations},

@@ -25,6 +25,10 @@ Record whole() {
   result.residuals = {{"layers.0.attn.q.weight", 0.9}};
   result.plane = Plane{{0, 1, 2}, {0, 1}, {{1, 2, 3}, {4, 5, NAN}}, {0, 0}, {2, 0}, {1, 1}};
   result.seconds = {{"align", 1.5}};
+  result.imbalance = {{"layers.0.attn.qk", 0.2}};
+  result.heads = {{"layers.0", {2, 24, 0.9, 0.8}}};
+  result.ensemble_loss = 0.7;
+  result.ensemble_accuracy = 0.6;
   return result;
 }
 
@@ -49,6 +53,19 @@ TEST(Record, IsReadAsItWasWritten) {
   EXPECT_EQ(read.seeds, (std::array<std::int64_t, 2>{1, 2}));
   ASSERT_TRUE(read.plane);
   EXPECT_TRUE(std::isnan(read.plane->loss[1][2]));
+}
+
+TEST(Record, AreaAndAccuracyFollowFromThePoints) {
+  const std::vector<Point> points = {{.t = 0, .accuracy = 0.8, .excess = 0},
+                                     {.t = 0.25, .accuracy = 0.6, .excess = 0.4},
+                                     {.t = 0.75, .accuracy = 0.3, .excess = 0.2},
+                                     {.t = 1, .accuracy = 0.4, .excess = 0}};
+  EXPECT_NEAR(accuracy_barrier(points), 0.2, 1e-12);  // 0.5 at t = 0.75
+  EXPECT_NEAR(excess_area(points), 0.05 + 0.15 + 0.025, 1e-12);
+  json without = to_json(whole());
+  without.erase("area");
+  without.erase("accuracy_barrier");
+  EXPECT_NO_THROW(record_from_json(without, "here"));
 }
 
 TEST(Record, AnErrorThatIsNotKnownIsNull) {
@@ -128,6 +145,9 @@ TEST(Record, HostileLines) {
       {[](json& j) { j["plane"]["loss"][0] = {1}; }, "plane: 'loss' must be 2 rows of 3"},
       {[](json& j) { j["plane"]["loss"][0][1] = "x"; }, "plane: 'loss' must be 2 rows of 3"},
       {[](json& j) { j["plane"]["a"] = {1}; }, "plane: 'a' must be two numbers"},
+      {[](json& j) { j["ensemble"].erase("loss"); }, "ensemble: 'loss' is missing"},
+      {[](json& j) { j["heads"]["layers.0"]["rank"] = -1; }, "heads: layers.0: 'rank' must be"},
+      {[](json& j) { j["area"] = "x"; }, "'area' must be a finite number"},
       {[](json& j) { j["made_by"].erase("commit"); }, "made_by: 'commit' is missing"},
       {[](json& j) { j["training"] = "fast"; }, "'training' must be an object"},
   };

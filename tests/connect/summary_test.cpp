@@ -59,6 +59,21 @@ TEST(Summary, OnePairHasNoSpreadAndNoNaiveNoShare) {
   EXPECT_TRUE(shown["ratio"].is_null());
 }
 
+TEST(Summary, AnEnsembleCountsOncePerPair) {
+  std::vector<Record> records = {record(kRotary, "all", {1, 2}, "naive", 1),
+                                 record(kRotary, "all", {1, 2}, "weights", 0.5),
+                                 record(kRotary, "all", {1, 3}, "naive", 1)};
+  records[0].ensemble_loss = records[1].ensemble_loss = 0.7;
+  records[2].ensemble_loss = 0.9;
+  const Summary summary = summarise(records);
+  const Row& row = summary.experiments[0].rows[0];
+  EXPECT_NEAR(row.ensemble, 0.8, 1e-12);
+  EXPECT_NEAR(row.ends, 1, 1e-12);
+  EXPECT_NEAR(row.fields[1].middle, 1.5, 1e-12);
+  EXPECT_NEAR(row.fields[1].accuracy, 0.25, 1e-12);
+  EXPECT_NEAR(row.fields[1].area, 0.25, 1e-12);
+}
+
 TEST(Summary, CellsAreTheGridOfWhatWasSeen) {
   const std::vector<Record> records = {
       record({{"data", "a"}, {"width", "64"}}, "all", {1, 2}, "naive", 1),

@@ -7,6 +7,7 @@
 
 #include "inputs.h"
 #include "regauge/action/act.h"
+#include "regauge/action/fold.h"
 #include "regauge/base/error.h"
 #include "regauge/lab/sample.h"
 #include "symmetry/architectures.h"
@@ -57,6 +58,74 @@ TEST(Line, NoBarrierToItselfAndOneToACopyInOtherCoordinates) {
   const lab::Line line = pair.line(moved, *pair.data, 3);
   EXPECT_NEAR(line.points[2].score.loss, line.points[0].score.loss, 1e-9);
   EXPECT_GT(line.barrier, 5 * line.barrier_error);
+}
+
+TEST(Ensemble, IsTheMeanOfWhatTwoModelsPredict) {
+  const Pair pair;
+  const auto score = [&](const Parameters<double>& p) {
+    return lab::evaluate(pair.architecture, p, *pair.data, 0, Progress::silent());
+  };
+  const auto both = [&](const Parameters<double>& p, const Parameters<double>& q) {
+    return lab::evaluate_ensemble(pair.architecture, p, q, *pair.data, 0, Progress::silent());
+  };
+  const lab::Score a = score(pair.a), b = score(pair.b);
+  EXPECT_NEAR(both(pair.a, pair.a).loss, a.loss, 1e-12);
+  EXPECT_EQ(both(pair.a, pair.a).accuracy, a.accuracy);
+  const double mean = both(pair.a, pair.b).loss;
+  EXPECT_EQ(mean, both(pair.b, pair.a).loss);
+  EXPECT_LT(mean, (a.loss + b.loss) / 2);  // the logarithm is concave
+  EXPECT_GT(mean, (a.loss + b.loss) / 2 - std::log(2));
+}
+
+// The largest difference in loss between the lines (1 - t) g A + t h B and (1 - t) A + t g^-1 h B,
+// of folded models if asked for (theory.md section 6).
+double both_ends_gap(const std::string& name, const std::set<Category>& moved, bool folded) {
+  const Architecture& architecture = known_architecture(name);
+  const Symmetry symmetry = symmetry_of(architecture);
+  Parameters<double> a = random_parameters(architecture, 1), b = random_parameters(architecture, 2);
+  if (folded) {
+    for (Parameters<double>* model : {&a, &b}) {
+      act(symmetry, fold_element(symmetry, reader_of(*model), {}, Progress::silent()), *model);
+    }
+  }
+  const Element g = random_element(symmetry, 3, moved), h = random_element(symmetry, 4, moved);
+  Parameters<double> g_a = a, h_b = b, relative = b;
+  act(symmetry, g, g_a);
+  act(symmetry, h, h_b);
+  act(symmetry, compose(symmetry, inverse(symmetry, g), h), relative);
+  const auto writer = cast<float>(a);
+  const auto data = lab::sample_data(architecture, {&writer}, 40,
+                                     architecture.max_positions > 0 ? 4 : 6, 1, Progress::silent());
+  const auto line = [&](const Parameters<double>& from, const Parameters<double>& to) {
+    return lab::measure_line(architecture, from, to, *data, 5, 0, Progress::silent());
+  };
+  const lab::Line both = line(g_a, h_b), one = line(a, relative);
+  double largest = 0;
+  for (std::size_t i = 0; i < both.points.size(); ++i) {
+    largest = std::max(largest, std::abs(both.points[i].score.loss - one.points[i].score.loss));
+  }
+  return largest;
+}
+
+const std::set<Category> kInsideLayers = {Category::heads, Category::qk, Category::vo,
+                                          Category::ffn, Category::norms};
+
+TEST(BothEnds, AreNoMoreThanOneWhereTheActionIsAffine) {
+  for (const char* name : {"llama", "llama, one kv head", "gpt2, untied, head bias"}) {
+    EXPECT_LT(both_ends_gap(name, kInsideLayers, false), 1e-9) << name;
+    EXPECT_LT(both_ends_gap(
+                  name, {Category::heads, Category::qk, Category::ffn, Category::residual}, true),
+              1e-9)
+        << name;
+  }
+}
+
+TEST(BothEnds, AreMoreThanOneWhereItIsNot) {
+  // A rotation of the stream reaches its readers through the gains.
+  EXPECT_GT(both_ends_gap("llama", {Category::residual}, false), 1e-4);
+  // Findings 4: the bias of a layer norm moves, and its readers have none.
+  EXPECT_GT(both_ends_gap("layer norm, gelu, rotary", {Category::shifts}, false), 1e-4);
+  EXPECT_LT(both_ends_gap("llama, learned positions", {Category::shifts}, false), 1e-9);
 }
 
 // The barrier on many fresh samples of the same size scatters as its error says; the error of one

@@ -83,6 +83,8 @@ def test_wrong_requests_say_what_to_do(regauge, tmp_path):
     assert "folder does not exist" in refusal(a, a, "-o", c, "--report", tmp_path / "no" / "report.json")
     assert "folder does not exist" in refusal(a, a, "-o", tmp_path / "no" / "c", "--report", report)
     assert "--compact is of two_stage" in refusal(a, a, "-o", c, "--compact", "--report", report)
+    assert "--neurons and --stream are of two_stage" in refusal(a, a, "-o", c, "--stream", "orthogonal")
+    assert "none, permutation, orthogonal" in refusal(a, a, "-o", c, "--method", "two_stage", "--stream", "magic")
     assert "layers that are not there" in refusal(a, a, "-o", c, "--scope", "attention:9", "--report", report)
     assert not report.exists()
     assert not c.exists()

@@ -301,6 +301,18 @@ def test_a_part_starts_anew_and_nothing_else_moves(lab, tmp_path, config, scope,
             assert (two[name] - before[name]).norm() > 0.3 * before[name].norm(), name
 
 
+def test_a_part_starts_anew_and_the_rest_goes_on(lab, tmp_path, config):
+    lab("train", config(), "-o", tmp_path / "base", "--threads", 1)
+    lab("train", config(), "-o", tmp_path / "on", "--from", tmp_path / "base", "--reinit", "attention:0", "--set",
+        "freeze=none", "--set", "learning_rate=1e-5", "--set", "seed=2", "--threads", 1)  # fmt: skip
+    before, after = tensors(tmp_path / "base"), tensors(tmp_path / "on")
+    assert changed(before, after) == set(before)
+    for name in before:
+        if name.endswith("weight"):
+            anew = name.startswith("layers.0.attn.") and ".norm." not in name
+            assert ((after[name] - before[name]).norm() > 0.3 * before[name].norm()) == anew, name
+
+
 def test_without_reinit_all_of_a_model_goes_on(lab, tmp_path, config):
     lab("train", config(), "-o", tmp_path / "base", "--threads", 1)
     lab("train", config(), "-o", tmp_path / "on", "--from", tmp_path / "base", "--set", "learning_rate=1e-5", "--threads", 1)
@@ -322,6 +334,7 @@ def test_what_cannot_be_begun_with_is_refused(lab, tmp_path, config):
     assert "'from'" in refusal(config(), *out, "--reinit", "attention")
     assert "attention or block" in refusal(config(), *out, "--from", tmp_path / "base", "--reinit", "heads")
     assert "layers that are not there" in refusal(config(), *out, "--from", tmp_path / "base", "--reinit", "attention:0-9")
+    assert "'freeze' must be rest or none" in refusal(config(), *out, "--set", "freeze=some")
     other = config({**CHARACTERS, "norm_eps": 1e-3})
     assert "norm_eps" in refusal(other, *out, "--from", tmp_path / "base")
 

@@ -58,7 +58,7 @@ def stamps(folder):
 
 
 def test_what_the_file_says_is_trained_and_measured(lab, study, tmp_path, text):  # noqa: F811
-    path, folder = study(plane={"points": 5, "methods": ["learned"]})
+    path, folder = study(plane={"points": 5, "methods": ["learned"]}, heads={"methods": ["two_stage"], "examples": 10})
     assert "0 of 26 are done" in lab.func.messages("lab", "sweep", path, "-o", folder, "--dry-run")
     assert not folder.exists()
     lab("sweep", path, "-o", folder, "--jobs", 2)
@@ -74,9 +74,17 @@ def test_what_the_file_says_is_trained_and_measured(lab, study, tmp_path, text):
         assert [p["t"] for p in record["points"]] == [0, 0.25, 0.5, 0.75, 1]
         assert len(record["made_by"]["commit"]) > 6 or record["made_by"]["commit"] == "unknown"
         assert ("plane" in record) == (method == "learned")
+        assert ("ensemble" in record) == (scope == "all") and record["area"] <= record["barrier"]
+        assert record["imbalance"].keys() == {f"layers.{i}.attn.{m}" for i in range(CHARACTERS["layers"]) for m in ("qk", "vo")}
+        assert ("heads" in record) == (method == "two_stage")
+        for rank in record.get("heads", {}).values():
+            assert 1 <= rank["rank"] <= rank["of"] and (rank["rank"] == 1) == (rank["best"] == rank["loss"])
+        assert record.get("heads", {"layers.0": 0}).keys() <= {f"layers.{i}" for i in range(1 if scope != "all" else 9)}
         apart = {name for name, rest in record["residuals"].items() if rest > 1e-5}
         if scope == "attention:0":
             assert apart <= {f"layers.0.attn.{m}.weight" for m in "qkvo"} and apart
+    lab.func("report", folder, "-o", tmp_path / "report.html")
+    assert "Does merging pay?" in (tmp_path / "report.html").read_text()
     # What a record says is what the verb measures.
     models = folder / "models" / "rms"
     again = json.loads(lab.func("barrier", models / "all-1", models / "all-2", "--data", f"bytes:{text}", "--split", "test",

@@ -2,7 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <string_view>
+#include <vector>
 
 #include "regauge/action/fold.h"
 #include "regauge/symmetry/scope.h"
@@ -11,7 +13,7 @@ namespace regauge {
 
 // How to look for the element that brings B closest to A.
 enum class AlignMethod {
-  two_stage,    // heads and their gauges one layer at a time: the published baseline
+  two_stage,    // heads and their gauges one layer at a time: the baseline, reconstructed
   weights,      // the whole group, from the weights alone
   activations,  // the whole group, from what both models compute on data
   learned       // from there on, by the loss between the models
@@ -23,12 +25,22 @@ constexpr bool runs_models(AlignMethod method) {
 std::string_view method_name(AlignMethod method);
 AlignMethod method_from_name(std::string_view name);  // throws UsageError with the choices
 
+// What two_stage does about the residual stream before it matches heads.
+enum class StreamMap { none, permutation, orthogonal };
+std::string_view stream_map_name(StreamMap map);
+StreamMap stream_map_from_name(std::string_view name);  // throws UsageError with the choices
+
 struct AlignOptions {
   Scope scope = {};
   std::uint64_t seed = 0;        // of random starts
   std::int64_t iterations = 40;  // of one start, at most
   std::int64_t starts = 4;
-  bool compact = false;  // two_stage: rotations and phases alone, without descent
+  // Only two_stage has these:
+  bool compact = false;                // rotations and phases alone, without descent
+  bool neurons = false;                // also an assignment of neurons by their weights
+  StreamMap stream = StreamMap::none;  // fitted to embedding and head, norms folded first
+  // Where the heads of a layer go, instead of what stage one finds: place by head of B.
+  std::map<std::int64_t, std::vector<std::int64_t>> heads = {};
 };
 
 // What a method found. B moved by it stands in A's coordinates, gains and balance included, and

@@ -15,6 +15,9 @@ struct AlignSettings {
   std::string start = "activations";  // of learned; or weights
   std::string loss = "distillation";  // of learned; or task
   Learning learning;
+
+  // The loss of every permutation of a layer's heads is measured for no more heads than these.
+  static constexpr std::int64_t kMostRankedHeads = 4;
 };
 
 // {"method": NAME, "scope": TEXT, ...}: the fields above, those of AlignOptions, and for learned

@@ -34,7 +34,8 @@ struct Experiment {
     nlohmann::json about;  // what the record says of itself: cell, scope, seeds, method, ...
     std::optional<AlignSettings> align;  // nothing: the models as they are
     Grid line;
-    std::optional<Grid> plane;  // with so many points on each side
+    std::optional<Grid> plane;                  // with so many points on each side
+    std::optional<std::int64_t> rank_examples;  // for the rank of the head permutation
   };
 
   std::string name;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -37,15 +38,32 @@ struct Record {
   nlohmann::json line;  // likewise: points, and examples as asked for; null if not known
   double barrier = 0, barrier_error = 0, barrier_at = 0;  // an error is NaN if it is not known
   std::int64_t examples = 0, targets = 0;
-  std::vector<Point> points;                // t increasing in [0, 1], at least two
+  std::vector<Point> points;  // t increasing in [0, 1], at least two
+  // What the means of A's and B's predictions score, where models share nothing; NaN if not known.
+  double ensemble_loss = std::numeric_limits<double>::quiet_NaN();
+  double ensemble_accuracy = std::numeric_limits<double>::quiet_NaN();
+  // The found permutation of a layer's heads among all of them, by the loss in the middle of the
+  // line: its place from 1 on, and the lowest loss of any.
+  struct HeadRank {
+    std::int64_t rank = 0, of = 0;
+    double loss = 0, best = 0;
+  };
+  std::map<std::string, HeadRank> heads;    // by layer: "layers.0"
+  std::map<std::string, double> imbalance;  // of A's and B's heads as they are, by layer
   std::map<std::string, double> residuals;  // |A - g B| / |A| by canonical tensor
   std::optional<Plane> plane;
   std::map<std::string, double> seconds;  // by step
   nlohmann::json made_by;                 // an object with the strings `regauge` and `commit`
 };
 
-// What is NaN becomes null; an empty `residuals` or `seconds`, a missing plane and line are left
-// out.
+// The most by which the accuracy lies below the straight line between its ends.
+double accuracy_barrier(const std::vector<Point>& points);
+// The mean excess on the line: the area under its curve, by the trapezoidal rule.
+double excess_area(const std::vector<Point>& points);
+
+// What is NaN becomes null; an empty `residuals`, `imbalance` or `seconds`, a missing plane, line
+// and ensemble are left out. `accuracy_barrier` and `area` are written for readers of the file and
+// computed from the points where they are needed.
 nlohmann::json to_json(const Record& record);
 
 // `where` begins the messages. Refuses unknown, missing and ill-typed keys, numbers that are not

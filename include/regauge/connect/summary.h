@@ -21,9 +21,12 @@ struct Field {
   std::vector<const Record*> records;  // by seeds
   double mean = 0;                     // of the barriers; NaN without records
   double spread = 0;                   // their standard deviation (n - 1); NaN below two
-  double error = 0;  // of the mean, from the evaluation sample alone, which the pairs share: the
-                     // mean of their errors; NaN if not known
-  double ratio = 0;  // mean / naive's mean, over the pairs that have both; NaN if there is none
+  double error = 0;     // of the mean, from the evaluation sample alone, which the pairs share: the
+                        // mean of their errors; NaN if not known
+  double ratio = 0;     // mean / naive's mean, over the pairs that have both; NaN if there is none
+  double accuracy = 0;  // mean of the accuracy barriers
+  double area = 0;      // mean of the areas under the curve of the excess
+  double middle = 0;    // mean loss of the point nearest to t = 1/2: of the averaged weights
   std::int64_t missing = 0;  // pairs of this experiment and scope that are not here
 
   std::int64_t n() const { return static_cast<std::int64_t>(records.size()); }
@@ -33,6 +36,8 @@ struct Row {
   Cell cell;
   std::string scope;
   std::vector<Field> fields;  // by the experiment's methods
+  double ends = 0;            // mean loss of the models themselves; NaN without records
+  double ensemble = 0;        // mean loss of averaged predictions; NaN if it was not measured
 };
 
 // Rows are cells x scopes, scopes outside, of what was measured or planned. The cells are the grid

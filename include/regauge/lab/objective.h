@@ -48,4 +48,10 @@ template <class Scalar>
 Score evaluate(const Architecture& architecture, const Parameters<Scalar>& parameters,
                const Data& data, std::int64_t most, Progress& progress);
 
+// The same of an ensemble: the mean of what two models predict, (p_A + p_B) / 2.
+template <class Scalar>
+Score evaluate_ensemble(const Architecture& architecture, const Parameters<Scalar>& a,
+                        const Parameters<Scalar>& b, const Data& data, std::int64_t most,
+                        Progress& progress);
+
 }  // namespace regauge::lab

@@ -11,13 +11,13 @@ namespace regauge::lab {
 // How a model is trained: AdamW, the learning rate warmed up linearly and then lowered along a half
 // cosine, weight decay on matrices and tables, the gradient cut to length `clip`.
 struct Training {
-  std::string data;         // KIND:PATH
-  std::string test_data;    // KIND:PATH; empty: the test part of `data`
-  std::string tokenizer;    // of text
-  std::string from;         // a model to begin with; empty: from scratch
-  std::string reinit;       // the part of it (a Scope) that starts anew and is all that is trained;
-                            // empty: everything goes on
-  std::int64_t length = 0;  // positions; 0: the architecture's max_positions
+  std::string data;             // KIND:PATH
+  std::string test_data;        // KIND:PATH; empty: the test part of `data`
+  std::string tokenizer;        // of text
+  std::string from;             // a model to begin with; empty: from scratch
+  std::string reinit;           // the part of it (a Scope) that starts anew; empty: none
+  std::string freeze = "rest";  // what does not train beside that part: rest, or none
+  std::int64_t length = 0;      // positions; 0: the architecture's max_positions
   std::int64_t steps = 2000;
   std::int64_t batch = 32;
   std::int64_t warmup = 100;

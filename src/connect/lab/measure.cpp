@@ -1,8 +1,12 @@
 #include "regauge/connect/measure.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 #include "regauge/action/moved_model.h"
+#include "regauge/connect/record.h"
 
 namespace regauge::connect {
 
@@ -17,7 +21,14 @@ nlohmann::json to_json(const lab::Line& line) {
                       {"excess", line.excess(i)},
                       {"excess_error", line.excess_error(i)}});
   }
+  std::vector<Point> curve;
+  for (std::size_t i = 0; i < line.points.size(); ++i) {
+    const auto& [t, score] = line.points[i];
+    curve.push_back({.t = t, .accuracy = score.accuracy, .excess = line.excess(i)});
+  }
   return {{"barrier", line.barrier},
+          {"accuracy_barrier", accuracy_barrier(curve)},
+          {"area", excess_area(curve)},
           {"barrier_error", line.barrier_error},
           {"barrier_at", line.barrier_at},
           {"examples", line.points.front().score.examples},
@@ -45,6 +56,83 @@ nlohmann::json residuals(const Parameters<float>& a, const Parameters<float>& b)
   for (const auto& [name, value] : a) {
     const double size = value.norm();
     if (size > 0) result[name] = (value - b.at(name)).norm() / size;
+  }
+  return result;
+}
+
+nlohmann::json head_ranks(const ModelPair& pair, const AlignSettings& settings,
+                          const Alignment& found, const lab::Data& data, std::int64_t examples,
+                          Progress& progress) {
+  const Architecture& shape = pair.symmetry.architecture;
+  const auto group = shape.heads / shape.kv_heads;
+  const auto a = moved_parameters<float>(pair.a, pair.symmetry, {});
+  AlignOptions options = settings.options;
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+    options.heads[layer] = found.report.at("layers")
+                               .at(static_cast<std::size_t>(layer))
+                               .at("heads")
+                               .get<std::vector<std::int64_t>>();
+  }
+  const auto keeps_groups = [&](const std::vector<std::int64_t>& places) {
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const auto first = i / static_cast<std::size_t>(group) * static_cast<std::size_t>(group);
+      if (places[i] / group != places[first] / group) return false;
+    }
+    return true;
+  };
+  const auto middle_loss = [&](const AlignOptions& with) {
+    const Alignment aligned =
+        align_two_stage(pair.symmetry, pair.a.reader(), pair.b.reader(), with, Progress::silent());
+    auto middle = moved_parameters<float>(pair.b, pair.symmetry, aligned.a_from_b);
+    for (auto& [name, value] : middle) value = (value + a.at(name)) / 2;
+    return lab::evaluate(shape, middle, data, examples, progress).loss;
+  };
+  nlohmann::json ranks = nlohmann::json::object();
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+    const Space& heads = *pair.symmetry.find_space(fmt::format("layers.{}.attn.heads", layer));
+    if (!options.scope.contains(heads)) continue;
+    const double here = middle_loss(options);
+    double best = here;
+    std::int64_t rank = 1, count = 0;
+    AlignOptions other = options;
+    std::vector<std::int64_t>& places = other.heads[layer];
+    std::sort(places.begin(), places.end());
+    do {
+      if (!keeps_groups(places)) continue;
+      const double loss = places == options.heads[layer] ? here : middle_loss(other);
+      best = std::min(best, loss);
+      rank += loss < here ? 1 : 0;
+      ++count;
+    } while (std::next_permutation(places.begin(), places.end()));
+    ranks[fmt::format("layers.{}", layer)] = {
+        {"rank", rank}, {"of", count}, {"loss", here}, {"best", best}};
+  }
+  return ranks;
+}
+
+std::map<std::string, double> imbalance(const Architecture& architecture,
+                                        const Parameters<float>& model) {
+  const auto group = architecture.heads / architecture.kv_heads;
+  const auto of_heads = [&](const Matrix<double>& each, const Matrix<double>& shared,
+                            std::int64_t width) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < architecture.heads; ++i) {
+      const Matrix<double> one = each.middleCols(i * width, width);
+      const Matrix<double> other = shared.middleCols(i / group * width, width);
+      const Matrix<double> left = one.transpose() * one, right = other.transpose() * other;
+      sum += (left - right).norm() / std::max((left + right).norm(), 1e-300);
+    }
+    return sum / static_cast<double>(architecture.heads);
+  };
+  std::map<std::string, double> result;
+  for (std::int64_t layer = 0; layer < architecture.layers; ++layer) {
+    const std::string at = fmt::format("layers.{}.attn.", layer);
+    const auto map = [&](const char* name) {
+      return Matrix<double>(model.at(at + name).cast<double>());
+    };
+    result[at + "qk"] = of_heads(map("q.weight"), map("k.weight"), architecture.qk_width);
+    result[at + "vo"] =
+        of_heads(map("o.weight").transpose(), map("v.weight"), architecture.v_width);
   }
   return result;
 }

@@ -106,8 +106,21 @@ void measure(const Experiment::Measurement& job, const fs::path& folder, int thr
   result.update(connect::to_json(lab::measure_line(shape, in_a, aligned, *test, job.line.points,
                                                    job.line.examples, progress)));
   result["residuals"] = residuals(in_a, aligned);
+  const auto in_b = moved_parameters<float>(from_b, symmetry, {});
+  result["imbalance"] = imbalance(shape, in_a);
+  for (const auto& [name, value] : imbalance(shape, in_b)) {
+    result["imbalance"][name] = (result["imbalance"][name].get<double>() + value) / 2;
+  }
+  if (job.about.at("scope") == "all") {
+    const lab::Score both =
+        lab::evaluate_ensemble(shape, in_a, in_b, *test, job.line.examples, progress);
+    result["ensemble"] = {{"loss", both.loss}, {"accuracy", both.accuracy}};
+  }
+  if (job.rank_examples) {
+    result["heads"] = head_ranks({symmetry, from_a, from_b}, *job.align, found, *test,
+                                 *job.rank_examples, progress);
+  }
   if (job.plane) {
-    const auto in_b = moved_parameters<float>(from_b, symmetry, {});
     result["plane"] = to_json(lab::measure_plane(shape, in_a, in_b, aligned, *test,
                                                  job.plane->points, job.plane->examples, progress));
   }
@@ -153,10 +166,11 @@ void check_records(const Experiment& experiment, const fs::path& folder) {
     const json made = json::parse(file, nullptr, false);
     json wanted = job.about, found = json::object();
     wanted["plane"] = job.plane.has_value();
+    wanted["heads"] = job.rank_examples.has_value();
     for (const auto& [key, value] : wanted.items()) {
       if (made.is_object() && made.contains(key)) found[key] = made[key];
     }
-    found["plane"] = found.contains("plane");
+    for (const char* key : {"plane", "heads"}) found[key] = found.contains(key);
     if (found != wanted) {
       throw UsageError(fmt::format(
           "{} holds a record of other settings, or of a version that wrote fewer of them ({}); "
