@@ -14,7 +14,9 @@ bool is_utf8(std::string_view text);
 // `where` begins the message: "[safetensors] model.safetensors". Throws CorruptFile.
 nlohmann::json parse_json_object(std::string_view text, const std::string& where);
 
-// The file must be a regular one of at most 100 MB. Throws FileError or CorruptFile.
+// The bytes of a regular file of at most 100 MB. Throws FileError or CorruptFile.
+std::string read_json_text(const std::filesystem::path& path, const std::string& where);
+// Its object. Throws FileError or CorruptFile.
 nlohmann::json read_json_object(const std::filesystem::path& path, const std::string& where);
 
 }  // namespace regauge::io
