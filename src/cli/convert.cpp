@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "print.h"
 #include "regauge/base/error.h"
 #include "rewriting.h"
 
@@ -47,10 +48,9 @@ void add_convert(CLI::App& app, int& exit_code) {
     options->carry_out(source, symmetry, Element{}, target);
     const bool into_gguf = target.format == Format::gguf && model.layout.format() != Format::gguf;
     if (into_gguf && !options->dry_run) {
-      fmt::print(stderr,
-                 "regauge: {} has no tokenizer; programs that turn text into tokens need one "
-                 "added\n",
-                 options->output);
+      say("regauge: {} has no tokenizer; programs that turn text into tokens need one "
+          "added\n",
+          options->output);
     }
     exit_code = 0;
   });
