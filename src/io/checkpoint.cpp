@@ -114,6 +114,7 @@ std::int64_t StoredTensor::elements() const {
 }
 
 Checkpoint Checkpoint::open(const fs::path& path) {
+  io::require_utf8(path, "open");
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mapping.h"
+#include "regauge/base/error.h"
 #include "regauge/base/printable.h"
 #include "regauge/io/corrupt.h"
 
@@ -96,6 +97,12 @@ bool is_utf8(std::string_view text) {
     text.remove_prefix(length);
   }
   return true;
+}
+
+void require_utf8(const std::filesystem::path& path, std::string_view what) {
+  if (is_utf8(path.string())) return;
+  throw UsageError(fmt::format(
+      "[{}] {}: the path is not UTF-8; give the file or folder another name", what, path.string()));
 }
 
 nlohmann::json parse_json_object(std::string_view text, const std::string& where) {

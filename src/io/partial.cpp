@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "regauge/base/error.h"
+#include "regauge/io/json.h"
 
 namespace regauge::io {
 namespace {
@@ -69,6 +70,7 @@ fs::path whole_path(const fs::path& path) {
 }  // namespace
 
 void check_new(const fs::path& path) {
+  require_utf8(path, "write");
   const fs::path whole = whole_path(path);
   if (is_there(whole)) refuse_existing(path);
   std::error_code ignored;

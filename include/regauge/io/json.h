@@ -9,6 +9,9 @@
 namespace regauge::io {
 
 bool is_utf8(std::string_view text);
+// Paths are printed, and stored in JSON. Throws UsageError for one that is not UTF-8; `what` begins
+// the message: "open".
+void require_utf8(const std::filesystem::path& path, std::string_view what);
 
 // JSON as the standard has it: one object, valid UTF-8, no duplicate keys, nested at most 64 deep.
 // `where` begins the message: "[safetensors] model.safetensors". Throws CorruptFile.
