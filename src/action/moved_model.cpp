@@ -24,38 +24,36 @@ Parameters<Scalar> run(const Symmetry& symmetry, const Element& element, const L
   return result;
 }
 
-const LayerPlan& layer_of(const Plan& plan, std::int64_t layer) {
-  return plan.layers[static_cast<std::size_t>(layer + 1)];
-}
-
 }  // namespace
 
 MovedModel::MovedModel(ReadTensor read, const Symmetry& symmetry, Element element)
-    : read_(std::move(read)),
-      symmetry_(symmetry),
-      element_(std::move(element)),
-      plan_(make_plan(symmetry, element_)) {}
+    : read_(std::move(read)), symmetry_(symmetry), element_(std::move(element)) {
+  check_shapes(symmetry_, element_);
+}
 
-const LayerPlan& MovedModel::plan_of(std::int64_t layer) const { return layer_of(plan_, layer); }
+LayerPlan MovedModel::plan_of(std::int64_t layer) const {
+  return make_layer_plan(symmetry_, element_, layer);
+}
 
 template <class Scalar>
 Parameters<Scalar> MovedModel::layer(std::int64_t layer) const {
-  return run<Scalar>(symmetry_, element_, layer_of(plan_, layer), read_);
+  return run<Scalar>(symmetry_, element_, plan_of(layer), read_);
 }
 template Parameters<float> MovedModel::layer(std::int64_t) const;
 template Parameters<double> MovedModel::layer(std::int64_t) const;
 
 Parameters<double> moved_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
                                const ReadTensor& read) {
-  const Plan plan = make_plan(symmetry, element);
-  return run<double>(symmetry, element, layer_of(plan, layer), read);
+  check_shapes(symmetry, element);
+  return run<double>(symmetry, element, make_layer_plan(symmetry, element, layer), read);
 }
 
 template <class Scalar>
 void act_on_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
                   Parameters<Scalar>& parameters) {
-  const Plan plan = make_plan(symmetry, element);
-  parameters = run<Scalar>(symmetry, element, layer_of(plan, layer), [&](std::string_view name) {
+  check_shapes(symmetry, element);
+  const LayerPlan plan = make_layer_plan(symmetry, element, layer);
+  parameters = run<Scalar>(symmetry, element, plan, [&](std::string_view name) {
     const auto found = parameters.find(std::string(name));
     if (found == parameters.end()) {
       throw UsageError(fmt::format("[action] layer {} alone does not hold {}", layer, name));

@@ -13,11 +13,7 @@ namespace {
 class Planner {
  public:
   Planner(const Symmetry& symmetry, const Element& element)
-      : symmetry_(symmetry), element_(element) {
-    for (const auto& space : symmetry.spaces) {
-      moving_[space.name] = !map_of(symmetry, element, space).is_identity();
-    }
-  }
+      : symmetry_(symmetry), element_(element) {}
 
   TensorPlan plan(const ParameterSpec& spec) const {
     TensorPlan plan;
@@ -33,15 +29,14 @@ class Planner {
       step.kind = Step::Kind::take_origin;
       plan.linear.push_back(step);
     }
-    for (const auto& shift : symmetry_.shifts) {
-      const auto vector = element_.shifts.find(shift.name);
-      if (vector == element_.shifts.end() || vector->second.isZero(0)) continue;
-      for (const auto& effect : shift.effects) {
-        if (effect.tensor != spec.name) continue;
+    if (const auto found = symmetry_.index->effects.find(spec.name);
+        found != symmetry_.index->effects.end()) {
+      for (const auto& [shift, effect] : found->second) {
+        if (!shifts(shift)) continue;
         Step step;
         step.kind = Step::Kind::shift;
-        step.shift_name = shift.name;
-        step.effect = effect;
+        step.shift_name = symmetry_.shifts[shift].name;
+        step.effect = symmetry_.shifts[shift].effects[effect];
         plan.shifts.push_back(step);
       }
     }
@@ -52,10 +47,30 @@ class Planner {
     return plan;
   }
 
+  // Whether a bias takes the constant of some matrix's shift.
+  bool receives(const std::string& tensor) const {
+    const auto found = symmetry_.index->given.find(tensor);
+    return found != symmetry_.index->given.end() &&
+           std::any_of(found->second.begin(), found->second.end(),
+                       [&](std::size_t shift) { return shifts(shift); });
+  }
+
  private:
+  // The element names the shift of this position, and not by a vector of zeros.
+  bool shifts(std::size_t position) const {
+    const auto vector = element_.shifts.find(symmetry_.shifts[position].name);
+    return vector != element_.shifts.end() && !vector->second.isZero(0);
+  }
+
+  bool moving(const std::string& space) const {
+    const auto known = moving_.find(space);
+    if (known != moving_.end()) return known->second;
+    return moving_[space] =
+               !map_of(symmetry_, element_, *symmetry_.find_space(space)).is_identity();
+  }
+
   bool moving(const AxisPart& part) const {
-    const bool moves_itself = moving_.at(part.space);
-    return moves_itself || (!part.lift.empty() && moving_.at(part.lift));
+    return moving(part.space) || (!part.lift.empty() && moving(part.lift));
   }
 
   void add_axis(std::vector<Step>& steps, const Axis& axis, int index) const {
@@ -71,8 +86,8 @@ class Planner {
         continue;
       }
       // y = x_hat gain: a covector y* becomes gain'^-1 R^T gain y*, a vector gain' R gain^-1.
-      const bool rotates = moving_.at(part.space);
-      const bool rescaled = moving_.contains(part.through) && moving_.at(part.through);
+      const bool rotates = moving(part.space);
+      const bool rescaled = symmetry_.find_space(part.through) != nullptr && moving(part.through);
       if (!rotates && !rescaled) continue;
       const auto add_gain = [&](Step::Kind kind) {
         Step step;
@@ -94,7 +109,7 @@ class Planner {
 
   const Symmetry& symmetry_;
   const Element& element_;
-  std::map<std::string, bool> moving_;
+  mutable std::map<std::string, bool> moving_;  // as far as anybody asked
 };
 
 // The norms whose gain or bias a plan speaks of.
@@ -107,16 +122,32 @@ void collect_norms(const TensorPlan& plan, std::set<std::string>& norms) {
   }
 }
 
-std::set<std::string> receivers(const Plan& plan) {
-  std::set<std::string> names;
-  for (const auto& layer : plan.layers) {
-    for (const auto* list : {&layer.vectors, &layer.matrices}) {
-      for (const auto& tensor : *list) {
-        for (const auto& step : tensor.shifts) names.insert(step.effect.target);
-      }
+LayerPlan plan_layer(const Planner& planner, const Symmetry& symmetry, std::int64_t number) {
+  LayerPlan layer;
+  layer.layer = number;
+  for (const auto& spec : symmetry.layer(number).tensors) {
+    (spec.rows == 1 ? layer.vectors : layer.matrices).push_back(planner.plan(spec));
+  }
+  for (auto& tensor : layer.vectors) tensor.receives = planner.receives(tensor.spec.name);
+  // Gains move before the biases that are written in their units.
+  std::stable_partition(layer.vectors.begin(), layer.vectors.end(), [](const TensorPlan& tensor) {
+    return tensor.spec.name.ends_with(".gain");
+  });
+  std::set<std::string> norms;
+  for (const auto& tensor : layer.vectors) collect_norms(tensor, norms);
+  for (const auto& tensor : layer.matrices) collect_norms(tensor, norms);
+  for (const auto& name : norms) {
+    const NormSite& site = symmetry.norms.at(name);
+    for (const auto& vector : {site.gain(), site.bias}) {
+      if (vector.empty()) continue;
+      const ParameterSpec& spec = symmetry.index->tensors.at(vector);
+      if (spec.layer == number) continue;
+      TensorPlan borrowed = planner.plan(spec);
+      borrowed.shifts.clear();
+      layer.borrowed.push_back(std::move(borrowed));
     }
   }
-  return names;
+  return layer;
 }
 
 }  // namespace
@@ -125,35 +156,14 @@ Plan make_plan(const Symmetry& symmetry, const Element& element) {
   check_shapes(symmetry, element);
   const Planner planner(symmetry, element);
   Plan plan;
-  plan.layers.resize(static_cast<std::size_t>(symmetry.architecture.layers) + 1);
-  std::map<std::string, ParameterSpec> specs;
-  for (const auto& spec : parameter_specs(symmetry.architecture)) {
-    specs.emplace(spec.name, spec);
-    LayerPlan& layer = plan.layers[static_cast<std::size_t>(spec.layer + 1)];
-    layer.layer = spec.layer;
-    (spec.rows == 1 ? layer.vectors : layer.matrices).push_back(planner.plan(spec));
-  }
-  const std::set<std::string> takers = receivers(plan);
-  for (auto& layer : plan.layers) {
-    for (auto& tensor : layer.vectors) tensor.receives = takers.contains(tensor.spec.name);
-    // Gains move before the biases that are written in their units.
-    std::stable_partition(layer.vectors.begin(), layer.vectors.end(), [](const TensorPlan& tensor) {
-      return tensor.spec.name.ends_with(".gain");
-    });
-    std::set<std::string> norms;
-    for (const auto& tensor : layer.vectors) collect_norms(tensor, norms);
-    for (const auto& tensor : layer.matrices) collect_norms(tensor, norms);
-    for (const auto& name : norms) {
-      const NormSite& site = symmetry.norms.at(name);
-      for (const auto& vector : {site.gain(), site.bias}) {
-        if (vector.empty() || specs.at(vector).layer == layer.layer) continue;
-        TensorPlan borrowed = planner.plan(specs.at(vector));
-        borrowed.shifts.clear();
-        layer.borrowed.push_back(std::move(borrowed));
-      }
-    }
+  for (std::int64_t layer = -1; layer < symmetry.architecture.layers; ++layer) {
+    plan.layers.push_back(plan_layer(planner, symmetry, layer));
   }
   return plan;
+}
+
+LayerPlan make_layer_plan(const Symmetry& symmetry, const Element& element, std::int64_t layer) {
+  return plan_layer(Planner(symmetry, element), symmetry, layer);
 }
 
 const TensorPlan& Plan::of(std::string_view tensor) const {

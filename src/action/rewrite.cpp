@@ -322,6 +322,7 @@ void Rewrite::write_all(const Write& write, Progress& progress) const {
     }
     for (const auto& [name, value] : executor.finish(layer)) sink.put<double>(name, value);
   }
+  original.require_intact();
 }
 
 }  // namespace regauge

@@ -17,10 +17,7 @@ constexpr double kPassable = 0.1;
 
 // The layer on whose tensors a shift acts first.
 std::int64_t layer_of(const Symmetry& symmetry, const Shift& shift) {
-  for (const auto& spec : parameter_specs(symmetry.architecture)) {
-    if (spec.name == shift.effects.front().tensor) return spec.layer;
-  }
-  return -1;
+  return symmetry.index->tensors.at(shift.effects.front().tensor).layer;
 }
 
 bool is_norm_shift(const Shift& shift) {
@@ -94,7 +91,8 @@ bool is_disturbed_mean(const Shift& shift, std::int64_t layer) {
 std::vector<const Shift*> remaining(const Symmetry& symmetry, const Element& folded,
                                     std::int64_t layer) {
   std::vector<const Shift*> rows, others, means;
-  for (const auto& shift : symmetry.shifts) {
+  for (const std::size_t i : symmetry.layer(layer).shifts) {
+    const Shift& shift = symmetry.shifts[i];
     if (shift.depends_on_values || is_norm_shift(shift)) continue;
     if (layer_of(symmetry, shift) != layer) continue;
     if (folded.shifts.contains(shift.name) && !is_disturbed_mean(shift, layer)) continue;

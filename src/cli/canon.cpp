@@ -1,9 +1,6 @@
 #include "regauge/equivalence/canon.h"
 
-#include <fmt/format.h>
-
-#include <cstdio>
-
+#include "print.h"
 #include "rewriting.h"
 
 namespace regauge::cli {
@@ -24,7 +21,7 @@ void add_canon(CLI::App& app, int& exit_code) {
     const auto progress = make_progress();
     const Canon form = canon(symmetry, source, *progress);
     for (const auto& limit : form.limits) {
-      fmt::print(stderr, "regauge: another copy may come out otherwise here: {}\n", limit);
+      say("regauge: another copy may come out otherwise here: {}\n", limit);
     }
     options->carry_out(source, symmetry, form.element, Rewrite::same_as(model));
     exit_code = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "print.h"
 #include "regauge/base/error.h"
 #include "rewriting.h"
 
@@ -49,14 +50,13 @@ void add_convert(CLI::App& app, int& exit_code) {
                             (!options->family.empty() && target.family != model.layout.family());
     for (const auto& [key, value] : model.not_understood) {
       if (!translated) break;
-      fmt::print(stderr, "regauge: key '{}' is not understood and is not carried over\n", key);
+      say("regauge: key '{}' is not understood and is not carried over\n", key);
     }
     const bool into_gguf = target.format == Format::gguf && model.layout.format() != Format::gguf;
     if (into_gguf && !options->dry_run) {
-      fmt::print(stderr,
-                 "regauge: {} has no tokenizer; programs that turn text into tokens need one "
-                 "added\n",
-                 options->output);
+      say("regauge: {} has no tokenizer; programs that turn text into tokens need one "
+          "added\n",
+          options->output);
     }
     exit_code = 0;
   });

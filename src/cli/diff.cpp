@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-
 #include "diff_page.h"
 #include "diff_text.h"
+#include "print.h"
+#include "regauge/base/error.h"
 #include "regauge/equivalence/certificate.h"
+#include "regauge/equivalence/tokenizer.h"
 #include "residual_table.h"
 #include "verb.h"
 
@@ -28,14 +29,46 @@ nlohmann::json as_json(const Diagnosis& diagnosis) {
 }
 
 void print(const Diff& result, bool all_tensors) {
-  fmt::print("{}\n", verdict_sentence(result));
-  if (!result.movements.empty()) fmt::print("  {}\n", movements_line(result));
-  for (const auto& line : result.declarations) fmt::print("  {}\n", line);
-  for (const auto& reason : result.reasons) fmt::print("  {}\n", reason);
+  answer("{}\n", verdict_sentence(result));
+  if (!result.movements.empty()) answer("  {}\n", movements_line(result));
+  for (const auto& line : result.declarations) answer("  {}\n", line);
+  for (const auto& reason : result.reasons) answer("  {}\n", reason);
+  for (const auto& line : result.not_compared) answer("  {}\n", line);
   if (result.verdict != Verdict::same) {
-    for (const auto& line : diagnosis_lines(result.diagnosis)) fmt::print("{}\n", line);
+    for (const auto& line : diagnosis_lines(result.diagnosis)) answer("{}\n", line);
   }
   if (!result.residuals.empty()) print_residuals(result.residuals, all_tensors ? 0 : 8);
+}
+
+// With the tokenizers: tokens that only stand in another order are brought into A's.
+Diff diff_with_tokenizers(const Model& a, const Model& b, Progress& progress) {
+  const auto known_a = read_vocabulary(a), known_b = read_vocabulary(b);
+  if (!known_a || !known_b) {
+    throw UsageError(fmt::format("[diff] --tokenizer: no tokenizer was found beside {}",
+                                 (known_a ? b : a).checkpoint.path().string()));
+  }
+  const VocabularyMatch match = compare_vocabularies(*known_a, *known_b);
+  if (match.kind == VocabularyMatch::Kind::equal) {
+    Diff result = diff(a, b, progress);
+    result.reasons.push_back("the vocabularies of the tokenizers are equal");
+    return result;
+  }
+  if (match.kind == VocabularyMatch::Kind::different) {
+    Diff result = diff(a, b, progress);
+    if (result.verdict == Verdict::same) {
+      result.verdict = Verdict::different;
+      result.statement = Statement::not_the_same;
+    }
+    result.reasons.insert(result.reasons.end(), match.differences.begin(),
+                          match.differences.end());
+    return result;
+  }
+  const Architecture joint = joint_architecture(a.architecture, b.architecture);
+  Diff result = diff(a, b, progress, permuted_vocabulary(joint, match.a_from_b));
+  result.declarations.push_back(
+      "B's tokenizer has A's tokens in another order; B was compared in A's order");
+  if (result.verdict == Verdict::same) result.statement = Statement::other_coordinates;
+  return result;
 }
 
 // The plain comparison of what was written; where it refuses, so does the answer, and the
@@ -61,6 +94,7 @@ void add_diff(CLI::App& app, int& exit_code) {
     bool json = false;
     bool all = false;
     bool repair = false;
+    bool tokenizer = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb =
@@ -81,15 +115,19 @@ void add_diff(CLI::App& app, int& exit_code) {
   output->needs(repairing);
   add_new_path("--html", options->html, "write a page for people to this new file");
   verb->add_flag("--all", options->all, "the residual of every tensor, not only of the worst");
+  verb->add_flag("--tokenizer", options->tokenizer,
+                 "compare the tokenizers' vocabularies, too; tokens may stand in another order");
   verb->add_flag("--json", options->json, "everything as JSON");
   verb->footer(
       "A is taken as right: where B differs, known mistakes of converters are tried as causes.\n"
-      "Exit: 0 the same function, 1 not the same or not decided (also if B was repaired).");
+      "Exit: 0 identical, the same numbers stored otherwise, or the same function in other\n"
+      "coordinates; 1 not the same or not decided (also if B was repaired).");
   verb->callback([options, &exit_code] {
     const Model a = Model::open(options->a);
     const Model b = Model::open(options->b);
     const auto progress = make_progress();
-    Diff result = diff(a, b, *progress);
+    Diff result = options->tokenizer ? diff_with_tokenizers(a, b, *progress)
+                                     : diff(a, b, *progress);
     bool same = result.verdict == Verdict::same;
     if (!same) result.diagnosis = diagnose(a, b, result, *progress);
     const bool repaired =
@@ -111,21 +149,22 @@ void add_diff(CLI::App& app, int& exit_code) {
                                       {"identity", result.a_from_b.is_identity()},
                                       {"declarations", result.declarations},
                                       {"reasons", result.reasons},
+                                      {"not_compared", result.not_compared},
                                       {"movements", movements_as_json(result)},
                                       {"tensors", residuals_as_json(result.residuals)},
                                       {"diagnosis", as_json(result.diagnosis)}};
-      fmt::print("{}\n", summary.dump(2));
+      answer_json(summary);
     } else {
       print(result, options->all);
     }
-    if (repaired) fmt::print(stderr, "{}: B with this undone\n", options->output);
+    if (repaired) say("{}: B with this undone\n", options->output);
     if (options->repair && !repaired) {
-      fmt::print(stderr, "not repaired: {}\n",
+      say("not repaired: {}\n",
                  same ? "B is the same function as A"
                       : "the difference is no known mistake that can be undone");
     }
     if (!options->certificate.empty() && !same) {
-      fmt::print(stderr, "no certificate: there is nothing to certify\n");
+      say("no certificate: there is nothing to certify\n");
     }
   });
 }

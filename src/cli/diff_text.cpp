@@ -31,7 +31,9 @@ std::string verdict_sentence(const Diff& result) {
     case Verdict::different:
       return "not the same function";
     case Verdict::undecided:
-      return "could not decide: no element was found, but there may be one";
+      return result.residuals.empty() || all_agree(result.residuals)
+                 ? "could not decide: what was understood agrees, and not everything was understood"
+                 : "could not decide: no element was found, but there may be one";
   }
   return "";
 }

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstdio>
 
+#include "print.h"
 #include "regauge/arch/layout.h"
 #include "regauge/symmetry/factors.h"
 #include "verb.h"
@@ -27,14 +27,14 @@ void print_not_understood(const Model& model) {
   constexpr std::size_t kLongest = 60;
   constexpr std::size_t kMost = 20;
   for (const auto& [key, value] : model.not_understood) {
-    fmt::print("  not understood: key {} = {}\n", key,
-               value.size() <= kLongest ? value : value.substr(0, kLongest) + "...");
+    answer("  not understood: key {} = {}\n", key,
+           value.size() <= kLongest ? value : value.substr(0, kLongest) + "...");
   }
   for (std::size_t i = 0; i < std::min(kMost, model.unread.size()); ++i) {
-    fmt::print("  not read: tensor {}\n", model.unread[i]);
+    answer("  not read: tensor {}\n", model.unread[i]);
   }
   if (model.unread.size() > kMost) {
-    fmt::print("  not read: {} tensors more\n", model.unread.size() - kMost);
+    answer("  not read: {} tensors more\n", model.unread.size() - kMost);
   }
 }
 
@@ -42,39 +42,39 @@ void print_text(const Model& model, const Symmetry& symmetry) {
   const Architecture& a = model.architecture;
   const Json json = to_json(a);
   const std::int64_t parameters = parameter_count(a);
-  fmt::print("{}: {} in {}\n", model.checkpoint.path().string(), model.layout.family(),
-             format_name(model.layout.format()));
-  fmt::print("  {} layer{}, width {}, {} heads ({} kv) of {}/{}, feed-forward {} {}{}\n", a.layers,
-             a.layers == 1 ? "" : "s", a.width, a.heads, a.kv_heads, a.qk_width, a.v_width,
-             a.ffn_width, a.gated ? "gated " : "", json["activation"].get<std::string>());
-  fmt::print("  positions {}, {} norm ({}, eps {:g}){}{}, output {}{}\n", describe_positions(a),
-             json["norm"].get<std::string>(), json["placement"].get<std::string>(), a.norm_eps,
-             a.qk_norm ? ", qk-norm" : "", a.parallel ? ", parallel block" : "",
-             json["output"].get<std::string>(), a.tied ? " (tied)" : "");
+  answer("{}: {} in {}\n", model.checkpoint.path().string(), model.layout.family(),
+         format_name(model.layout.format()));
+  answer("  {} layer{}, width {}, {} heads ({} kv) of {}/{}, feed-forward {} {}{}\n", a.layers,
+         a.layers == 1 ? "" : "s", a.width, a.heads, a.kv_heads, a.qk_width, a.v_width, a.ffn_width,
+         a.gated ? "gated " : "", json["activation"].get<std::string>());
+  answer("  positions {}, {} norm ({}, eps {:g}){}{}, output {}{}\n", describe_positions(a),
+         json["norm"].get<std::string>(), json["placement"].get<std::string>(), a.norm_eps,
+         a.qk_norm ? ", qk-norm" : "", a.parallel ? ", parallel block" : "",
+         json["output"].get<std::string>(), a.tied ? " (tied)" : "");
   print_not_understood(model);
-  fmt::print("\n  {:<30} {:<26} {:>6} {:>14} {:>14}\n", "factor", "group", "times", "dimension",
-             "components");
+  answer("\n  {:<30} {:<26} {:>6} {:>14} {:>14}\n", "factor", "group", "times", "dimension",
+         "components");
   for (const Factor& line : factors_of(symmetry)) {
-    fmt::print("  {:<30} {:<26} {:>6} {:>14} {:>14}\n", line.name, line.group, line.times,
-               line.dimension,
-               line.log2_components == 0 ? "" : fmt::format("2^{:.0f}", line.log2_components));
+    answer("  {:<30} {:<26} {:>6} {:>14} {:>14}\n", line.name, line.group, line.times,
+           line.dimension,
+           line.log2_components == 0 ? "" : fmt::format("2^{:.0f}", line.log2_components));
   }
-  fmt::print(
+  answer(
       "  O: rotations; GL: invertible matrices; R*, C*: nonzero numbers; wr S: permuted; R^n: "
       "vectors "
       "to add\n");
   if (std::any_of(symmetry.shifts.begin(), symmetry.shifts.end(),
                   [](const Shift& shift) { return shift.depends_on_values; })) {
-    fmt::print("  counted: along directions that depend on the weights; act leaves them alone\n");
+    answer("  counted: along directions that depend on the weights; act leaves them alone\n");
   }
   const auto dimension = symmetry.dimension();
-  fmt::print("\n  parameters    {:>16}\n", parameters);
-  fmt::print("  redundant     {:>16}  ({:.3g} %)\n", dimension,
-             100.0 * static_cast<double>(dimension) / static_cast<double>(parameters));
-  fmt::print("  identifiable  {:>16}\n", parameters - dimension);
-  fmt::print("  discrete      {:>16}\n", fmt::format("2^{:.0f}", symmetry.log2_components()));
+  answer("\n  parameters    {:>16}\n", parameters);
+  answer("  redundant     {:>16}  ({:.3g} %)\n", dimension,
+         100.0 * static_cast<double>(dimension) / static_cast<double>(parameters));
+  answer("  identifiable  {:>16}\n", parameters - dimension);
+  answer("  discrete      {:>16}\n", fmt::format("2^{:.0f}", symmetry.log2_components()));
   if (a.norm_eps > 0) {
-    fmt::print(
+    answer(
         "  The norms' eps is not 0: scalings of a normed vector are only approximate and not "
         "counted.\n");
   }
@@ -134,7 +134,7 @@ void add_inspect(CLI::App& app, int& exit_code) {
     if (options->exact) model.architecture.norm_eps = 0;
     const Symmetry symmetry = symmetry_of(model.architecture);
     if (options->json) {
-      fmt::print("{}\n", as_json(model, symmetry).dump(2));
+      answer_json(as_json(model, symmetry));
     } else {
       print_text(model, symmetry);
     }

@@ -1,7 +1,6 @@
 #include "regauge/connect/report.h"
 
-#include <fmt/format.h>
-
+#include "print.h"
 #include "regauge/base/error.h"
 #include "regauge/io/page.h"
 #include "verb.h"
@@ -44,11 +43,10 @@ void add_report(CLI::App& app, int& exit_code) {
     const connect::Summary summary = connect::summarise(records, plans);
     if (!options->output.empty()) io::write_page(options->output, connect::report_page(summary));
     if (options->json) {
-      fmt::print("{}\n", to_json(summary).dump(2));
+      answer_json(to_json(summary));
     } else {
-      fmt::print("{}: {} measurements of {} models in {} experiments, {} not run\n",
-                 options->output, summary.records, summary.models, summary.experiments.size(),
-                 summary.missing);
+      answer("{}: {} measurements of {} models in {} experiments, {} not run\n", options->output,
+             summary.records, summary.models, summary.experiments.size(), summary.missing);
     }
     exit_code = 0;
   });

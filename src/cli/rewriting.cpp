@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-
+#include "print.h"
 #include "regauge/base/blas.h"
 #include "regauge/base/error.h"
 
@@ -76,7 +75,7 @@ void RewriteOptions::carry_out(const ParameterSource& source, const Symmetry& sy
   check(rewrite);
   if (!dry_run) {
     if (const std::string warning = blas_info().warning; !warning.empty()) {
-      fmt::print(stderr, "regauge: {}\n", warning);
+      say("regauge: {}\n", warning);
     }
     if (!save_element.empty()) regauge::save_element(symmetry, element, save_element);
     const auto progress = make_progress();
@@ -96,7 +95,7 @@ void RewriteOptions::summarise(const Rewrite& rewrite) const {
                                     {"copied", rewrite.copied()},
                                     {"unadapted", rewrite.unadapted()},
                                     {"dropped", rewrite.dropped()}};
-    fmt::print("{}\n", summary.dump(2));
+    answer_json(summary);
     return;
   }
   if (dry_run) {
@@ -104,28 +103,26 @@ void RewriteOptions::summarise(const Rewrite& rewrite) const {
       for (const auto* list : {&layer.vectors, &layer.matrices}) {
         for (const auto& tensor : *list) {
           if (!tensor.touched()) continue;
-          fmt::print("{}\n", tensor.spec.name);
+          answer("{}\n", tensor.spec.name);
           for (const auto* steps : {&tensor.linear, &tensor.shifts}) {
-            for (const auto& step : *steps) fmt::print("  {}\n", describe(step));
+            for (const auto& step : *steps) answer("  {}\n", describe(step));
           }
-          if (tensor.receives) fmt::print("  takes constants\n");
+          if (tensor.receives) answer("  takes constants\n");
         }
       }
     }
   }
-  fmt::print("{} {} tensors rewritten, {} copied byte for byte; {}, at most {} of memory\n",
-             dry_run ? "plan:" : output + ":", rewrite.changed().size(), rewrite.copied().size(),
-             format_bytes(static_cast<double>(rewrite.bytes())),
-             format_bytes(static_cast<double>(peak)));
+  answer("{} {} tensors rewritten, {} copied byte for byte; {}, at most {} of memory\n",
+         dry_run ? "plan:" : output + ":", rewrite.changed().size(), rewrite.copied().size(),
+         format_bytes(static_cast<double>(rewrite.bytes())),
+         format_bytes(static_cast<double>(peak)));
   for (const auto& name : rewrite.unadapted()) {
-    fmt::print(
-        stderr,
-        "regauge: {} is not part of the model that config.json declares and was copied as it "
+    say("regauge: {} is not part of the model that config.json declares and was copied as it "
         "is; if it reads the residual stream, it now reads other coordinates\n",
         name);
   }
   for (const auto& name : rewrite.dropped()) {
-    fmt::print(stderr, "regauge: {} has no place in the new file and was left out\n", name);
+    say("regauge: {} has no place in the new file and was left out\n", name);
   }
 }
 

@@ -5,19 +5,24 @@
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "print.h"
 #include "regauge/base/error.h"
+#include "regauge/io/json.h"
 #include "verb.h"
 
 namespace regauge::cli {
 namespace {
 
-// 0 done or yes, 1 a negative answer, 2 bad usage or input, 3 internal error, 130 cancelled.
+// 0 done or yes, 1 a negative answer, 2 bad usage or input, 3 internal error, 4 the answer could
+// not be written, 130 cancelled.
 constexpr int kBadInput = 2;
 constexpr int kInternal = 3;
+constexpr int kUnanswered = 4;
 constexpr int kCancelled = 130;
 
 // Letters to change, to add or to leave out (Levenshtein).
@@ -80,21 +85,27 @@ std::string failure_message(const CLI::App* app, const CLI::Error& error) {
                      words.empty() ? error.what() : unknown_word(*app, words), verb);
 }
 
-}  // namespace
+// Every path and name that the program is given has to be text, since it is printed and stored.
+void check_arguments(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (!io::is_utf8(argv[i])) {
+      throw UsageError(fmt::format(
+          "argument {}, '{}', is not UTF-8; give files and folders other names", i, argv[i]));
+    }
+  }
+}
 
-int run(int argc, char** argv) {
-  CLI::App app{"Regauge: the parameter symmetries of Transformers"};
+void declare(CLI::App& app, char** argv, int& exit_code) {
   app.name("regauge");
   app.set_version_flag("--version", std::string("regauge ") + REGAUGE_VERSION);
   app.require_subcommand(1);
   app.failure_message(failure_message);
   app.footer(
       "Results go to standard output, everything else to standard error.\n"
-      "Exit: 0 done or yes, 1 a negative answer, 2 bad usage or input, 3 internal error, 130 "
-      "cancelled.\n"
+      "Exit: 0 done or yes, 1 a negative answer, 2 bad usage or input, 3 internal error, 4 the "
+      "answer could not be written to standard output, 130 cancelled (Ctrl-C, SIGTERM, SIGHUP).\n"
       "A MODEL is a folder with config.json and safetensors, a .gguf file, or a llama2.c .bin "
       "file.");
-  int exit_code = 0;
   add_inspect(app, exit_code);
   add_act(app, exit_code);
   add_fold(app, exit_code);
@@ -105,21 +116,45 @@ int run(int argc, char** argv) {
   add_align(app, argv, exit_code);
   add_report(app, exit_code);
   add_lab(app, argv, exit_code);
-  const CancelOnInterrupt cancel;
+}
+
+// What was asked for, up to the last byte of the answer.
+int carry_out(int argc, char** argv) {
+  int exit_code = 0;
+  CLI::App app{"Regauge: the parameter symmetries of Transformers"};
+  declare(app, argv, exit_code);
+  check_arguments(argc, argv);
   try {
     app.parse(argc, argv);
-    return exit_code;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kBadInput;
+    std::ostringstream help, failure;
+    exit_code = app.exit(error, help, failure) == 0 ? 0 : kBadInput;
+    write_out(help.str());
+    write_error(printable_lines(failure.str()));
+  }
+  flush_out();
+  return exit_code;
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  const CancelOnInterrupt cancel;
+  keep_standard_streams();
+  const auto fail = [](int code, const std::string& message) {
+    write_error("regauge: " + message + "\n");
+    return std::ferror(stdout) != 0 ? kUnanswered : code;
+  };
+  try {
+    return carry_out(argc, argv);
   } catch (const Cancelled&) {
-    fmt::print(stderr, "regauge: cancelled; nothing was written\n");
-    return kCancelled;
+    return fail(kCancelled, "cancelled; nothing was written");
+  } catch (const OutputError& error) {
+    return fail(kUnanswered, error.what());
   } catch (const Error& error) {
-    fmt::print(stderr, "regauge: {}\n", error.what());
-    return kBadInput;
+    return fail(kBadInput, error.what());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "regauge: internal error: {}\n", error.what());
-    return kInternal;
+    return fail(kInternal, "internal error: " + printable_lines(error.what()));
   }
 }
 

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "print.h"
 #include "regauge/base/error.h"
 #include "verb.h"
 
@@ -41,7 +43,7 @@ class TerminalProgress : public Progress {
     const double share = std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_));
     const double elapsed = std::chrono::duration<double>(now - begun_).count();
     const double left = share > 0 ? elapsed * (1 - share) / share : 0;
-    fmt::print(stderr, "\r\x1b[K{}  {:3.0f} %  {:.0f} s left", what_, 100 * share, std::ceil(left));
+    say("\r\x1b[K{}  {:3.0f} %  {:.0f} s left", what_, 100 * share, std::ceil(left));
     std::fflush(stderr);
   }
 
@@ -51,7 +53,7 @@ class TerminalProgress : public Progress {
   using Clock = std::chrono::steady_clock;
 
   void clear() const {
-    if (visible_) fmt::print(stderr, "\r\x1b[K");
+    if (visible_) say("\r\x1b[K");
   }
 
   bool visible_;
@@ -78,16 +80,30 @@ std::unique_ptr<Progress> make_progress(bool visible) {
 
 CancelOnInterrupt::CancelOnInterrupt() {
   interrupted = false;
-  struct sigaction cancel = {};
-  cancel.sa_handler = on_interrupt;
-  cancel.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &cancel, &interrupt_before_);
-  sigaction(SIGTERM, &cancel, &terminate_before_);
+  const auto set = [&](int signal, void (*handler)(int)) {
+    struct sigaction action = {}, before = {};
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    sigaction(signal, &action, &before);
+    before_.emplace_back(signal, before);
+  };
+  for (const int signal : {SIGINT, SIGTERM, SIGXCPU}) set(signal, on_interrupt);
+  struct sigaction hang_up = {};
+  sigaction(SIGHUP, nullptr, &hang_up);
+  if (hang_up.sa_handler != SIG_IGN) set(SIGHUP, on_interrupt);
+  for (const int signal : {SIGPIPE, SIGXFSZ}) set(signal, SIG_IGN);
 }
 
 CancelOnInterrupt::~CancelOnInterrupt() {
-  sigaction(SIGINT, &interrupt_before_, nullptr);
-  sigaction(SIGTERM, &terminate_before_, nullptr);
+  for (const auto& [signal, before] : before_) sigaction(signal, &before, nullptr);
+}
+
+void keep_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) >= 0) continue;
+    // Reading from a descriptor for writing fails, and the other way round; the lowest is taken.
+    (void)open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
 }
 
 std::string format_bytes(double bytes) {

@@ -5,6 +5,8 @@
 #include <csignal>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "regauge/base/progress.h"
 
@@ -27,7 +29,10 @@ void add_lab(CLI::App& app, char** arguments, int& exit_code);
 // otherwise; throws Cancelled when a CancelOnInterrupt was told to.
 std::unique_ptr<Progress> make_progress(bool visible = true);
 
-// While it lives, Ctrl-C and SIGTERM cancel the work; after that they do what they did before.
+// While it lives, Ctrl-C, SIGTERM, SIGHUP (unless it was ignored, as nohup does) and SIGXCPU cancel
+// the work, which then removes what it has not finished; and a closed pipe or a limit on the size
+// of files is an error of the write that meets it, not a signal that ends the program. After that,
+// signals do what they did before.
 class CancelOnInterrupt {
  public:
   CancelOnInterrupt();
@@ -36,8 +41,12 @@ class CancelOnInterrupt {
   CancelOnInterrupt& operator=(const CancelOnInterrupt&) = delete;
 
  private:
-  struct sigaction interrupt_before_ = {}, terminate_before_ = {};
+  std::vector<std::pair<int, struct sigaction>> before_;
 };
+
+// Gives a standard stream that is closed a descriptor that fails, so that no file that is opened
+// later takes its place and its output.
+void keep_standard_streams();
 
 // "1.5 GB" and back: a number with an optional unit B, KB, MB, GB (powers of 1000) or KiB, MiB,
 // GiB.

@@ -1,7 +1,6 @@
-#include <fmt/format.h>
 
-#include <cstdio>
 
+#include "print.h"
 #include "regauge/equivalence/certificate.h"
 #include "residual_table.h"
 #include "verb.h"
@@ -32,11 +31,11 @@ void add_verify(CLI::App& app, int& exit_code) {
       const nlohmann::json summary = {{"holds", result.holds()},
                                       {"problems", result.problems},
                                       {"tensors", residuals_as_json(result.residuals)}};
-      fmt::print("{}\n", summary.dump(2));
+      answer_json(summary);
       return;
     }
-    fmt::print("{}\n", result.holds() ? "the certificate holds" : "the certificate does not hold");
-    for (const auto& problem : result.problems) fmt::print("  {}\n", problem);
+    answer("{}\n", result.holds() ? "the certificate holds" : "the certificate does not hold");
+    for (const auto& problem : result.problems) answer("  {}\n", problem);
     if (result.holds()) print_residuals(result.residuals, 5);
   });
 }

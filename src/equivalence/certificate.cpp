@@ -4,7 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "regauge/base/error.h"
-#include "regauge/equivalence/sha256.h"
+#include "unread.h"
+#include "vocabulary.h"
 
 namespace regauge {
 namespace {
@@ -46,17 +47,7 @@ void check_fingerprint(const nlohmann::json& metadata, const char* key, const Fi
 }  // namespace
 
 Fingerprint fingerprint(const Model& model, Progress& progress) {
-  auto files = model.checkpoint.files();
-  const auto config = model.checkpoint.path() / "config.json";
-  if (std::filesystem::exists(config)) files.push_back(config);
-  Fingerprint result;
-  for (const auto& file : files) {
-    progress.start("hashing " + file.filename().string(),
-                   static_cast<std::int64_t>(std::filesystem::file_size(file)));
-    result[file.filename().string()] = sha256_of_file(file, progress);
-    progress.finish();
-  }
-  return result;
+  return model.checkpoint.digests(progress);
 }
 
 void save_certificate(const Symmetry& symmetry, const Certificate& certificate,
@@ -84,12 +75,24 @@ Verification verify(const Model& a, const Model& b, const std::filesystem::path&
 
   const ParameterSource from_a(a, symmetry.architecture), from_b(b, symmetry.architecture);
   result.residuals = compare(symmetry, a_from_b, from_a, from_b, progress);
+  a.checkpoint.require_intact();
+  b.checkpoint.require_intact();
   for (const auto& residual : result.residuals) {
     if (residual.agrees()) continue;
-    result.problems.push_back(fmt::format(
-        "{}: off by {:.2g} of its size, where rounding explains {:.2g}", residual.tensor,
-        residual.residual / residual.size, residual.rounding / residual.size));
+    const double size = residual.size > 0 ? residual.size : 1;
+    const std::string where =
+        residual.standing_out.empty() ? "" : fmt::format(" ({})", residual.standing_out);
+    result.problems.push_back(
+        fmt::format("{}: off by {:.2g} of its size{}, where rounding explains {:.2g}",
+                    residual.tensor, residual.residual / size, where, residual.rounding / size));
   }
+  const Unread unread = compare_unread(a, b, progress);
+  result.problems.insert(result.problems.end(), unread.differ.begin(), unread.differ.end());
+  if (!a_from_b.is_identity()) {
+    result.problems.insert(result.problems.end(), unread.equal.begin(), unread.equal.end());
+  }
+  const auto vocabulary = vocabulary_differences(a, b).matter;
+  result.problems.insert(result.problems.end(), vocabulary.begin(), vocabulary.end());
   return result;
 }
 

@@ -389,7 +389,8 @@ void settle_architecture(const Architecture& own, Diagnosis& result) {
 }  // namespace
 
 Diagnosis diagnose(const Model& a, const Model& b, const Diff& found, Progress& progress) {
-  if (found.verdict == Verdict::same) return {};
+  const bool agrees = !found.residuals.empty() && all_agree(found.residuals);
+  if (found.verdict == Verdict::same || agrees) return {};
   const auto declared = declared_as(a.architecture, b.architecture);
   if (!declared) return {};
   const std::vector<Cause> declarations = declaration_causes(*declared, b.architecture);

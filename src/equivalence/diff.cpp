@@ -8,6 +8,9 @@
 #include <set>
 
 #include "nearest.h"
+#include "not_compared.h"
+#include "unread.h"
+#include "vocabulary.h"
 
 namespace regauge {
 namespace {
@@ -29,22 +32,6 @@ std::vector<std::string> storage_notes(const ParameterSource& a, const Parameter
   quantised(a, "A");
   quantised(b, "B");
   return notes;
-}
-
-// Tensors of one file alone that its config gives no part, a line or none.
-std::vector<std::string> unread_tensors(const Model& model, const Model& other, const char* name) {
-  constexpr std::size_t kNamed = 3;
-  const std::set<std::string> in_other(other.unclaimed.begin(), other.unclaimed.end());
-  std::vector<std::string> names;
-  for (const auto& tensor : model.unclaimed) {
-    if (!in_other.contains(tensor)) names.push_back(tensor);
-  }
-  if (names.empty()) return {};
-  const std::size_t more = names.size() - std::min(kNamed, names.size());
-  names.resize(names.size() - more);
-  return {fmt::format("{} holds tensors that its config gives no part, not compared: {}{}", name,
-                      fmt::join(names, ", "),
-                      more > 0 ? fmt::format(" and {} more", more) : std::string())};
 }
 
 // Norms of one model that are folded into what reads them, a line or none.
@@ -162,7 +149,7 @@ std::string_view verdict_name(Verdict verdict) {
   return "";
 }
 
-Diff diff(const Model& a, const Model& b, Progress& progress) {
+Diff diff(const Model& a, const Model& b, Progress& progress, const Patches& patches_b) {
   Diff result;
   result.reasons = architecture_differences(a.architecture, b.architecture);
   if (!result.reasons.empty()) {
@@ -173,19 +160,31 @@ Diff diff(const Model& a, const Model& b, Progress& progress) {
   result.architecture = joint_architecture(a.architecture, b.architecture);
   result.declarations = declaration_differences(a.architecture, b.architecture);
   const Symmetry symmetry = symmetry_of(result.architecture);
-  const ParameterSource from_a(a, result.architecture), from_b(b, result.architecture);
+  const ParameterSource from_a(a, result.architecture);
+  const ParameterSource from_b(b, result.architecture, patches_b);
 
   const auto folded = folded_norms(from_a, from_b);
   result.declarations.insert(result.declarations.end(), folded.begin(), folded.end());
   result.reasons = storage_notes(from_a, from_b);
-  for (auto& lines : {unread_tensors(a, b, "A"), unread_tensors(b, a, "B")}) {
-    result.reasons.insert(result.reasons.end(), lines.begin(), lines.end());
-  }
+  const VocabularyNotes vocabulary = vocabulary_differences(a, b);
+  result.declarations.insert(result.declarations.end(), vocabulary.harmless.begin(),
+                             vocabulary.harmless.end());
+  result.not_compared = not_compared(a, b);
   Nearest nearest = bring_near(symmetry, from_a, from_b, progress);
   result.residuals = std::move(nearest.residuals);
   result.a_from_b = std::move(nearest.a_from_b);
   result.movements = std::move(nearest.movements);
   judge(result, nearest.limits);
+  const Unread unread = compare_unread(a, b, progress);
+  std::vector<std::string> open = unread.differ;
+  open.insert(open.end(), vocabulary.matter.begin(), vocabulary.matter.end());
+  if (!result.a_from_b.is_identity()) {
+    open.insert(open.end(), unread.equal.begin(), unread.equal.end());
+  }
+  if (result.verdict == Verdict::same && !open.empty()) result.verdict = Verdict::undecided;
+  result.reasons.insert(result.reasons.end(), open.begin(), open.end());
+  a.checkpoint.require_intact();
+  b.checkpoint.require_intact();
   const bool near = result.verdict == Verdict::same || result.verdict == Verdict::perturbed;
   if (!near) result.movements.clear();
   result.statement = statement_of(result);

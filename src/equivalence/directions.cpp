@@ -1,48 +1,34 @@
 #include "directions.h"
 
 #include <string>
+#include <vector>
 
-#include "regauge/base/version.h"
-#include "regauge/equivalence/sha256.h"
+#include "regauge/io/sha256.h"
 
 namespace regauge {
-namespace {
-
-constexpr std::size_t kHashed = std::size_t{1} << 24;  // bytes between two signs of progress
-
-void add_text(Sha256& hash, const std::string& text) {
-  hash.add(std::as_bytes(std::span(text)));
-}
-
-void add_numbers(Sha256& hash, const Checkpoint& checkpoint, Progress& progress) {
-  for (const auto& tensor : checkpoint.tensors()) {
-    add_text(hash, tensor.name);
-    auto bytes = checkpoint.bytes(tensor);
-    while (!bytes.empty()) {
-      const auto piece = bytes.first(std::min(bytes.size(), kHashed));
-      hash.add(piece);
-      bytes = bytes.subspan(piece.size());
-      progress.advance(static_cast<std::int64_t>(piece.size()));
-    }
-    checkpoint.release(tensor);
-  }
-}
-
-}  // namespace
 
 std::uint64_t directions_seed(const ParameterSource& a, const ParameterSource& b,
                               Progress& progress) {
+  std::vector<std::span<const std::byte>> messages;
   std::int64_t bytes = 0;
+  Sha256 hash;
+  const auto add = [&](const std::string& text) { hash.add(std::as_bytes(std::span(text))); };
+  add("regauge directions 1");
   for (const ParameterSource* source : {&a, &b}) {
-    for (const auto& tensor : source->model().checkpoint.tensors()) bytes += tensor.bytes;
+    const Checkpoint& checkpoint = source->model().checkpoint;
+    for (const auto& tensor : checkpoint.tensors()) {
+      messages.push_back(checkpoint.bytes(tensor));
+      bytes += tensor.bytes;
+      add(tensor.name);
+    }
   }
   progress.start("hashing", bytes);
-  Sha256 hash;
-  add_text(hash, std::string("regauge directions 1 "));
-  for (const ParameterSource* source : {&a, &b}) {
-    add_numbers(hash, source->model().checkpoint, progress);
-  }
+  const auto digests =
+      sha256_of_each(messages, [&](std::size_t, std::size_t, std::size_t length) {
+        progress.advance(static_cast<std::int64_t>(length));
+      });
   progress.finish();
+  for (const auto& digest : digests) add(digest);
   return std::stoull(hash.finish().substr(0, 16), nullptr, 16);
 }
 

@@ -23,7 +23,7 @@ int independent_axis(const TensorPlan& tensor) {
 
 Parameters<double> FramedModel::layer(std::int64_t layer, const Frame& frame) const {
   if (frame.is_whole()) return MovedModel::layer(layer);
-  const LayerPlan& plan = plan_of(layer);
+  const LayerPlan plan = plan_of(layer);
   Executor executor(symmetry(), element());
   executor.begin(plan,
                  [&](const TensorPlan& tensor) { return source_.read<double>(tensor.spec.name); });
@@ -50,7 +50,7 @@ Parameters<double> FramedModel::layer(std::int64_t layer, const Frame& frame) co
 
 template <class Scalar>
 Parameters<Scalar> FramedModel::ends(std::int64_t most) const {
-  const LayerPlan& plan = plan_of(-1);
+  const LayerPlan plan = plan_of(-1);
   Executor executor(symmetry(), element());
   executor.begin(plan,
                  [&](const TensorPlan& tensor) { return source_.read<double>(tensor.spec.name); });

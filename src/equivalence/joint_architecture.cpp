@@ -42,13 +42,6 @@ std::vector<std::string> declaration_differences(const Architecture& a, const Ar
   const auto one_has = [&](bool in_a, bool in_b, const char* what) {
     if (in_a != in_b) lines.push_back(fmt::format("only {} {}", in_a ? "A" : "B", what));
   };
-  if (a.vocabulary != b.vocabulary) {
-    lines.push_back(
-        fmt::format("{} has {} tokens more than {}, taken as unused padding: both are compared on "
-                    "the first {}",
-                    a.vocabulary > b.vocabulary ? "A" : "B", std::abs(a.vocabulary - b.vocabulary),
-                    a.vocabulary > b.vocabulary ? "B" : "A", std::min(a.vocabulary, b.vocabulary)));
-  }
   one_has(a.tied, b.tied, "declares its head tied to the token table");
   one_has(a.norm_bias, b.norm_bias, "has norm biases");
   one_has(a.input_bias, b.input_bias, "has an input bias");

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <set>
 
 #include "fit_constants.h"
 #include "framed_model.h"
@@ -29,7 +31,7 @@ constexpr double kMostRounding = 0.1;  // of what is read of a tensor
 // Query heads to query heads: kv heads outside, by what their group computes together; the members
 // of a group inside.
 std::vector<std::int64_t> match_heads(const Space& heads, const Matrix<double>& b,
-                                      const Matrix<double>& a) {
+                                      const Matrix<double>& a, double rounding) {
   if (heads.shuffle == Shuffle::none) return {};
   const auto size = heads.group_size;
   const auto groups = heads.count / size;
@@ -41,12 +43,12 @@ std::vector<std::int64_t> match_heads(const Space& heads, const Matrix<double>& 
     }
     return sums;
   };
-  const auto outer = match_rows(summed(b), summed(a));
+  const auto outer = match_rows(summed(b), summed(a), rounding);
   std::vector<std::int64_t> places;
   for (std::int64_t i = 0; i < groups; ++i) {
     const std::int64_t to = outer[static_cast<std::size_t>(i)];
     for (const auto inner :
-         match_rows(b.middleRows(i * size, size), a.middleRows(to * size, size))) {
+         match_rows(b.middleRows(i * size, size), a.middleRows(to * size, size), rounding)) {
       places.push_back(to * size + inner);
     }
   }
@@ -61,6 +63,8 @@ class Finder {
         a_(a),
         b_(b),
         rounding_(rounding),
+        has_scales_(std::any_of(symmetry.spaces.begin(), symmetry.spaces.end(),
+                                [](const Space& s) { return s.category == Category::scales; })),
         enlarged_(enlarged(symmetry, a, b)),
         known_(symmetry.architecture.width),
         everything_(symmetry, enlarged_),
@@ -75,7 +79,7 @@ class Finder {
   }
 
   void embedding_and_head() {
-    if (has_scales()) recover_scales(symmetry_, a_form_.layer(-1), b_moved(-1), found_);
+    if (has_scales_) recover_scales(symmetry_, a_form_.layer(-1), b_moved(-1), found_);
     if (symmetry_.find_space("residual") != nullptr) {
       // A sign of all the stream changes the form of B, and with it the anchors. A few vectors for
       // each coordinate do, unless they leave some direction to their last digits.
@@ -94,8 +98,9 @@ class Finder {
         return Matrix<double>(p.at("head.transform.weight").transpose());
       };
       take({{neurons->name,
-             BlockMap<double>(neurons->count, 1,
-                              match_rows(columns(b_moved(-1)), columns(a_form_.layer(-1))), {})}});
+             BlockMap<double>(
+                 neurons->count, 1,
+                 match_rows(columns(b_moved(-1)), columns(a_form_.layer(-1)), rounding_), {})}});
     }
   }
 
@@ -113,7 +118,9 @@ class Finder {
     }
     std::set<std::string> unknown;
     const std::string prefix = fmt::format("layers.{}.", layer);
-    for (const auto& space : symmetry_.spaces) {
+    const std::vector<std::size_t>& here = symmetry_.layer(layer).spaces;
+    for (const std::size_t i : here) {
+      const Space& space = symmetry_.spaces[i];
       const bool gauge = space.category == Category::qk || space.category == Category::vo ||
                          space.category == Category::ffn;
       const bool behind_norm = shape.qk_norm && space.category == Category::qk;
@@ -121,7 +128,8 @@ class Finder {
         unknown.insert(space.name);
       }
     }
-    for (const auto& space : symmetry_.spaces) {
+    for (const std::size_t i : here) {
+      const Space& space = symmetry_.spaces[i];
       if (!unknown.contains(space.name)) continue;
       Element step;
       step.maps[space.name] =
@@ -208,12 +216,12 @@ class Finder {
     places.maps[heads.name] =
         BlockMap<double>(heads.count, 1,
                          match_heads(heads, head_signatures(shape, layer, b, in_heads),
-                                     head_signatures(shape, layer, a, in_heads)),
+                                     head_signatures(shape, layer, a, in_heads), rounding_),
                          {});
     places.maps[neurons.name] =
         BlockMap<double>(neurons.count, 1,
                          match_rows(neuron_signatures(shape, layer, b, in_neurons),
-                                    neuron_signatures(shape, layer, a, in_neurons)),
+                                    neuron_signatures(shape, layer, a, in_neurons), rounding_),
                          {});
     return places;
   }
@@ -221,18 +229,13 @@ class Finder {
   // The stream's map is known, so that a layer may be looked at through the frame.
   bool looks() const { return known_.is_all() && !frame_.is_whole(); }
 
-  bool has_scales() const {
-    return std::any_of(symmetry_.spaces.begin(), symmetry_.spaces.end(),
-                       [](const Space& space) { return space.category == Category::scales; });
-  }
-
   // Embedding and head, of each at most so many vectors.
   StreamCorrelation anchors(std::int64_t most) const {
     StreamCorrelation sum(symmetry_, enlarged_);
     if (rounding_ > kCoarse) {
-      sum.add(symmetry_, a_form_.ends<float>(most), b_moved().ends<float>(most), most);
+      sum.add(symmetry_, a_form_.ends<float>(most), b_moved_on(-1).ends<float>(most), most);
     } else {
-      sum.add(symmetry_, a_form_.ends<double>(most), b_moved().ends<double>(most), most);
+      sum.add(symmetry_, a_form_.ends<double>(most), b_moved_on(-1).ends<double>(most), most);
     }
     return sum;
   }
@@ -243,29 +246,42 @@ class Finder {
       return looks() ? model.layer(layer, frame_) : model.layer(layer);
     };
     auto a = seen(a_form_);
-    auto b = seen(b_moved());
-    if (recover_scales(symmetry_, a, b, found_)) b = seen(b_moved());
+    auto b = seen(b_moved_on(layer));
+    if (recover_scales(symmetry_, a, b, found_)) b = seen(b_moved_on(layer));
     if (symmetry_.architecture.norm != Norm::layer) return {std::move(a), std::move(b)};
-    double size = 0;
-    for (const auto& [name, tensor] : a_form_.layer(-1)) {
-      const double mean = tensor.squaredNorm() / static_cast<double>(tensor.size());
-      if (tensor.rows() > 1) size = std::max(size, std::sqrt(mean));
+    if (!anchor_size_) {
+      anchor_size_ = 0;
+      for (const auto& [name, tensor] : a_form_.layer(-1)) {
+        const double mean = tensor.squaredNorm() / static_cast<double>(tensor.size());
+        if (tensor.rows() > 1) anchor_size_ = std::max(*anchor_size_, std::sqrt(mean));
+      }
     }
-    clear_rounding(symmetry_, kRounding * rounding_ * size, a);
-    clear_rounding(symmetry_, kRounding * rounding_ * size, b);
+    clear_rounding(symmetry_, kRounding * rounding_ * *anchor_size_, a);
+    clear_rounding(symmetry_, kRounding * rounding_ * *anchor_size_, b);
     return {std::move(a), std::move(b)};
   }
 
-  FramedModel b_moved() const { return {b_, symmetry_, compose(symmetry_, found_, b_form_)}; }
-  Parameters<double> b_moved(std::int64_t layer) const { return b_moved().layer(layer); }
+  // B as far as it is found, to be looked at in this layer alone.
+  FramedModel b_moved_on(std::int64_t layer) const {
+    return {b_, symmetry_, compose_on_layer(symmetry_, found_, b_form_, layer)};
+  }
+  Parameters<double> b_moved(std::int64_t layer) const { return b_moved_on(layer).layer(layer); }
 
   // Found so far, then these.
   void take(const std::map<std::string, BlockMap<double>>& maps) {
-    for (const auto& space : symmetry_.spaces) {
+    std::set<std::size_t> places;  // leaders stand before their followers
+    for (const auto& [name, map] : maps) {
+      places.insert(symmetry_.index->spaces.at(name));
+      const auto followers = symmetry_.index->followers.find(name);
+      if (followers == symmetry_.index->followers.end()) continue;
+      places.insert(followers->second.begin(), followers->second.end());
+    }
+    for (const std::size_t place : places) {
+      const Space& space = symmetry_.spaces[place];
       const auto map = maps.find(space.name);
       if (map != maps.end()) {
         found_.maps[space.name] = map->second * map_of(symmetry_, found_, space);
-      } else if (found_.maps.contains(space.name) && maps.contains(space.follows)) {
+      } else if (found_.maps.contains(space.name)) {
         BlockMap<double>& follower = found_.maps.at(space.name);
         follower = space.following(maps.at(space.follows)) * follower;
       }
@@ -278,6 +294,8 @@ class Finder {
   std::vector<std::string> limits_;
   std::vector<std::string> lost_;  // digits of constants: a matter of rounding, and no limit
   double rounding_;                // relative, of the coarser model's matrices
+  bool has_scales_;
+  std::optional<double> anchor_size_;  // the largest root mean square of A's embedding and head
   Enlarged enlarged_;
   double determined_ = 1;  // the stream's map
   Known known_;            // what of A's stream it is known for

@@ -17,6 +17,11 @@ namespace {
 constexpr std::array<double, 2> kDistances = {0, 1};
 constexpr double kNoLength = 1e-6;
 constexpr double kLeavesItsPlace = 2;  // times, in squares: what makes a row leave its place
+// Rows as near as this are equal but for rounding. Where one is found, so many more are looked at
+// before it is taken: a crowd of equal rows is not searched to its end for each of them.
+constexpr double kEqual = 1e-6;
+constexpr double kClose = 16;  // times rounding
+constexpr int kMoreThanEnough = 64;
 
 // QK-norm, head by head.
 void normalise(const Architecture& a, const Matrix<double>& gain, Matrix<double>& x) {
@@ -98,6 +103,48 @@ Matrix<double> repeated(const Matrix<double>& rows, std::int64_t times) {
   return all;
 }
 
+// Rows in an order, some of which are taken. Looking past those that are costs next to nothing.
+class FreePlaces {
+ public:
+  explicit FreePlaces(const std::vector<std::int64_t>& order)
+      : above_(order.size() + 1), below_(order.size() + 1), place_(order.size()) {
+    std::iota(above_.begin(), above_.end(), 0);
+    std::iota(below_.begin(), below_.end(), 0);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      place_[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+    }
+  }
+
+  // The first free place at `i` or after it; the number of places if there is none.
+  std::int64_t from(std::int64_t i) { return root(above_, i); }
+  // The last free place before `i`, or -1.
+  std::int64_t before(std::int64_t i) { return root(below_, i) - 1; }
+  bool has(std::int64_t row) {
+    const std::int64_t i = place_[static_cast<std::size_t>(row)];
+    return from(i) == i;
+  }
+  void take(std::int64_t row) {
+    const std::int64_t i = place_[static_cast<std::size_t>(row)];
+    above_[static_cast<std::size_t>(i)] = i + 1;
+    below_[static_cast<std::size_t>(i + 1)] = i;
+  }
+
+ private:
+  // The end of a chain of taken places; the chain is shortened on the way.
+  static std::int64_t root(std::vector<std::int64_t>& next, std::int64_t i) {
+    while (next[static_cast<std::size_t>(i)] != i) {
+      auto& link = next[static_cast<std::size_t>(i)];
+      link = next[static_cast<std::size_t>(link)];
+      i = link;
+    }
+    return i;
+  }
+
+  std::vector<std::int64_t> above_;  // i where place i is free, else a later one
+  std::vector<std::int64_t> below_;  // i where place i - 1 is free or i = 0, else an earlier one
+  std::vector<std::int64_t> place_;  // of each row
+};
+
 }  // namespace
 
 Matrix<double> head_signatures(const Architecture& a, std::int64_t layer,
@@ -164,7 +211,8 @@ Matrix<double> neuron_signatures(const Architecture& a, std::int64_t layer,
   return side_by_side(parts);
 }
 
-std::vector<std::int64_t> match_rows(const Matrix<double>& b, const Matrix<double>& a) {
+std::vector<std::int64_t> match_rows(const Matrix<double>& b, const Matrix<double>& a,
+                                     double rounding) {
   // A column of mere rounding says nothing.
   const double floor = kNoLength * (a.norm() + b.norm()) + 1e-300;
   const Eigen::RowVectorXd sizes = a.colwise().norm().cwiseMax(b.colwise().norm()).array() + floor;
@@ -177,37 +225,44 @@ std::vector<std::int64_t> match_rows(const Matrix<double>& b, const Matrix<doubl
   // Rows of `to` in the order of the column that spreads them most: the search goes outwards from
   // where a row would stand and ends when that column alone is further off than the best so far.
   Eigen::Index key = 0;
-  to.colwise().lpNorm<1>().maxCoeff(&key);
+  (to.rowwise() - to.colwise().mean()).colwise().lpNorm<1>().maxCoeff(&key);
   std::vector<std::int64_t> order(static_cast<std::size_t>(count));
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(),
             [&](std::int64_t i, std::int64_t j) { return to(i, key) < to(j, key); });
-  std::vector<bool> used(static_cast<std::size_t>(count));
+  FreePlaces free(order);
+  const double close = std::max(kClose * rounding, kEqual);
   // The free row that is nearest to from's row i, if it is nearer than `best`.
   const auto nearest_free = [&](std::int64_t i, double best) {
+    const double enough = close * close * from.row(i).squaredNorm();
+    const double own_key = from(i, key);
     std::int64_t nearest = -1;
-    // False when nothing beyond can be nearer.
-    const auto consider = [&](std::int64_t j) {
-      const double first = to(j, key) - from(i, key);
-      if (first * first > best) return false;
-      if (used[static_cast<std::size_t>(j)]) return true;
+    int more = kMoreThanEnough;
+    const auto here =
+        std::lower_bound(order.begin(), order.end(), own_key,
+                         [&](std::int64_t j, double value) { return to(j, key) < value; });
+    // Both ways, nearer ones first.
+    const auto middle = here - order.begin();
+    auto up = free.from(middle), down = free.before(middle);
+    const auto key_at = [&](std::int64_t at) {
+      return to(order[static_cast<std::size_t>(at)], key);
+    };
+    while (up < count || down >= 0) {
+      const bool upwards =
+          down < 0 || (up < count && key_at(up) - own_key < own_key - key_at(down));
+      const std::int64_t j = order[static_cast<std::size_t>(upwards ? up : down)];
+      const double first = to(j, key) - own_key;
+      if (first * first > best || (best <= enough && more-- == 0)) break;
       const double distance = (to.row(j) - from.row(i)).squaredNorm();
       if (distance < best || (nearest < 0 && std::isinf(best))) {
         best = distance;
         nearest = j;
       }
-      return true;
-    };
-    const auto here =
-        std::lower_bound(order.begin(), order.end(), from(i, key),
-                         [&](std::int64_t j, double value) { return to(j, key) < value; });
-    // Both ways, nearer ones first.
-    auto up = here, down = here;
-    while (up != order.end() || down != order.begin()) {
-      const bool upwards = down == order.begin() ||
-                           (up != order.end() &&
-                            to(*up, key) - from(i, key) < from(i, key) - to(*std::prev(down), key));
-      if (!consider(upwards ? *up++ : *--down)) break;
+      if (upwards) {
+        up = free.from(up + 1);
+      } else {
+        down = free.before(down);
+      }
     }
     return nearest;
   };
@@ -221,14 +276,14 @@ std::vector<std::int64_t> match_rows(const Matrix<double>& b, const Matrix<doubl
     place = i;
     stays[static_cast<std::size_t>(i)] = true;
   }
-  used = stays;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (stays[static_cast<std::size_t>(i)]) free.take(i);
+  }
   for (std::int64_t i = 0; i < count; ++i) {
     if (stays[static_cast<std::size_t>(i)]) continue;
     auto& place = permutation[static_cast<std::size_t>(i)];
-    if (used[static_cast<std::size_t>(place)]) {
-      place = nearest_free(i, std::numeric_limits<double>::infinity());
-    }
-    used[static_cast<std::size_t>(place)] = true;
+    if (!free.has(place)) place = nearest_free(i, std::numeric_limits<double>::infinity());
+    free.take(place);
   }
   return permutation;
 }

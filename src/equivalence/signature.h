@@ -20,7 +20,9 @@ Matrix<double> neuron_signatures(const Architecture& architecture, std::int64_t 
                                  const Parameters<double>& parameters, const Known& known);
 
 // A permutation p such that row i of b is row p(i) of a, nearest first: exact where each row has a
-// counterpart. Columns count in units of their size in a.
-std::vector<std::int64_t> match_rows(const Matrix<double>& b, const Matrix<double>& a);
+// counterpart. Columns count in units of their size in a. `rounding` is the relative rounding of
+// the numbers that the rows are made of; of many rows that are equal but for it, any one will do.
+std::vector<std::int64_t> match_rows(const Matrix<double>& b, const Matrix<double>& a,
+                                     double rounding);
 
 }  // namespace regauge

@@ -220,7 +220,9 @@ StreamFit fit_stream(const Symmetry& symmetry, const StreamCorrelation& sum, dou
 bool recover_scales(const Symmetry& symmetry, const Parameters<double>& a,
                     const Parameters<double>& b, Element& found) {
   bool any = false;
-  for (const auto& spec : parameter_specs(symmetry.architecture)) {
+  if (a.empty()) return false;
+  const std::int64_t layer = symmetry.index->tensors.at(a.begin()->first).layer;
+  for (const auto& spec : symmetry.layer(layer).tensors) {
     if (!a.contains(spec.name)) continue;
     const TensorAxes& axes = symmetry.tensors.at(spec.name);
     for (const int axis : {0, 1}) {

@@ -63,8 +63,8 @@ struct StreamCorrelation {
 // For symmetries whose stream has a group.
 StreamFit fit_stream(const Symmetry& symmetry, const StreamCorrelation& sum, double rounding);
 
-// The lengths that norms forget, as far as these tensors show them: every factor that is not found
-// yet and acts on one of them. True if there was any.
+// The lengths that norms forget, as far as the tensors of one layer show them: every factor that is
+// not found yet and acts on one of them. True if there was any.
 bool recover_scales(const Symmetry& symmetry, const Parameters<double>& a,
                     const Parameters<double>& b, Element& found);
 

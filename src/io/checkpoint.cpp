@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "checked.h"
@@ -14,6 +15,7 @@
 #include "regauge/base/error.h"
 #include "regauge/io/corrupt.h"
 #include "regauge/io/json.h"
+#include "regauge/io/sha256.h"
 #include "safetensors.h"
 #include "shard_index.h"
 
@@ -50,26 +52,32 @@ Format recognise(const fs::path& path, std::span<const std::byte> bytes) {
       fmt::format("[open] {}: neither safetensors, GGUF nor llama2.c (.bin)", path.string()));
 }
 
-json read_config(const fs::path& path) {
-  return io::read_json_object(path, "[config] " + path.string());
-}
-
 bool is_file(const fs::path& path) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored);
 }
 
-json config_beside(const fs::path& file) {
-  const fs::path config = file.parent_path() / "config.json";
-  return is_file(config) ? read_config(config) : json();
-}
-
 }  // namespace
 
 struct Checkpoint::Metadata {
+  void read_config(const fs::path& path);
+  void read_config_beside(const fs::path& file);
+
   json config;
+  std::optional<std::string> config_text;  // of a config.json
   std::vector<json> files;
 };
+
+void Checkpoint::Metadata::read_config(const fs::path& path) {
+  const std::string where = "[config] " + path.string();
+  config_text = io::read_json_text(path, where);
+  config = io::parse_json_object(*config_text, where);
+}
+
+void Checkpoint::Metadata::read_config_beside(const fs::path& file) {
+  const fs::path path = file.parent_path() / "config.json";
+  if (is_file(path)) read_config(path);
+}
 
 Checkpoint::Checkpoint() : metadata_(std::make_shared<Metadata>()) {}
 
@@ -106,6 +114,7 @@ std::int64_t StoredTensor::elements() const {
 }
 
 Checkpoint Checkpoint::open(const fs::path& path) {
+  io::require_utf8(path, "open");
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
@@ -116,11 +125,10 @@ Checkpoint Checkpoint::open(const fs::path& path) {
     checkpoint = open_folder(path);
   } else if (path.string().ends_with(".safetensors.index.json")) {
     checkpoint = open_index(path);
-    checkpoint.metadata_->config = config_beside(path);
+    checkpoint.metadata_->read_config_beside(path);
   } else {
     checkpoint = open_file(path);
-    if (checkpoint.format_ == Format::safetensors)
-      checkpoint.metadata_->config = config_beside(path);
+    if (checkpoint.format_ == Format::safetensors) checkpoint.metadata_->read_config_beside(path);
   }
   checkpoint.path_ = path;
   return checkpoint;
@@ -190,16 +198,14 @@ Checkpoint Checkpoint::open_folder(const fs::path& path) {
   }
   Checkpoint checkpoint =
       single ? open_file(path / io::kSingleFile) : open_index(path / io::kIndexFile);
-  checkpoint.metadata_->config = read_config(path / "config.json");
+  checkpoint.metadata_->read_config(path / "config.json");
   return checkpoint;
 }
 
 Checkpoint Checkpoint::open_index(const fs::path& path) {
   const std::string name = path.filename().string();
   const std::string where = fmt::format("[shard index] {}", name);
-  const io::MappedFile file(path);
-  const io::ShardIndex index = io::parse_shard_index(
-      {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, name);
+  const io::ShardIndex index = io::parse_shard_index(io::read_json_text(path, where), name);
 
   Checkpoint checkpoint;
   for (const std::string& shard : index.files()) {
@@ -241,6 +247,7 @@ void Checkpoint::add_file(const fs::path& path, std::shared_ptr<const io::Mapped
     index_.emplace(tensor.name, tensors_.size());
     tensors_.push_back(std::move(tensor));
   }
+  mapping->require_read();
   files_.push_back(path);
   metadata_->files.push_back(std::move(metadata));
   mappings_.push_back(std::move(mapping));
@@ -264,15 +271,54 @@ const StoredTensor& Checkpoint::at(std::string_view name) const {
 std::span<const std::byte> Checkpoint::bytes(const StoredTensor& tensor) const {
   const StoredTensor& own = at(tensor.name);
   if (!memory_.empty()) return memory_[index_.at(own.name)].bytes;
-  return mappings_[static_cast<std::size_t>(own.shard)]->bytes().subspan(
-      static_cast<std::size_t>(own.offset), static_cast<std::size_t>(own.bytes));
+  const io::MappedFile& file = *mappings_[static_cast<std::size_t>(own.shard)];
+  file.require_read();
+  return file.bytes().subspan(static_cast<std::size_t>(own.offset),
+                              static_cast<std::size_t>(own.bytes));
+}
+
+std::vector<std::pair<std::string, std::span<const std::byte>>> Checkpoint::mapped_files() const {
+  std::vector<std::pair<std::string, std::span<const std::byte>>> files;
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    files.emplace_back(files_[i].filename().string(), mappings_[i]->bytes());
+  }
+  if (metadata_->config_text) {
+    files.emplace_back("config.json", std::as_bytes(std::span(*metadata_->config_text)));
+  }
+  return files;
+}
+
+std::map<std::string, std::string> Checkpoint::digests(Progress& progress) const {
+  const auto files = mapped_files();
+  std::vector<std::span<const std::byte>> messages;
+  std::size_t total = 0;
+  for (const auto& [name, bytes] : files) {
+    messages.push_back(bytes);
+    total += bytes.size();
+  }
+  progress.start("hashing " + path_.filename().string(), static_cast<std::int64_t>(total));
+  const auto found =
+      sha256_of_each(messages, [&](std::size_t file, std::size_t offset, std::size_t length) {
+        if (file < mappings_.size()) mappings_[file]->release(offset, length);
+        progress.advance(static_cast<std::int64_t>(length));
+      });
+  progress.finish();
+  require_intact();
+  std::map<std::string, std::string> digests;
+  for (std::size_t i = 0; i < files.size(); ++i) digests[files[i].first] = found[i];
+  return digests;
 }
 
 void Checkpoint::release(const StoredTensor& tensor) const {
   if (!memory_.empty()) return;
   const StoredTensor& own = at(tensor.name);
-  mappings_[static_cast<std::size_t>(own.shard)]->release(static_cast<std::size_t>(own.offset),
-                                                          static_cast<std::size_t>(own.bytes));
+  const io::MappedFile& file = *mappings_[static_cast<std::size_t>(own.shard)];
+  file.release(static_cast<std::size_t>(own.offset), static_cast<std::size_t>(own.bytes));
+  file.require_read();
+}
+
+void Checkpoint::require_intact() const {
+  for (const auto& file : mappings_) file->require_intact();
 }
 
 }  // namespace regauge

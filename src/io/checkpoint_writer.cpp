@@ -9,6 +9,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "companions.h"
 #include "coverage.h"
 #include "describe.h"
 #include "gguf.h"
@@ -23,26 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-bool is_companion(const fs::path& path) {
-  static constexpr std::array<std::string_view, 13> kWeights = {
-      ".safetensors", ".bin",  ".pt",        ".pth", ".ckpt", ".gguf",  ".h5",
-      ".msgpack",     ".onnx", ".onnx_data", ".ot",  ".npz",  ".tflite"};
-  const std::string file = path.filename().string();
-  const std::string name = file.substr(0, file.find(".index.json"));  // of shards
-  return name != "config.json" && std::none_of(kWeights.begin(), kWeights.end(),
-                                               [&](auto end) { return name.ends_with(end); });
-}
-
-void copy_companions(const fs::path& from, const fs::path& to) try {
-  for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
-    if (!entry.is_regular_file() || !is_companion(entry.path())) continue;
-    fs::copy_file(entry.path(), to / entry.path().filename());
-  }
-} catch (const fs::filesystem_error& error) {
-  throw FileError(fmt::format("[write] cannot copy the other files of {}: {}", from.string(),
-                              error.code().message()));
-}
 
 std::string json_text(const json& value) try {
   return value.dump(2) + "\n";
@@ -102,6 +83,7 @@ CheckpointWriter::State::State(const fs::path& path, Plan given)
   if (plan.files.empty() || !folder) plan.files.resize(1, io::kSingleFile);
   if (folder) {
     check_folder(plan);
+    if (!plan.companions_from.empty()) io::check_companions(plan.companions_from);
     config_text = json_text(plan.config);
   }
   check_tensors(plan.tensors, plan.files.size());
@@ -224,7 +206,9 @@ void CheckpointWriter::finish() {
                      io::shard_index_text(state.plan.tensors, state.plan.files),
                      target / io::kIndexFile);
     }
-    if (!state.plan.companions_from.empty()) copy_companions(state.plan.companions_from, folder);
+    if (!state.plan.companions_from.empty()) {
+      io::copy_companions(state.plan.companions_from, folder);
+    }
   }
   state.partial.commit();
   state.finished = true;

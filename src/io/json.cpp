@@ -3,92 +3,132 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <set>
+#include <utility>
 #include <vector>
 
 #include "mapping.h"
+#include "regauge/base/error.h"
+#include "regauge/base/printable.h"
 #include "regauge/io/corrupt.h"
 
 namespace regauge::io {
 namespace {
 
-constexpr int kMaxDepth = 64;
+constexpr std::size_t kMaxDepth = 64;
 constexpr std::size_t kMaxBytes = 100'000'000;
 
-// The length of the UTF-8 sequence that begins `text`, or 0: overlong forms, surrogates and code
-// points above U+10FFFF are refused.
-std::size_t sequence_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
+// Builds the value as the parser goes, in time n log n. Refuses a key that is there twice and
+// nesting beyond kMaxDepth.
+class StrictReader : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  using json = nlohmann::json;
+  explicit StrictReader(const std::string& where) : where_(where) {}
+
+  json& value() { return root_; }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t& value) override { return add(std::move(value)); }
+  bool start_object(std::size_t) override { return open(json::object()); }
+  bool start_array(std::size_t) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    auto& members = open_.back()->get_ref<json::object_t&>();
+    const auto [member, is_new] = members.try_emplace(std::move(name));
+    if (!is_new) {
+      throw CorruptFile(Corruption::duplicate_key,
+                        fmt::format("{}: the key '{}' is there twice", where_, member->first));
+    }
+    member_ = &member->second;
+    return true;
   }
-  const unsigned char second = byte(1);
-  const bool bad = (lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) ||
-                   (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f);
-  return bad ? 0 : length;
-}
+
+  bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
+    throw CorruptFile(Corruption::not_json, fmt::format("{}: not JSON: {}", where_, error.what()));
+  }
+
+ private:
+  // Where the next value goes: the root, the end of the open array, or the member of the last key.
+  json& place() {
+    if (open_.empty()) return root_;
+    if (!open_.back()->is_array()) return *member_;
+    return open_.back()->get_ref<json::array_t&>().emplace_back();
+  }
+
+  bool add(json value) {
+    place() = std::move(value);
+    return true;
+  }
+
+  bool open(json empty) {
+    if (open_.size() >= kMaxDepth) {
+      throw CorruptFile(Corruption::not_json,
+                        fmt::format("{}: JSON nested more than {} deep", where_, kMaxDepth));
+    }
+    json& opened = place();
+    opened = std::move(empty);
+    open_.push_back(&opened);
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  const std::string& where_;
+  json root_;
+  std::vector<json*> open_;  // outermost first; none moves while it is open
+  json* member_ = nullptr;
+};
 
 }  // namespace
 
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t length = sequence_length(text);
+    const std::size_t length = utf8_length(text);
     if (length == 0) return false;
     text.remove_prefix(length);
   }
   return true;
 }
 
+void require_utf8(const std::filesystem::path& path, std::string_view what) {
+  if (is_utf8(path.string())) return;
+  throw UsageError(fmt::format(
+      "[{}] {}: the path is not UTF-8; give the file or folder another name", what, path.string()));
+}
+
 nlohmann::json parse_json_object(std::string_view text, const std::string& where) {
-  using nlohmann::json;
   if (!is_utf8(text)) {
     throw CorruptFile(Corruption::not_utf8, fmt::format("{}: the JSON text is not UTF-8", where));
   }
-  std::vector<std::set<std::string>> keys;
-  const auto check = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (depth > kMaxDepth) {
-      throw CorruptFile(Corruption::not_json,
-                        fmt::format("{}: JSON nested more than {} deep", where, kMaxDepth));
-    }
-    if (event == json::parse_event_t::object_start) {
-      keys.emplace_back();
-    } else if (event == json::parse_event_t::object_end) {
-      keys.pop_back();
-    } else if (event == json::parse_event_t::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      if (!keys.back().insert(key).second) {
-        throw CorruptFile(Corruption::duplicate_key,
-                          fmt::format("{}: the key '{}' is there twice", where, key));
-      }
-    }
-    return true;
-  };
-  json parsed;
-  try {
-    parsed = json::parse(text, check);
-  } catch (const json::exception& error) {
-    throw CorruptFile(Corruption::not_json, fmt::format("{}: not JSON: {}", where, error.what()));
-  }
-  if (!parsed.is_object()) {
+  StrictReader reader(where);
+  nlohmann::json::sax_parse(text, &reader);
+  if (!reader.value().is_object()) {
     throw CorruptFile(Corruption::not_json, fmt::format("{}: a JSON object was expected, not {}",
-                                                        where, parsed.type_name()));
+                                                        where, reader.value().type_name()));
   }
-  return parsed;
+  return std::move(reader.value());
+}
+
+std::string read_json_text(const std::filesystem::path& path, const std::string& where) {
+  const std::string text = read_file(path, kMaxBytes + 1);
+  if (text.size() > kMaxBytes) {
+    throw CorruptFile(Corruption::header_too_large,
+                      fmt::format("{}: the JSON is longer than {} bytes", where, kMaxBytes));
+  }
+  return text;
 }
 
 nlohmann::json read_json_object(const std::filesystem::path& path, const std::string& where) {
-  const MappedFile file(path);
-  if (file.bytes().size() > kMaxBytes) {
-    throw CorruptFile(Corruption::header_too_large,
-                      fmt::format("{}: {} bytes of JSON are more than {}", where,
-                                  file.bytes().size(), kMaxBytes));
-  }
-  return parse_json_object(
-      {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, where);
+  return parse_json_object(read_json_text(path, where), where);
 }
 
 }  // namespace regauge::io

@@ -1,19 +1,21 @@
 #include "regauge/io/page.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+
+#include <algorithm>
 
 #include "page_style.h"
 #include "partial.h"
+#include "regauge/base/printable.h"
 
 namespace regauge::io {
 
 std::string escaped(std::string_view raw) {
-  using nlohmann::json;
-  const std::string text =
-      json::parse(json(raw).dump(-1, ' ', false, json::error_handler_t::replace));
+  std::string text(raw);
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
   std::string result;
-  for (const char c : text) {
+  for (const char c : printable(text)) {
     switch (c) {
       case '&':
         result += "&#38;";
@@ -31,7 +33,7 @@ std::string escaped(std::string_view raw) {
         result += "&#39;";
         break;
       default:
-        result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+        result += c;
     }
   }
   return result;

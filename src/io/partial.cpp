@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "regauge/base/error.h"
+#include "regauge/io/json.h"
 
 namespace regauge::io {
 namespace {
@@ -69,6 +70,7 @@ fs::path whole_path(const fs::path& path) {
 }  // namespace
 
 void check_new(const fs::path& path) {
+  require_utf8(path, "write");
   const fs::path whole = whole_path(path);
   if (is_there(whole)) refuse_existing(path);
   std::error_code ignored;
@@ -123,6 +125,12 @@ void OutputFile::write(std::span<const std::byte> bytes, std::int64_t offset) co
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(file_, bytes.data(), bytes.size(), offset);
     if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EFAULT) {
+      throw FileError(fmt::format(
+          "[write] {}: the bytes to write cannot be read; did the file that they come from become "
+          "shorter?",
+          shown_.string()));
+    }
     if (written <= 0) fail_to_write(shown_, "cannot write", written < 0 ? errno : ENOSPC);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     offset += written;

@@ -64,10 +64,18 @@ class SymmetryBuilder {
 
   // A vector in the stream's coordinates, apart from any scale.
   Axis stream_axis() const;
-  void add_space(Space space) { symmetry_.spaces.push_back(std::move(space)); }
+  void add_space(Space space) {
+    positions_.emplace(space.name, symmetry_.spaces.size());
+    symmetry_.spaces.push_back(std::move(space));
+  }
   void add_shift(Shift shift);
   void add_counted_shift(std::string name, std::int64_t dimension);
-  bool has_space(const std::string& name) const { return symmetry_.find_space(name) != nullptr; }
+  bool has_space(const std::string& name) const { return positions_.contains(name); }
+  // Null if there is none yet.
+  const Space* find_space(const std::string& name) const {
+    const auto found = positions_.find(name);
+    return found == positions_.end() ? nullptr : &symmetry_.spaces[found->second];
+  }
   // The part for a space that is one number, on an axis of `length`; nothing if there is no such
   // space.
   void append_scalar(Axis& axis, const std::string& space, std::int64_t length, bool dual) const;
@@ -88,6 +96,7 @@ class SymmetryBuilder {
 
   Architecture a_;
   Symmetry symmetry_;
+  ByName<std::size_t> positions_;  // of the spaces so far
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> shapes_;
   bool rotates_ =
       false;  // the stream has a dense rotation; readers see it through their norm's gain

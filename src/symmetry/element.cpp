@@ -22,6 +22,12 @@ bool names_space(const Symmetry& symmetry, const Element& element, const Space& 
   return names_space(symmetry, element, *symmetry.find_space(space.follows));
 }
 
+void compose_map(const Symmetry& symmetry, const Element& second, const Element& first,
+                 const Space& space, Element& result) {
+  if (!names_space(symmetry, second, space) && !names_space(symmetry, first, space)) return;
+  result.maps[space.name] = map_of(symmetry, second, space) * map_of(symmetry, first, space);
+}
+
 void add_to(std::map<std::string, Matrix<double>>& shifts, const std::string& name,
             const Matrix<double>& vector) {
   const auto [place, inserted] = shifts.emplace(name, vector);
@@ -102,15 +108,33 @@ Element compose(const Symmetry& symmetry, const Element& second, const Element& 
   check_shapes(symmetry, second);
   check_shapes(symmetry, first);
   Element result;
-  for (const auto& space : symmetry.spaces) {
-    if (!names_space(symmetry, second, space) && !names_space(symmetry, first, space)) continue;
-    result.maps[space.name] = map_of(symmetry, second, space) * map_of(symmetry, first, space);
-  }
+  for (const auto& space : symmetry.spaces) compose_map(symmetry, second, first, space, result);
   result.shifts = second.shifts;
   for (const auto& [name, vector] : first.shifts) {
     Matrix<double> carried = vector;
     carry(symmetry, second, symmetry.find_shift(name)->axis, carried);
     add_to(result.shifts, name, carried);
+  }
+  return result;
+}
+
+Element compose_on_layer(const Symmetry& symmetry, const Element& second, const Element& first,
+                         std::int64_t layer) {
+  const SymmetryIndex::Layer& here = symmetry.layer(layer);
+  Element result;
+  for (const std::size_t i : here.spaces) {
+    compose_map(symmetry, second, first, symmetry.spaces[i], result);
+  }
+  for (const std::size_t i : here.shifts) {
+    const Shift& shift = symmetry.shifts[i];
+    if (const auto found = second.shifts.find(shift.name); found != second.shifts.end()) {
+      result.shifts[shift.name] = found->second;
+    }
+    if (const auto found = first.shifts.find(shift.name); found != first.shifts.end()) {
+      Matrix<double> carried = found->second;
+      carry(symmetry, second, shift.axis, carried);
+      add_to(result.shifts, shift.name, carried);
+    }
   }
   return result;
 }

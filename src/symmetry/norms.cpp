@@ -10,7 +10,7 @@ void SymmetryBuilder::add_gain_space(const std::string& name, const std::string&
               .group = Scaling(Scaling::Kind::nonzero),
               .count = a_.width};
   // Where the coordinates themselves change places, each keeps its own factor.
-  const Space* leader = symmetry_.find_space(coordinates);
+  const Space* leader = find_space(coordinates);
   if (leader != nullptr && leader->shuffle == Shuffle::symmetric) {
     space.shuffle = Shuffle::follows;
     space.follows = coordinates;
@@ -109,7 +109,7 @@ void SymmetryBuilder::add_writer_shift(const std::string& name) {
   shift.length = shift.dimension = rows(name);
   shift.axis = tensor(name).rows;
   for (const auto& part : tensor(name).cols) {
-    const Space* space = symmetry_.find_space(part.space);
+    const Space* space = find_space(part.space);
     if (space->size() == 1) append_scalar(shift.axis, part.space, shift.length, part.dual);
   }
   Effect effect;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "builder.h"
+#include "index.h"
 
 namespace regauge {
 
@@ -23,17 +24,13 @@ double Symmetry::log2_components() const {
 }
 
 const Space* Symmetry::find_space(std::string_view name) const {
-  for (const auto& space : spaces) {
-    if (space.name == name) return &space;
-  }
-  return nullptr;
+  const auto found = index->spaces.find(name);
+  return found == index->spaces.end() ? nullptr : &spaces[found->second];
 }
 
 const Shift* Symmetry::find_shift(std::string_view name) const {
-  for (const auto& shift : shifts) {
-    if (shift.name == name) return &shift;
-  }
-  return nullptr;
+  const auto found = index->shifts.find(name);
+  return found == index->shifts.end() ? nullptr : &shifts[found->second];
 }
 
 SymmetryBuilder::SymmetryBuilder(const Architecture& architecture)
@@ -53,6 +50,7 @@ Symmetry SymmetryBuilder::build() {
     add_feed_forward(layer);
   }
   add_head();
+  symmetry_.index = std::make_shared<const SymmetryIndex>(index_of(symmetry_));
   return std::move(symmetry_);
 }
 

@@ -6,7 +6,6 @@
 #include "regauge/base/error.h"
 #include "regauge/equivalence/certificate.h"
 #include "regauge/equivalence/diff.h"
-#include "regauge/equivalence/sha256.h"
 #include "symmetry/architectures.h"
 #include "temporary.h"
 
@@ -104,16 +103,6 @@ TEST(Recovery, OfTheSameModelInTwoFormats) {
     const Diff result = diff(hf, gguf, Progress::silent());
     EXPECT_EQ(result.verdict, Verdict::same) << name << ": " << worst(result);
   }
-}
-
-TEST(Sha256, IsTheStandardOne) {
-  Sha256 empty;
-  EXPECT_EQ(empty.finish(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  Sha256 million;
-  const std::vector<std::byte> piece(999, std::byte{'a'});
-  for (int i = 0; i < 1001; ++i) million.add(piece);
-  million.add(std::span(piece).first(1));
-  EXPECT_EQ(million.finish(), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
 }  // namespace

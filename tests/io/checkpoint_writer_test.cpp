@@ -204,6 +204,52 @@ TEST(Writer, BringsCompanionsAlong) {
   EXPECT_EQ(Checkpoint::open(folder / "to").config()["model_type"], "llama");
 }
 
+TEST(Writer, FollowsLinksInsideTheFolderAndOfACacheToItsBlobs) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "hub/models--a--b/blobs");
+  fs::create_directories(folder / "hub/models--a--b/snapshots/0123");
+  const fs::path from = folder / "hub/models--a--b/snapshots/0123";
+  write_bytes(folder / "hub/models--a--b/blobs/4567", "from the blobs");
+  fs::create_symlink("../../blobs/4567", from / "tokenizer.json");
+  write_bytes(from / "notes.txt", "here");
+  fs::create_symlink("notes.txt", from / "also.txt");
+  CheckpointWriter::Plan plan;
+  plan.config = {{"model_type", "llama"}};
+  plan.companions_from = from;
+  CheckpointWriter(folder / "to", plan).finish();
+  EXPECT_EQ(read_bytes(folder / "to/tokenizer.json"), "from the blobs");
+  EXPECT_EQ(read_bytes(folder / "to/also.txt"), "here");
+  EXPECT_FALSE(fs::is_symlink(folder / "to/tokenizer.json"));
+}
+
+TEST(Writer, DoesNotFollowLinksOutOfTheFolder) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "from");
+  fs::create_directories(folder / "blobs");
+  write_bytes(folder / "secret", "private");
+  write_bytes(folder / "blobs/secret", "private");
+  CheckpointWriter::Plan plan;
+  plan.config = {{"model_type", "llama"}};
+  plan.companions_from = folder / "from";
+  for (const fs::path& target : {fs::path("../secret"), fs::path("../blobs/secret"),
+                                 folder / "secret", folder / "from/../secret"}) {
+    fs::create_symlink(target, folder / "from/tokenizer.json");
+    EXPECT_THROW(CheckpointWriter(folder / "to", plan), UsageError) << target;
+    EXPECT_FALSE(fs::exists(folder / "to"));
+    fs::remove(folder / "from/tokenizer.json");
+  }
+  // A link that leads nowhere, or to what is no file, is no companion.
+  fs::create_symlink("nowhere", folder / "from/a.json");
+  fs::create_symlink("/dev/zero", folder / "from/b.json");
+  EXPECT_NO_THROW(CheckpointWriter(folder / "to", plan).finish());
+}
+
+TEST(Writer, RefusesAPathThatIsNotUtf8) {
+  const TemporaryFolder folder;
+  EXPECT_THROW(CheckpointWriter(folder / "\xff\xfe.safetensors", {}), UsageError);
+  EXPECT_THROW(Checkpoint::open(folder / "\xff\xfe.safetensors"), UsageError);
+}
+
 TEST(Writer, SaysWhatIsWrongWithAPlan) {
   const TemporaryFolder folder;
   const auto refuses = [&](const char* name, const CheckpointWriter::Plan& plan) {

@@ -20,13 +20,12 @@ class MovedModel {
  protected:
   const Symmetry& symmetry() const { return symmetry_; }
   // The steps of a layer.
-  const LayerPlan& plan_of(std::int64_t layer) const;
+  LayerPlan plan_of(std::int64_t layer) const;
 
  private:
   ReadTensor read_;
   const Symmetry& symmetry_;
   Element element_;
-  Plan plan_;
 };
 
 // The same of numbers that a function gives.

@@ -59,5 +59,7 @@ struct Plan {
 
 // Steps that the element does not need are left out.
 Plan make_plan(const Symmetry& symmetry, const Element& element);
+// The plan of one layer, at the cost of one. The element's shapes are taken as checked.
+LayerPlan make_layer_plan(const Symmetry& symmetry, const Element& element, std::int64_t layer);
 
 }  // namespace regauge

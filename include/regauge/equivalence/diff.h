@@ -35,6 +35,7 @@ struct Diff {
   // What the two files declare differently without a difference of function: a tie, biases that are
   // zero, padding, folded norms. If there is any, `same` means: up to these.
   std::vector<std::string> declarations;
+  std::vector<std::string> not_compared;  // files beside the weights, a line or none
   Architecture architecture;              // as which both were compared
   Element a_from_b;                       // the best that was found
   std::vector<Movement> movements;        // what it does, if it brings B near to A
@@ -45,7 +46,8 @@ struct Diff {
 // Are A and B the same function? `same` rests on compare_in_place(), or on compare() or, for large
 // models, estimate() with the element that was found, whatever found it; verify() is the slow and
 // plain judge.
-Diff diff(const Model& a, const Model& b, Progress& progress);
+// `patches_b` say what is read of B in another order than its file has it (tokenizer.h).
+Diff diff(const Model& a, const Model& b, Progress& progress, const Patches& patches_b = {});
 
 // Why B is not A, where diff() said so: known mistakes are tried until one explains it.
 Diagnosis diagnose(const Model& a, const Model& b, const Diff& found, Progress& progress);

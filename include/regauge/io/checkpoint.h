@@ -5,13 +5,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "regauge/base/progress.h"
 #include "regauge/io/dtype.h"
 
 namespace regauge {
@@ -74,10 +77,23 @@ class Checkpoint {
   // __metadata__ of each safetensors file, by shard; empty objects elsewhere.
   const std::vector<nlohmann::json>& file_metadata() const;
 
+  // Throws FileError if a page of the tensor's file that was read was not there any more.
   std::span<const std::byte> bytes(const StoredTensor& tensor) const;
+  // Name and bytes of each weight file as it is mapped, and of config.json as it was read: what the
+  // tensors and config() were taken from, even if another file has taken the name since. Empty for
+  // a checkpoint in memory.
+  std::vector<std::pair<std::string, std::span<const std::byte>>> mapped_files() const;
+  // The SHA-256 of each of mapped_files(), by name, as sha256sum prints it. Several files are
+  // hashed side by side, and pages that have been read are released. Throws Cancelled, and
+  // FileError as require_intact() does.
+  std::map<std::string, std::string> digests(Progress& progress) const;
   // Tells the system that the pages of this tensor are not needed for now, which keeps resident
-  // memory bounded by what is in use.
+  // memory bounded by what is in use. Throws as bytes() does: what was read until then is good.
   void release(const StoredTensor& tensor) const;
+  // Throws FileError if a file became shorter or was written to since it was opened. To be called
+  // after the last tensor was read and before anything is said or kept of it. That another file has
+  // taken the name does no harm.
+  void require_intact() const;
 
  private:
   struct Metadata;

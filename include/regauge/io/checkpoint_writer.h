@@ -40,7 +40,8 @@ class CheckpointWriter {
     // transformers asks for, and none in a single file.
     std::vector<nlohmann::json> file_metadata;
     // A folder whose files come along into a folder, other than weights and config.json; may be
-    // empty.
+    // empty. A link among them that leads out of the folder is a UsageError, but for those of a
+    // Hugging Face cache to its blobs.
     std::filesystem::path companions_from;
   };
   // Throws UsageError where no checkpoint of this format can be written: something is there, or the

@@ -20,6 +20,9 @@ struct Element {
 
 // (second * first) acts as first, then second: (I', S')(I, S) = (I' + S' I, S' S).
 Element compose(const Symmetry& symmetry, const Element& second, const Element& first);
+// The part of it that acts on the tensors of a layer (of embedding and head for -1).
+Element compose_on_layer(const Symmetry& symmetry, const Element& second, const Element& first,
+                         std::int64_t layer);
 Element inverse(const Symmetry& symmetry, const Element& element);
 
 // A generic member, well conditioned; only the given categories move (and what has to follow them).

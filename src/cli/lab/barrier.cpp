@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lab_verb.h"
+#include "print.h"
 #include "regauge/base/error.h"
 #include "regauge/connect/chart.h"
 #include "regauge/connect/measure.h"
@@ -14,17 +15,17 @@ namespace regauge::cli {
 namespace {
 
 void print(const lab::Line& line, const DataOptions& data, const std::string& method) {
-  fmt::print("    t      loss    excess  accuracy\n");
+  answer("    t      loss    excess  accuracy\n");
   for (std::size_t i = 0; i < line.points.size(); ++i) {
     const auto& [t, score] = line.points[i];
-    fmt::print("{:5.3f}  {:8.4f}  {:8.4f}  {:6.2f} %\n", t, score.loss, line.excess(i),
-               100 * score.accuracy);
+    answer("{:5.3f}  {:8.4f}  {:8.4f}  {:6.2f} %\n", t, score.loss, line.excess(i),
+           100 * score.accuracy);
   }
-  fmt::print("barrier  {:.4f} ± {:.4f} nats at t = {:.3f}, on {} targets in {} examples{}{}\n",
-             line.barrier, line.barrier_error, line.barrier_at, line.points.front().score.targets,
-             line.points.front().score.examples,
-             data.spec == "self" ? "" : fmt::format(" (--split {})", data.split),
-             method.empty() ? "" : ", B aligned by " + method);
+  answer("barrier  {:.4f} ± {:.4f} nats at t = {:.3f}, on {} targets in {} examples{}{}\n",
+         line.barrier, line.barrier_error, line.barrier_at, line.points.front().score.targets,
+         line.points.front().score.examples,
+         data.spec == "self" ? "" : fmt::format(" (--split {})", data.split),
+         method.empty() ? "" : ", B aligned by " + method);
 }
 
 // The loss on the line above the straight one between the ends.
@@ -175,7 +176,7 @@ void add_barrier(CLI::App& app, int& exit_code) {
       if (options->data.spec != "self") result["split"] = options->data.split;
       if (!options->align.empty()) result["align"] = pair.align();
       result.update(connect::to_json(line));
-      fmt::print("{}\n", result.dump(2));
+      answer_json(result);
     } else {
       print(line, options->data, options->align);
     }

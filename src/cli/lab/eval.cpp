@@ -1,9 +1,9 @@
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
 
 #include "lab_verb.h"
+#include "print.h"
 #include "regauge/lab/objective.h"
 #include "regauge/lab/train.h"
 
@@ -45,11 +45,11 @@ void add_eval(CLI::App& lab, int& exit_code) {
                                      {"accuracy", score.accuracy},
                                      {"examples", score.examples},
                                      {"targets", score.targets}};
-      fmt::print("{}\n", result.dump(2));
+      answer_json(result);
     } else {
-      fmt::print("loss        {:.4f} ± {:.4f} nats\nperplexity  {:.3f}\naccuracy    {:.2f} %\n",
-                 score.loss, score.loss_error, std::exp(score.loss), 100 * score.accuracy);
-      fmt::print("on          {} targets in {} examples\n", score.targets, score.examples);
+      answer("loss        {:.4f} ± {:.4f} nats\nperplexity  {:.3f}\naccuracy    {:.2f} %\n",
+             score.loss, score.loss_error, std::exp(score.loss), 100 * score.accuracy);
+      answer("on          {} targets in {} examples\n", score.targets, score.examples);
     }
     exit_code = 0;
   });

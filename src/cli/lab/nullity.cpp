@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "lab_verb.h"
+#include "print.h"
 #include "regauge/base/error.h"
 #include "regauge/lab/train.h"
 #include "regauge/symmetry/symmetry.h"
@@ -64,16 +65,15 @@ void add_nullity(CLI::App& lab, int& exit_code) {
                                      {"largest_dropped", found.largest_dropped},
                                      {"stuck_units", found.stuck_units},
                                      {"singular_values", found.singular_values}};
-      fmt::print("{}\n", result.dump(2));
+      answer_json(result);
     } else {
-      fmt::print("parameters          {}\n", parameter_count(architecture));
-      fmt::print("nullity             {}  (singular values {:.1e} | {:.1e})\n", found.nullity,
-                 found.smallest_kept, found.largest_dropped);
-      fmt::print(
-          "dimension of group  {}  {}\n", dimension,
-          dimension == found.nullity ? "the same: the group is complete here" : "not the same");
+      answer("parameters          {}\n", parameter_count(architecture));
+      answer("nullity             {}  (singular values {:.1e} | {:.1e})\n", found.nullity,
+             found.smallest_kept, found.largest_dropped);
+      answer("dimension of group  {}  {}\n", dimension,
+             dimension == found.nullity ? "the same: the group is complete here" : "not the same");
       if (found.stuck_units > 0) {
-        fmt::print(
+        answer(
             "{} ReLU units are off, or on, for nearly every input: the function is "
             "degenerate here; try another --seed\n",
             found.stuck_units);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "lab_verb.h"
+#include "print.h"
 #include "regauge/base/error.h"
 
 namespace regauge::cli {
@@ -49,8 +50,8 @@ class Crew {
       children_.erase(ended);
       if (WIFEXITED(status) && WEXITSTATUS(status) == kCancelled) throw Cancelled();
       if (WIFSIGNALED(status)) {
-        fmt::print(stderr, "\rregauge: a process was ended by signal {}{}\n", WTERMSIG(status),
-                   WTERMSIG(status) == SIGKILL ? "; was there too little memory?" : "");
+        say("\rregauge: a process was ended by signal {}{}\n", WTERMSIG(status),
+            WTERMSIG(status) == SIGKILL ? "; was there too little memory?" : "");
       }
     }
     return !children_.empty();
@@ -60,14 +61,14 @@ class Crew {
   static int share(const connect::Sweep& sweep, int threads) {
     int code = 0;
     const auto tell = [](const std::string& piece, const std::string& why) {
-      fmt::print(stderr, "\rregauge: {}: {}\n", piece, why);
+      say("\rregauge: {}: {}\n", piece, why);
     };
     try {
       sweep.run(threads, *make_progress(false), tell);
     } catch (const Cancelled&) {
       code = kCancelled;
     } catch (const std::exception& error) {
-      fmt::print(stderr, "\rregauge: {}\n", error.what());
+      say("\rregauge: {}\n", error.what());
       code = kFailed;
     }
     std::fflush(nullptr);
@@ -108,9 +109,8 @@ void add_sweep(CLI::App& lab, int& exit_code) {
   verb->callback([options, &exit_code] {
     const connect::Experiment experiment = connect::read_experiment(options->file);
     const connect::Sweep sweep(experiment, options->folder);
-    fmt::print(stderr, "{}: {} models, {} measurements; {} of {} are done\n", experiment.name,
-               experiment.models.size(), experiment.measurements.size(), sweep.done(),
-               sweep.total());
+    say("{}: {} models, {} measurements; {} of {} are done\n", experiment.name,
+        experiment.models.size(), experiment.measurements.size(), sweep.done(), sweep.total());
     exit_code = 0;
     if (options->dry_run) return;
     const auto progress = make_progress();
@@ -126,7 +126,7 @@ void add_sweep(CLI::App& lab, int& exit_code) {
         std::this_thread::sleep_for(kLook);
       }
     } catch (const Cancelled&) {
-      fmt::print(stderr, "regauge: interrupted; the same command goes on from here\n");
+      say("regauge: interrupted; the same command goes on from here\n");
       exit_code = kCancelled;
       return;
     }
@@ -136,8 +136,8 @@ void add_sweep(CLI::App& lab, int& exit_code) {
           "{} of {} are done; why the others are not stands above, and the same command goes on",
           sweep.done(), sweep.total()));
     }
-    fmt::print("{}: {} of {} are done, records in {}/records\n", experiment.name, sweep.done(),
-               sweep.total(), options->folder);
+    answer("{}: {} of {} are done, records in {}/records\n", experiment.name, sweep.done(),
+           sweep.total(), options->folder);
   });
 }
 

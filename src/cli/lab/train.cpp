@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "lab_verb.h"
+#include "print.h"
 #include "regauge/base/error.h"
 
 namespace regauge::cli {
@@ -69,20 +70,19 @@ void add_train(CLI::App& lab, int& exit_code) {
       score = lab::train(architecture, training, lab::initial_parameters(architecture, training),
                          options->output, *progress);
     } catch (const Cancelled&) {
-      fmt::print(stderr, "regauge: interrupted; the same command goes on from here\n");
+      say("regauge: interrupted; the same command goes on from here\n");
       exit_code = 130;
       return;
     }
     if (options->json) {
-      fmt::print("{}\n", Json{{"model", options->output},
-                              {"loss", score.loss},
-                              {"loss_error", score.loss_error},
-                              {"accuracy", score.accuracy}}
-                             .dump(2));
+      answer_json(Json{{"model", options->output},
+                       {"loss", score.loss},
+                       {"loss_error", score.loss_error},
+                       {"accuracy", score.accuracy}});
     } else {
-      fmt::print("{}: {} parameters, test loss {:.4f} ± {:.4f} nats, accuracy {:.2f} %\n",
-                 options->output, parameter_count(architecture), score.loss, score.loss_error,
-                 100 * score.accuracy);
+      answer("{}: {} parameters, test loss {:.4f} ± {:.4f} nats, accuracy {:.2f} %\n",
+             options->output, parameter_count(architecture), score.loss, score.loss_error,
+             100 * score.accuracy);
     }
     exit_code = 0;
   });
