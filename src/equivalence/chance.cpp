@@ -19,7 +19,7 @@ double largest_rms_of(std::int64_t count, std::int64_t freedom) {
   return std::sqrt(1 + 2 * std::sqrt(t / k) + 2 * t / k);
 }
 
-double largest_singular_value(std::int64_t rows, std::int64_t cols) {
+double singular_by_chance(std::int64_t rows, std::int64_t cols) {
   // Davidson and Szarek: P(s > sqrt(rows) + sqrt(cols) + t) < exp(-t^2 / 2).
   return std::sqrt(static_cast<double>(rows)) + std::sqrt(static_cast<double>(cols)) +
          std::sqrt(2 * std::log(1e6));

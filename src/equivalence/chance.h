@@ -12,6 +12,6 @@ double largest_of(std::int64_t count);
 // The largest root mean square of `freedom` numbers, of `count` such.
 double largest_rms_of(std::int64_t count, std::int64_t freedom);
 // The largest singular value of a matrix of them.
-double largest_singular_value(std::int64_t rows, std::int64_t cols);
+double singular_by_chance(std::int64_t rows, std::int64_t cols);
 
 }  // namespace regauge

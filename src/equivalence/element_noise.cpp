@@ -5,8 +5,8 @@
 namespace regauge {
 namespace {
 
-constexpr double kMargin = 50;  // times rounding: an element is known about as well as its numbers
-constexpr double kLeast = 1e-9, kMost = 0.1;
+constexpr double kNoiseMargin = 50;  // times rounding: an element is known about as well as its numbers
+constexpr double kLeastNoise = 1e-9, kMostNoise = 0.1;
 
 // Every number is 0, 1 or -1 within the tolerance, and rows and columns have one of the latter.
 bool is_signed_permutation(const Matrix<double>& block, double tolerance) {
@@ -19,7 +19,7 @@ bool is_signed_permutation(const Matrix<double>& block, double tolerance) {
 }  // namespace
 
 Element without_noise(const Symmetry& symmetry, const Element& element, double rounding) {
-  const double tolerance = std::clamp(kMargin * rounding, kLeast, kMost);
+  const double tolerance = std::clamp(kNoiseMargin * rounding, kLeastNoise, kMostNoise);
   Element result = element;
   for (const auto& space : symmetry.spaces) {
     const auto found = result.maps.find(space.name);

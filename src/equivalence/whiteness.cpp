@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kStillHidden = 3;  // times rounding: more is a difference, however coarse it is
 constexpr int kPowers = 6;
-constexpr int kVectors = 4;
+constexpr int kPowerVectors = 4;
 
 // The statistic that stands out most.
 struct Worst {
@@ -26,7 +26,7 @@ struct Worst {
   }
 };
 
-double ratio(double squares, double variances) {
+double deviation_ratio(double squares, double variances) {
   if (squares == 0) return 0;
   return variances > 0 ? std::sqrt(squares / variances) : HUGE_VAL;
 }
@@ -38,7 +38,7 @@ void take_lines(const Vector& squares, const Vector& variances, std::int64_t fre
   Eigen::Index at = 0;
   double most = 0;
   for (Eigen::Index i = 0; i < squares.size(); ++i) {
-    const double found = ratio(squares(i), variances(i));
+    const double found = deviation_ratio(squares(i), variances(i));
     if (found > most) {
       most = found;
       at = i;
@@ -50,7 +50,7 @@ void take_lines(const Vector& squares, const Vector& variances, std::int64_t fre
 
 // The largest singular value, by powers of R R^T on a few vectors.
 double largest_singular(const Matrix<double>& r) {
-  const Eigen::Index k = std::min<Eigen::Index>(kVectors, std::min(r.rows(), r.cols()));
+  const Eigen::Index k = std::min<Eigen::Index>(kPowerVectors, std::min(r.rows(), r.cols()));
   Random random(0, "direction");
   Matrix<double> x(r.cols(), k);
   for (auto& entry : x.reshaped()) entry = random.normal();
@@ -79,7 +79,7 @@ Worst judge_all(double largest, const Matrix<double>& off, Matrix<double> varian
   variances.array() += floor * floor;
   Worst worst;
   const Matrix<double> squares = off.cwiseAbs2();
-  worst.take(ratio(squares.sum(), variances.sum()) / kAcceptedWhole, "all of it");
+  worst.take(deviation_ratio(squares.sum(), variances.sum()) / kAcceptedWhole, "all of it");
   take_lines(Eigen::VectorXd(squares.rowwise().sum()), Eigen::VectorXd(variances.rowwise().sum()),
              off.cols(), "row", worst);
   take_lines(Eigen::VectorXd(squares.colwise().sum().transpose()),
@@ -97,7 +97,7 @@ Worst judge_all(double largest, const Matrix<double>& off, Matrix<double> varian
              fmt::format("entry ({}, {})", row, col));
   worst.take(largest_singular(white) /
                  (kAcceptedDirection *
-                  std::max(largest, largest_singular_value(off.rows(), off.cols()))),
+                  std::max(largest, singular_by_chance(off.rows(), off.cols()))),
              "one direction");
   return worst;
 }
@@ -110,7 +110,7 @@ Worst judge_seen(double largest, const Whiteness::Seen& seen, const Eigen::Vecto
   Worst worst;
   const Eigen::VectorXd row_squares = seen.right.rowwise().squaredNorm();
   const Eigen::VectorXd col_squares = seen.left.colwise().squaredNorm().transpose();
-  worst.take(ratio(row_squares.sum(), row_variances.sum()) / kAcceptedWhole, "all of it");
+  worst.take(deviation_ratio(row_squares.sum(), row_variances.sum()) / kAcceptedWhole, "all of it");
   take_lines(row_squares, row_variances, directions, "row", worst);
   const Eigen::VectorXd as_column = col_variances.transpose();
   take_lines(col_squares, as_column, seen.left.rows(), "column", worst);
@@ -120,7 +120,7 @@ Worst judge_seen(double largest, const Whiteness::Seen& seen, const Eigen::Vecto
   const Matrix<double> gram = white * white.transpose();
   worst.take(std::sqrt(std::max(0.0, eigenvalues(gram).maxCoeff())) /
                  (kAcceptedDirection *
-                  std::max(largest, largest_singular_value(white.rows(), white.cols()))),
+                  std::max(largest, singular_by_chance(white.rows(), white.cols()))),
              "one direction");
   return worst;
 }
