@@ -183,6 +183,9 @@ Diff diff(const Model& a, const Model& b, Progress& progress, const Patches& pat
   }
   if (result.verdict == Verdict::same && !open.empty()) result.verdict = Verdict::undecided;
   result.reasons.insert(result.reasons.end(), open.begin(), open.end());
+  if (result.a_from_b.is_identity()) {
+    result.reasons.insert(result.reasons.end(), unread.equal.begin(), unread.equal.end());
+  }
   a.checkpoint.require_intact();
   b.checkpoint.require_intact();
   const bool near = result.verdict == Verdict::same || result.verdict == Verdict::perturbed;

@@ -18,6 +18,9 @@ inline constexpr double kMostHidden = 0.1;
 inline constexpr double kAcceptedWhole = 2;
 // A row or a column, likewise, beyond what chance makes of the largest of many.
 inline constexpr double kAcceptedRow = 1.8;
+// The least variance of a row, a column or an entry, of the average one: behind a gain of almost
+// zero the element's own uncertainty is more than the rounding. tests: test_diff_quantised.
+inline constexpr double kLeastShare = 0.1;
 // A single entry of a tensor, beyond the largest of many normal numbers.
 inline constexpr double kAcceptedEntry = 1.6;
 // The largest singular value, in units of that of independent numbers.

@@ -37,8 +37,10 @@ void take_lines(const Vector& squares, const Vector& variances, std::int64_t fre
                 const char* name, Worst& worst) {
   Eigen::Index at = 0;
   double most = 0;
+  // An element that mixes numbers carries its error into lines of small rounding, too.
+  const double least = kLeastShare * variances.mean();
   for (Eigen::Index i = 0; i < squares.size(); ++i) {
-    const double found = deviation_ratio(squares(i), variances(i));
+    const double found = deviation_ratio(squares(i), std::max(least, variances(i)));
     if (found > most) {
       most = found;
       at = i;
@@ -85,10 +87,11 @@ Worst judge_all(double largest, const Matrix<double>& off, Matrix<double> varian
   take_lines(Eigen::VectorXd(squares.colwise().sum().transpose()),
              Eigen::VectorXd(variances.colwise().sum().transpose()), off.rows(), "column", worst);
   // An entry whose own rounding is small still has the element's uncertainty.
+  const double least = kLeastShare * variances.mean();
   const Eigen::VectorXd of_rows = variances.rowwise().mean();
   const Eigen::RowVectorXd of_cols = variances.colwise().mean();
   for (Eigen::Index i = 0; i < off.rows(); ++i) {
-    variances.row(i) = variances.row(i).cwiseMax(of_cols.cwiseMin(of_rows(i)));
+    variances.row(i) = variances.row(i).cwiseMax(of_cols.cwiseMin(of_rows(i))).cwiseMax(least);
   }
   const Matrix<double> white = off.cwiseQuotient(variances.cwiseSqrt());
   Eigen::Index row = 0, col = 0;
@@ -116,7 +119,7 @@ Worst judge_seen(double largest, const Whiteness::Seen& seen, const Eigen::Vecto
   take_lines(col_squares, as_column, seen.left.rows(), "column", worst);
   const auto seen_rows = static_cast<double>(seen.left.rows());
   const Matrix<double> white =
-      seen.left * (col_variances / seen_rows).cwiseSqrt().cwiseInverse().asDiagonal();
+      seen.left * (col_variances.cwiseMax(kLeastShare * col_variances.mean()) / seen_rows).cwiseSqrt().cwiseInverse().asDiagonal();
   const Matrix<double> gram = white * white.transpose();
   worst.take(std::sqrt(std::max(0.0, eigenvalues(gram).maxCoeff())) /
                  (kAcceptedDirection *
