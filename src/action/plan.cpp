@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include "regauge/base/error.h"
@@ -150,6 +151,16 @@ LayerPlan plan_layer(const Planner& planner, const Symmetry& symmetry, std::int6
   return layer;
 }
 
+// The place of a tensor's layer in a plan: "layers.3.attn.q.weight" is in layers[4].
+std::size_t place_of(std::string_view tensor) {
+  constexpr std::string_view kLayers = "layers.";
+  if (!tensor.starts_with(kLayers)) return 0;
+  std::size_t layer = 0;
+  const std::string_view number = tensor.substr(kLayers.size());
+  std::from_chars(number.data(), number.data() + number.size(), layer);
+  return layer + 1;
+}
+
 }  // namespace
 
 Plan make_plan(const Symmetry& symmetry, const Element& element) {
@@ -167,8 +178,9 @@ LayerPlan make_layer_plan(const Symmetry& symmetry, const Element& element, std:
 }
 
 const TensorPlan& Plan::of(std::string_view tensor) const {
-  for (const auto& layer : layers) {
-    for (const auto* list : {&layer.vectors, &layer.matrices}) {
+  const std::size_t place = place_of(tensor);
+  if (place < layers.size()) {
+    for (const auto* list : {&layers[place].vectors, &layers[place].matrices}) {
       for (const auto& candidate : *list) {
         if (candidate.spec.name == tensor) return candidate;
       }

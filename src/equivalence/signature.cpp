@@ -19,7 +19,7 @@ constexpr double kNoLength = 1e-6;
 constexpr double kLeavesItsPlace = 2;  // times, in squares: what makes a row leave its place
 // Rows as near as this are equal but for rounding. Where one is found, so many more are looked at
 // before it is taken: a crowd of equal rows is not searched to its end for each of them.
-constexpr double kEqual = 1e-6;
+constexpr double kEqual = 1e-5;
 constexpr double kClose = 16;  // times rounding
 constexpr int kMoreThanEnough = 64;
 

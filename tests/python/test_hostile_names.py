@@ -29,14 +29,14 @@ def run(*arguments):
 
 
 def with_tensor(folder, name, source=LLAMA):
-    """A copy with one more tensor."""
+    """A copy with one more tensor, as wide as the residual stream."""
     shutil.copytree(source, folder)
     raw = (source / "model.safetensors").read_bytes()
     (length,) = struct.unpack("<Q", raw[:8])
     header, data = json.loads(raw[8 : 8 + length]), raw[8 + length :]
-    header[name] = {"dtype": "F32", "shape": [1], "data_offsets": [len(data), len(data) + 4]}
+    header[name] = {"dtype": "F32", "shape": [20], "data_offsets": [len(data), len(data) + 80]}
     text = json.dumps(header).encode()
-    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data + bytes(4))
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data + bytes(80))
     return folder
 
 
