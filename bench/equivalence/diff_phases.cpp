@@ -81,11 +81,13 @@ int main(int count, char** names) {
   record["weights"] = parameter_count(shape);
   record["in place"] = time_of([&] { compare_in_place(from_a, from_b, Progress::silent()); });
   Recovery found;
-  record["recover"] =
-      time_of([&] { found = recover(symmetry, from_a, from_b, rounding_of(DType::bf16), Progress::silent()); });
+  record["recover"] = time_of([&] {
+    found = recover(symmetry, from_a, from_b, rounding_of(DType::bf16), Progress::silent());
+  });
   std::vector<TensorResidual> residuals;
-  record["estimate"] = time_of(
-      [&] { residuals = estimate(symmetry, found.a_from_b, from_a, from_b, 0, Progress::silent()); });
+  record["estimate"] = time_of([&] {
+    residuals = estimate(symmetry, found.a_from_b, from_a, from_b, 0, Progress::silent());
+  });
   record["same"] = all_agree(residuals);
   std::map<std::string, double> bare;
   double all = 0;

@@ -59,8 +59,7 @@ Diff diff_with_tokenizers(const Model& a, const Model& b, Progress& progress) {
       result.verdict = Verdict::different;
       result.statement = Statement::not_the_same;
     }
-    result.reasons.insert(result.reasons.end(), match.differences.begin(),
-                          match.differences.end());
+    result.reasons.insert(result.reasons.end(), match.differences.begin(), match.differences.end());
     return result;
   }
   const Architecture joint = joint_architecture(a.architecture, b.architecture);
@@ -126,8 +125,8 @@ void add_diff(CLI::App& app, int& exit_code) {
     const Model a = Model::open(options->a);
     const Model b = Model::open(options->b);
     const auto progress = make_progress();
-    Diff result = options->tokenizer ? diff_with_tokenizers(a, b, *progress)
-                                     : diff(a, b, *progress);
+    Diff result =
+        options->tokenizer ? diff_with_tokenizers(a, b, *progress) : diff(a, b, *progress);
     bool same = result.verdict == Verdict::same;
     if (!same) result.diagnosis = diagnose(a, b, result, *progress);
     const bool repaired =
@@ -159,9 +158,8 @@ void add_diff(CLI::App& app, int& exit_code) {
     }
     if (repaired) say("{}: B with this undone\n", options->output);
     if (options->repair && !repaired) {
-      say("not repaired: {}\n",
-                 same ? "B is the same function as A"
-                      : "the difference is no known mistake that can be undone");
+      say("not repaired: {}\n", same ? "B is the same function as A"
+                                     : "the difference is no known mistake that can be undone");
     }
     if (!options->certificate.empty() && !same) {
       say("no certificate: there is nothing to certify\n");

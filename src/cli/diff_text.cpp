@@ -20,10 +20,10 @@ double in_rounding(const TensorResidual& r) { return r.residual > 0 ? r.residual
 std::string verdict_sentence(const Diff& result) {
   switch (result.verdict) {
     case Verdict::same: {
-      const char* what = result.statement == Statement::identical ? "identical: every number is equal"
-                         : result.statement == Statement::same_numbers
-                             ? "the same numbers, stored otherwise"
-                             : "the same function, in other coordinates";
+      const char* what =
+          result.statement == Statement::identical      ? "identical: every number is equal"
+          : result.statement == Statement::same_numbers ? "the same numbers, stored otherwise"
+                                                        : "the same function, in other coordinates";
       return fmt::format("{}{}", what, result.declarations.empty() ? "" : ", declared differently");
     }
     case Verdict::perturbed:

@@ -7,14 +7,13 @@ namespace regauge {
 
 double largest_of(std::int64_t count) {
   // P(|z| > x) < exp(-x^2 / 2): `count` times that is one in a million.
-  return std::sqrt(2 * (std::log(static_cast<double>(std::max<std::int64_t>(count, 1))) +
-                        std::log(1e6)));
+  return std::sqrt(
+      2 * (std::log(static_cast<double>(std::max<std::int64_t>(count, 1))) + std::log(1e6)));
 }
 
 double largest_rms_of(std::int64_t count, std::int64_t freedom) {
   // Laurent and Massart: P(chi^2 > k + 2 sqrt(k t) + 2 t) < exp(-t).
-  const double t =
-      std::log(static_cast<double>(std::max<std::int64_t>(count, 1))) + std::log(1e6);
+  const double t = std::log(static_cast<double>(std::max<std::int64_t>(count, 1))) + std::log(1e6);
   const auto k = static_cast<double>(std::max<std::int64_t>(freedom, 1));
   return std::sqrt(1 + 2 * std::sqrt(t / k) + 2 * t / k);
 }

@@ -34,8 +34,7 @@ class Plainly : public Comparison {
     const auto with_gain = [&](const ParameterSource& source, const Matrix<Scalar>& value) {
       const auto share = static_cast<Scalar>(gain_variance(source, name));
       const auto constants = static_cast<Scalar>(constant_share(tensor));
-      return Matrix<Scalar>(constants * source.variances<Scalar>(name) +
-                            share * value.cwiseAbs2());
+      return Matrix<Scalar>(constants * source.variances<Scalar>(name) + share * value.cwiseAbs2());
     };
     const Matrix<Scalar> of_a = with_gain(a_, expected);
     Matrix<Scalar> of_b = with_gain(b_, off);

@@ -11,7 +11,7 @@
 namespace regauge {
 namespace {
 
-constexpr std::int64_t kPiece = std::int64_t{1} << 24;   // bytes read before their pages are dropped
+constexpr std::int64_t kPiece = std::int64_t{1} << 24;  // bytes read before their pages are dropped
 constexpr std::int64_t kDecoded = std::int64_t{1} << 12;  // numbers decoded at a time, whole blocks
 
 // A parameter in a file: entry (i, j) is number i * stride + columns[j] of the tensor, or
@@ -167,7 +167,7 @@ bool one_type(const ParameterSpec& spec, const ParameterSource& a, const Paramet
 }  // namespace
 
 TensorResidual compare_tensor_in_place(const ParameterSpec& spec, const ParameterSource& a,
-                              const ParameterSource& b, Progress& progress) {
+                                       const ParameterSource& b, Progress& progress) {
   const auto side_a = side_of(a, spec), side_b = side_of(b, spec);
   const auto runs = side_a && side_b ? Runs::of(spec, *side_a, *side_b) : std::nullopt;
   const bool same_type = one_type(spec, a, b);

@@ -38,8 +38,8 @@ MovedMatrix<Scalar> perturbed(const std::string& name, const StoredMatrix<Scalar
 
 // A vector's own rounding.
 double deviation_of(const Matrix<double>& variances) {
-  return std::sqrt(variances.sum() / static_cast<double>(std::max<Eigen::Index>(
-                                         variances.size(), 1)));
+  return std::sqrt(variances.sum() /
+                   static_cast<double>(std::max<Eigen::Index>(variances.size(), 1)));
 }
 
 }  // namespace
@@ -73,11 +73,9 @@ double Comparison::gain_variance(const ParameterSource& source, const std::strin
 }
 
 double Comparison::constant_share(const TensorPlan& tensor) {
-  const bool added =
-      std::any_of(tensor.shifts.begin(), tensor.shifts.end(), [](const Step& step) {
-        return step.effect.kind == Effect::Kind::add_rows ||
-               step.effect.kind == Effect::Kind::add_all;
-      });
+  const bool added = std::any_of(tensor.shifts.begin(), tensor.shifts.end(), [](const Step& step) {
+    return step.effect.kind == Effect::Kind::add_rows || step.effect.kind == Effect::Kind::add_all;
+  });
   return added ? kConstantShare : 1;
 }
 

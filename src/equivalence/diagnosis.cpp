@@ -102,7 +102,8 @@ void repair(const Model& a, const Model& b, const Diagnosis& diagnosis,
   constexpr std::size_t kNamed = 3;
   throw UsageError(fmt::format(
       "[repair] with the mistake undone B is still not A, and nothing was written: {}{}",
-      fmt::join(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(std::min(kNamed, lines.size())), "; "),
+      fmt::join(lines.begin(),
+                lines.begin() + static_cast<std::ptrdiff_t>(std::min(kNamed, lines.size())), "; "),
       lines.size() > kNamed ? fmt::format(" and {} more", lines.size() - kNamed) : ""));
 }
 

@@ -5,7 +5,8 @@
 namespace regauge {
 namespace {
 
-constexpr double kNoiseMargin = 50;  // times rounding: an element is known about as well as its numbers
+constexpr double kNoiseMargin =
+    50;  // times rounding: an element is known about as well as its numbers
 constexpr double kLeastNoise = 1e-9, kMostNoise = 0.1;
 
 // Every number is 0, 1 or -1 within the tolerance, and rows and columns have one of the latter.

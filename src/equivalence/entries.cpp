@@ -24,8 +24,8 @@ void Entries::add(const Number& a, const Number& b) {
   ++unequal_;
   const double difference = b.value - a.value;
   squared_residual_ += difference * difference;
-  const double size = std::isnan(difference) ? std::numeric_limits<double>::infinity()
-                                             : std::abs(difference);
+  const double size =
+      std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::abs(difference);
   const bool b_higher = difference > 0;
   const double around_a = b_higher ? a.above : a.below, around_b = b_higher ? b.below : b.above;
   b_rounds_a_ = std::max(b_rounds_a_, in_units(size, around_b));
@@ -53,9 +53,9 @@ void Entries::judge(bool one_type, TensorResidual& result) const {
   if (one_type) {
     result.relation = Relation::differs;
     result.excess = std::max(result.excess, kDiffers);
-    result.standing_out = count_ > unequal_ ? std::to_string(unequal_) + " of " +
-                                                  std::to_string(count_) + " numbers"
-                                            : "all numbers";
+    result.standing_out =
+        count_ > unequal_ ? std::to_string(unequal_) + " of " + std::to_string(count_) + " numbers"
+                          : "all numbers";
     return;
   }
   const double slack = 1 + kHalfUnitSlack;

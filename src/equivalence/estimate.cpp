@@ -59,9 +59,9 @@ class BySigns : public Comparison {
     const Stored numbers_a(a_, spec);
     const Stored variances_a(a_, spec, Stored::Of::variances, gain_variance(a_, name));
     const Stored variances_b(b_, spec, Stored::Of::variances, gain_variance(b_, name));
-    const MovedMatrix<Scalar> moved_variances = moved.variances(
-        [&](const Matrix<Scalar>& x) { return variances_b.left(x); },
-        [&](const Matrix<Scalar>& y) { return variances_b.right(y); });
+    const MovedMatrix<Scalar> moved_variances =
+        moved.variances([&](const Matrix<Scalar>& x) { return variances_b.left(x); },
+                        [&](const Matrix<Scalar>& y) { return variances_b.right(y); });
     const auto constants = static_cast<Scalar>(constant_share(tensor));
     const auto weighed_twice = [&](Matrix<Scalar> variances) {
       variances *= constants;
@@ -75,8 +75,7 @@ class BySigns : public Comparison {
     const Matrix<Scalar> expected = numbers_a.right(y);
     whiteness.size = rms(read_part_.of(name, expected)) / std::sqrt(static_cast<double>(spec.cols));
     if (whiteness.size == 0) whiteness.size_b = rms(b_.read<Scalar>(name));
-    seen.right =
-        read_part_.of<Scalar>(name, expected - moved.right(y)).template cast<double>();
+    seen.right = read_part_.of<Scalar>(name, expected - moved.right(y)).template cast<double>();
     // |A y|^2 is |A|^2 for every column, and more along a direction in which A is large.
     const Matrix<double> size_seen = read_part_.of(name, expected).template cast<double>();
     const Eigen::VectorXd along = eigenvalues(size_seen.transpose() * size_seen);
@@ -98,8 +97,7 @@ class BySigns : public Comparison {
     const Matrix<Scalar> from_left = read_part_.transposed(name, x).template cast<Scalar>();
     seen.left = (numbers_a.left(from_left) - moved.left(from_left)).template cast<double>();
     const Matrix<Scalar> squares =
-        weighed_twice(Matrix<Scalar>(
-                          x.colwise().squaredNorm().transpose().template cast<Scalar>()))
+        weighed_twice(Matrix<Scalar>(x.colwise().squaredNorm().transpose().template cast<Scalar>()))
             .transpose();
     seen.cols_a = variances_a.left(squares).template cast<double>().row(0);
     seen.cols_b = moved_variances.left(squares).template cast<double>().row(0);

@@ -57,7 +57,8 @@ Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const Par
     // One of the two was made from the other, or both from a third: the noise is that of the one
     // that is coarser only if the finer one was not made from it.
     const double rounding_a = coarsest_rounding(a), rounding_b = coarsest_rounding(b);
-    const double finer = std::min(rounding_a, rounding_b), coarser = std::max(rounding_a, rounding_b);
+    const double finer = std::min(rounding_a, rounding_b),
+                 coarser = std::max(rounding_a, rounding_b);
     Found found = find(symmetry, a, b, finer, progress);
     if (!all_agree(found.residuals) && coarser > finer) {
       Found other = find(symmetry, a, b, coarser, progress);

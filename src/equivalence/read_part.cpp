@@ -70,8 +70,7 @@ Matrix<double> ReadPart::transposed(const std::string& tensor, Matrix<double> x)
   if (over.size() != 0) {
     // of(W) = G W + 1 (over - 1/n) G W with G the gains.
     const Eigen::VectorXd sums = x.rowwise().sum();
-    const Eigen::RowVectorXd instead =
-        over.array() - 1.0 / static_cast<double>(over.size());
+    const Eigen::RowVectorXd instead = over.array() - 1.0 / static_cast<double>(over.size());
     x += sums * instead;
   }
   return x * norm->second.gain.asDiagonal();

@@ -27,8 +27,8 @@ Matrix<double> perturbed(const std::string& name, Matrix<double> value,
 Element perturbed(Element element, double rounding) {
   for (auto& [name, vector] : element.shifts) {
     const double variance = std::pow(rounding * rms<double>(vector), 2);
-    vector = perturbed(name, vector,
-                       Matrix<double>::Constant(vector.rows(), vector.cols(), variance));
+    vector =
+        perturbed(name, vector, Matrix<double>::Constant(vector.rows(), vector.cols(), variance));
   }
   return element;
 }

@@ -4,8 +4,9 @@ namespace regauge {
 
 // What separates rounding from a change. Value, unit, reason; the test that fixes the edge.
 
-// In place, and where an element only permutes numbers and changes their signs: units of the largest error that
-// rounding to nearest makes. Sums of decoded numbers are exact but for the last bits of double.
+// In place, and where an element only permutes numbers and changes their signs: units of the
+// largest error that rounding to nearest makes. Sums of decoded numbers are exact but for the last
+// bits of double.
 inline constexpr double kHalfUnitSlack = 1e-9;
 // Shown for tensors of one type that are not equal, however near (units as above).
 inline constexpr double kDiffers = 2;

@@ -76,8 +76,7 @@ double largest_singular(const Matrix<double>& r) {
   return largest;
 }
 
-Worst judge_all(double largest, const Matrix<double>& off, Matrix<double> variances,
-                double floor) {
+Worst judge_all(double largest, const Matrix<double>& off, Matrix<double> variances, double floor) {
   variances.array() += floor * floor;
   Worst worst;
   const Matrix<double> squares = off.cwiseAbs2();
@@ -98,17 +97,18 @@ Worst judge_all(double largest, const Matrix<double>& off, Matrix<double> varian
   const double entry = white.cwiseAbs().maxCoeff(&row, &col);
   worst.take(entry / (kAcceptedEntry * largest_of(off.size())),
              fmt::format("entry ({}, {})", row, col));
-  worst.take(largest_singular(white) /
-                 (kAcceptedDirection *
-                  std::max(largest, singular_by_chance(off.rows(), off.cols()))),
-             "one direction");
+  worst.take(
+      largest_singular(white) /
+          (kAcceptedDirection * std::max(largest, singular_by_chance(off.rows(), off.cols()))),
+      "one direction");
   return worst;
 }
 
 Worst judge_seen(double largest, const Whiteness::Seen& seen, const Eigen::VectorXd& rows,
                  const Eigen::RowVectorXd& cols, double floor_row, double floor_col) {
   const Eigen::Index directions = seen.right.cols();
-  const Eigen::VectorXd row_variances = (rows.array() + floor_row) * static_cast<double>(directions);
+  const Eigen::VectorXd row_variances =
+      (rows.array() + floor_row) * static_cast<double>(directions);
   const Eigen::RowVectorXd col_variances = cols.array() + floor_col;
   Worst worst;
   const Eigen::VectorXd row_squares = seen.right.rowwise().squaredNorm();
@@ -119,12 +119,15 @@ Worst judge_seen(double largest, const Whiteness::Seen& seen, const Eigen::Vecto
   take_lines(col_squares, as_column, seen.left.rows(), "column", worst);
   const auto seen_rows = static_cast<double>(seen.left.rows());
   const Matrix<double> white =
-      seen.left * (col_variances.cwiseMax(kLeastShare * col_variances.mean()) / seen_rows).cwiseSqrt().cwiseInverse().asDiagonal();
+      seen.left * (col_variances.cwiseMax(kLeastShare * col_variances.mean()) / seen_rows)
+                      .cwiseSqrt()
+                      .cwiseInverse()
+                      .asDiagonal();
   const Matrix<double> gram = white * white.transpose();
-  worst.take(std::sqrt(std::max(0.0, eigenvalues(gram).maxCoeff())) /
-                 (kAcceptedDirection *
-                  std::max(largest, singular_by_chance(white.rows(), white.cols()))),
-             "one direction");
+  worst.take(
+      std::sqrt(std::max(0.0, eigenvalues(gram).maxCoeff())) /
+          (kAcceptedDirection * std::max(largest, singular_by_chance(white.rows(), white.cols()))),
+      "one direction");
   return worst;
 }
 
@@ -180,7 +183,8 @@ void Whiteness::judge(const Seen& seen, TensorResidual& result) const {
   choose(
       *this, std::sqrt(seen.rows_a.mean() / cols), std::sqrt(seen.rows_b.mean() / cols),
       [&](double a, double b) {
-        return judge_seen(size > 0 ? seen.largest / size : 0, seen, a * seen.rows_a + b * seen.rows_b, a * seen.cols_a + b * seen.cols_b,
+        return judge_seen(size > 0 ? seen.largest / size : 0, seen,
+                          a * seen.rows_a + b * seen.rows_b, a * seen.cols_a + b * seen.cols_b,
                           cols * floor, directions * floor);
       },
       result);

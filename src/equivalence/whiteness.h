@@ -22,7 +22,7 @@ struct Whiteness {
   // The same of products with `directions` vectors of random signs from the right, and then with
   // as many orthogonal ones from the left.
   struct Seen {
-    double largest = 0;  // about the largest singular value of A
+    double largest = 0;                 // about the largest singular value of A
     Matrix<double> right;               // off y, [rows, directions]
     Eigen::VectorXd rows_a, rows_b;     // variances of a column of it
     Matrix<double> left;                // x off, [directions, cols]

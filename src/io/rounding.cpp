@@ -15,19 +15,19 @@ namespace regauge {
 namespace {
 
 constexpr double kEven = 1.0 / 12;  // the variance of an even distribution over [0, 1]
-// Quantisers divide in float, and may take the other side where two codes are as near.
-constexpr double kTie = 1e-4;  // steps
+// Quantisers choose codes by a scale that is rounded to F16 afterwards, divide in float, and may
+// take the other side where two codes are as near.
+constexpr double kTie = 1e-3;  // steps
 
 void require_length(DType dtype, std::size_t bytes, std::size_t numbers) {
-  if (stored_bytes(dtype, static_cast<std::int64_t>(numbers)) !=
-      static_cast<std::int64_t>(bytes)) {
+  if (stored_bytes(dtype, static_cast<std::int64_t>(numbers)) != static_cast<std::int64_t>(bytes)) {
     throw UsageError(fmt::format("[rounding] {} bytes are not {} numbers of {}", bytes, numbers,
                                  dtype_name(dtype)));
   }
 }
 
 struct FloatType {
-  int digits;     // after the leading one
+  int digits;          // after the leading one
   int least_exponent;  // of a normal number
 };
 
@@ -63,8 +63,8 @@ void float_bounds(DType dtype, std::span<const double> values, std::span<double>
   const FloatType type = float_type(dtype);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double half = std::isfinite(values[i]) ? unit_of(values[i], type) / 2 : 0;
-    const bool edge = is_power_of_two(values[i]) &&
-                      std::abs(values[i]) > std::ldexp(1.0, type.least_exponent);
+    const bool edge =
+        is_power_of_two(values[i]) && std::abs(values[i]) > std::ldexp(1.0, type.least_exponent);
     const double inward = edge ? half / 2 : half;
     below[i] = values[i] > 0 ? inward : half;
     above[i] = values[i] > 0 ? half : inward;

@@ -113,15 +113,18 @@ TEST_F(Anchors, APaddedVocabulary) {
     }
     const Model b = write(padded, moved(padded, larger));
     const Diff result = diff(a, b, Progress::silent());
-    EXPECT_EQ(result.verdict, Verdict::same) << known.name << ": " << report(result);
-    ASSERT_FALSE(result.declarations.empty());
-    EXPECT_NE(result.declarations.front().find("2 tokens more"), std::string::npos);
+    // Two more tokens get a share of the softmax: what both have agrees, and that is not the same.
+    EXPECT_EQ(result.verdict, Verdict::undecided) << known.name << ": " << report(result);
+    EXPECT_TRUE(all_agree(result.residuals)) << known.name << ": " << report(result);
+    EXPECT_TRUE(std::any_of(result.reasons.begin(), result.reasons.end(), [](const auto& reason) {
+      return reason.find("2 tokens more") != std::string::npos;
+    })) << report(result);
     const auto path = files_.fresh().concat(".safetensors");
     save_certificate(symmetry_of(result.architecture),
                      {result.a_from_b, fingerprint(a, Progress::silent()),
                       fingerprint(b, Progress::silent()), result.residuals},
                      path);
-    EXPECT_TRUE(verify(a, b, path, Progress::silent()).holds());
+    EXPECT_FALSE(verify(a, b, path, Progress::silent()).holds());
     // A row that both have is no padding.
     larger.at("embed.tokens").row(29) *= 1.01;
     EXPECT_NE(diff(a, write(padded, moved(padded, larger)), Progress::silent()).verdict,

@@ -32,9 +32,16 @@ std::string worst(const Diff& result) {
   for (const auto& r : result.residuals) {
     if (r.agrees()) continue;
     text += "\n" + r.tensor + " " + std::to_string(r.excess) + " " + r.standing_out + " off " +
-            std::to_string(r.residual / r.size) + " rounding " + std::to_string(r.rounding / r.size);
+            std::to_string(r.residual / r.size) + " rounding " +
+            std::to_string(r.rounding / r.size);
   }
   return text;
+}
+
+// A moved model with tensors that are not understood (a pooler) is not called the same: they may
+// have had to move, too. All that is understood agrees.
+Verdict expected_of(const Model& model) {
+  return model.unread.empty() ? Verdict::same : Verdict::undecided;
 }
 
 class Fixtures : public ::testing::TestWithParam<std::string> {};
@@ -46,7 +53,8 @@ TEST_P(Fixtures, AreRecognisedAfterARandomElement) {
     const auto path = folder / std::to_string(seed);
     rewrite(original, seed, path);
     const Diff result = diff(original, Model::open(path), Progress::silent());
-    EXPECT_EQ(result.verdict, Verdict::same) << "seed " << seed << ": " << worst(result);
+    EXPECT_EQ(result.verdict, expected_of(original)) << "seed " << seed << ": " << worst(result);
+    EXPECT_TRUE(all_agree(result.residuals)) << worst(result);
     EXPECT_FALSE(result.a_from_b.is_identity());
   }
 }
@@ -58,7 +66,8 @@ TEST_P(Fixtures, AreRecognisedInSixteenBits) {
     const auto path = folder / std::string(dtype_name(dtype));
     rewrite(original, 4, path, dtype);
     const Diff result = diff(original, Model::open(path), Progress::silent());
-    EXPECT_EQ(result.verdict, Verdict::same) << dtype_name(dtype) << ": " << worst(result);
+    EXPECT_EQ(result.verdict, expected_of(original)) << dtype_name(dtype) << ": " << worst(result);
+    EXPECT_TRUE(all_agree(result.residuals)) << worst(result);
   }
 }
 
@@ -68,13 +77,13 @@ TEST_P(Fixtures, HaveACertificateThatHolds) {
   rewrite(a, 5, folder / "b");
   const Model b = Model::open(folder / "b");
   const Diff result = diff(a, b, Progress::silent());
-  ASSERT_EQ(result.verdict, Verdict::same) << worst(result);
+  ASSERT_EQ(result.verdict, expected_of(a)) << worst(result);
   const auto path = folder / "proof.safetensors";
   save_certificate(symmetry_of(result.architecture),
                    {result.a_from_b, fingerprint(a, Progress::silent()),
                     fingerprint(b, Progress::silent()), result.residuals},
                    path);
-  EXPECT_TRUE(verify(a, b, path, Progress::silent()).holds());
+  EXPECT_EQ(verify(a, b, path, Progress::silent()).holds(), a.unread.empty());
   EXPECT_FALSE(verify(b, a, path, Progress::silent()).holds());
 }
 

@@ -46,10 +46,9 @@ class Refusal : public ::testing::Test {
   }
 
   static std::string worst(const Diff& result) {
-    return std::max_element(result.residuals.begin(), result.residuals.end(),
-                            [](const TensorResidual& a, const TensorResidual& b) {
-                              return a.excess < b.excess;
-                            })
+    return std::max_element(
+               result.residuals.begin(), result.residuals.end(),
+               [](const TensorResidual& a, const TensorResidual& b) { return a.excess < b.excess; })
         ->tensor;
   }
 

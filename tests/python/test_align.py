@@ -35,7 +35,9 @@ def test_the_function_of_b_stays(regauge, tmp_path, family, method):
     aligned, again = (load_file(tmp_path / x / "model.safetensors") for x in ("aligned", "again"))
     assert aligned.keys() == load_file(a / "model.safetensors").keys()
     assert all(numpy.array_equal(aligned[name], again[name]) for name in aligned)
-    assert "the same function" in regauge("diff", tmp_path / "b", tmp_path / "aligned")
+    pooler = family == "bert"  # not understood, so that a moved copy is not called the same
+    found = json.loads(regauge("diff", tmp_path / "b", tmp_path / "aligned", "--json", expect=int(pooler)))
+    assert all(tensor["agrees"] for tensor in found["tensors"])
 
 
 def test_a_rotated_copy_comes_back(regauge, tmp_path):

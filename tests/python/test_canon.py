@@ -24,7 +24,8 @@ def test_equal_models_become_nearly_equal_files(regauge, tmp_path, name):
         size = max(here[tensor].norm().item(), 1.0)  # some are zero but for rounding
         assert (here[tensor] - there[tensor]).norm().item() < 1e-4 * size, tensor
     assert any(not torch.allclose(here[tensor], before[tensor], atol=1e-2) for tensor in here)
-    assert json.loads(regauge("diff", source, tmp_path / "here", "--json"))["verdict"] == "same"
+    found = json.loads(regauge("diff", source, tmp_path / "here", "--json", expect=1 if name == "bert" else 0))
+    assert all(tensor["agrees"] for tensor in found["tensors"])  # bert's pooler leaves it undecided
     assert relative_change(outputs(load(source)), outputs(load(tmp_path / "here"))) < 1e-4
 
 

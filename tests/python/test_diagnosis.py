@@ -148,7 +148,11 @@ def diagnose(regauge, a, b, fixed, mistakes):
     answer = json.loads(regauge("diff", a, b, "--json", "--repair", "-o", fixed, expect=1))
     assert [cause["mistake"] for cause in answer["diagnosis"]["causes"]] == mistakes, answer["diagnosis"]
     assert answer["diagnosis"]["certain"]
-    assert json.loads(regauge("diff", a, fixed, "--json"))["identity"]
+    if mistakes == ["centred"]:  # what was lost is calculated: a few last digits differ
+        again = json.loads(regauge("diff", a, fixed, "--json", expect=1))
+        assert all(x["residual"] <= 3 * x["rounding"] for x in again["tensors"])
+    else:
+        assert json.loads(regauge("diff", a, fixed, "--json"))["identity"]
     return answer["diagnosis"]
 
 

@@ -119,7 +119,7 @@ def test_names_are_text_and_nothing_else(regauge, tmp_path):
     hostile = tmp_path / "<b onload='x'>a &amp; b<\u0007\u00e9> \"x\""
     shutil.copytree(FIXTURES / "llama", hostile)
     _, words, source = page(regauge, hostile, hostile, tmp_path / "page.html", expect=0)
-    assert "<b onload='x'>a &amp; b< \u00e9> \"x\"" in words  # a bell is no text
+    assert "<b onload='x'>a &amp; b<\\u{7}\u00e9> \"x\"" in words  # a bell is no text
     assert "<b onload" not in source
 
 

@@ -54,8 +54,8 @@ def test_quantised_is_the_same_up_to_its_steps(regauge, tmp_path, folder, kind):
     assert found["verdict"] == "same"
     assert any(kind.name in reason for reason in found["reasons"])
     matrices = [tensor for tensor in found["tensors"] if tensor["residual"] > 0]
-    # What the scales say is what rounding did, tensor by tensor.
-    assert all(0.8 < tensor["residual"] / tensor["rounding"] < 1.3 for tensor in matrices)
+    # What the scales say is what rounding did, tensor by tensor, or less where codes may be cut off.
+    assert all(0.5 < tensor["residual"] / tensor["rounding"] < 1.3 for tensor in matrices)
 
 
 @pytest.mark.parametrize("kind, noise", [(Type.Q8_0, 0.03), (Type.Q8_0, 0.06), (Type.Q5_0, 0.15), (Type.Q4_1, 0.3)])
