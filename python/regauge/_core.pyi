@@ -165,6 +165,13 @@ class TensorResidual:
         """in units of what is accepted"""
 
     @property
+    def standing_out(self) -> str:
+        """the row, column, entry or direction"""
+
+    @property
+    def relation(self) -> str: ...
+
+    @property
     def agrees(self) -> bool: ...
 
     def __repr__(self) -> str: ...
@@ -226,6 +233,9 @@ class Verification:
 class Comparison:
     @property
     def verdict(self) -> str: ...
+
+    @property
+    def statement(self) -> str: ...
 
     @property
     def sentence(self) -> str: ...
