@@ -16,7 +16,7 @@
 namespace regauge {
 
 struct NameHash {
-  using is_transparent = void;
+  using is_transparent = void;  // NOLINT(readability-identifier-naming)
   std::size_t operator()(std::string_view name) const {
     return std::hash<std::string_view>()(name);
   }
