@@ -85,8 +85,9 @@ class Finder {
       // each coordinate do, unless they leave some direction to their last digits.
       const double sign_before = b_sign_;
       const Element before = found_;
-      const bool few = !frame_.is_whole() && rounding_ < kQuantised;
-      settle(anchors(few ? kVectors * symmetry_.architecture.width : kAll));
+      const std::int64_t enough = kVectors * symmetry_.architecture.width;
+      const bool few = !frame_.is_whole() && rounding_ < kQuantised && has_more_than(enough);
+      settle(anchors(few ? enough : kAll));
       if (b_sign_ != sign_before || (is_vague() && few)) {
         if (b_sign_ == sign_before) found_ = before;
         settle(anchors(kAll));
@@ -228,6 +229,14 @@ class Finder {
 
   // The stream's map is known, so that a layer may be looked at through the frame.
   bool looks() const { return known_.is_all() && !frame_.is_whole(); }
+
+  // Whether anchors(most) leaves any vector out.
+  bool has_more_than(std::int64_t most) const {
+    const auto& tensors = symmetry_.layer(-1).tensors;
+    return std::any_of(tensors.begin(), tensors.end(), [&](const ParameterSpec& spec) {
+      return std::max(spec.rows, spec.cols) / most > 1;
+    });
+  }
 
   // Embedding and head, of each at most so many vectors.
   StreamCorrelation anchors(std::int64_t most) const {

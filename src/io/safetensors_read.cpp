@@ -25,6 +25,15 @@ constexpr std::array<std::string_view, 9> kUnread = {"F8_E4M3",     "F8_E5M2",  
                                                      "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F4",
                                                      "F6_E2M3",     "F6_E3M2",     "C64"};
 
+// Begins a message; put together only where there is one.
+struct Place {
+  const std::string& file;
+  const std::string& tensor;
+};
+std::string to_text(const Place& where) {
+  return fmt::format("[safetensors] {}: tensor '{}'", where.file, where.tensor);
+}
+
 // A count, size or offset: an integer of the JSON text in [0, 2^63).
 std::optional<std::int64_t> natural(const json& value) {
   if (!value.is_number_unsigned()) return std::nullopt;
@@ -35,26 +44,28 @@ std::optional<std::int64_t> natural(const json& value) {
   return static_cast<std::int64_t>(number);
 }
 
-DType read_dtype(const json& value, const std::string& where) {
+DType read_dtype(const json& value, const Place& where) {
   if (!value.is_string()) {
-    throw CorruptFile(Corruption::bad_entry, fmt::format("{}: dtype is not a string", where));
+    throw CorruptFile(Corruption::bad_entry,
+                      fmt::format("{}: dtype is not a string", to_text(where)));
   }
   const auto& name = value.get_ref<const std::string&>();
   if (std::find(kUnread.begin(), kUnread.end(), name) != kUnread.end()) {
-    throw UsageError(fmt::format("{}: {} tensors are not read yet; convert to BF16", where, name));
+    throw UsageError(
+        fmt::format("{}: {} tensors are not read yet; convert to BF16", to_text(where), name));
   }
   const auto dtype = dtype_from_name(name);
   if (!dtype || is_quantised(*dtype)) {
     throw CorruptFile(Corruption::unknown_dtype,
-                      fmt::format("{}: '{}' is not a type of safetensors", where, name));
+                      fmt::format("{}: '{}' is not a type of safetensors", to_text(where), name));
   }
   return *dtype;
 }
 
-std::vector<std::int64_t> read_shape(const json& value, const std::string& where) {
+std::vector<std::int64_t> read_shape(const json& value, const Place& where) {
   const auto refuse = [&] {
-    return CorruptFile(Corruption::bad_shape,
-                       fmt::format("{}: shape {} is not a list of sizes", where, value.dump()));
+    return CorruptFile(Corruption::bad_shape, fmt::format("{}: shape {} is not a list of sizes",
+                                                          to_text(where), value.dump()));
   };
   if (!value.is_array()) throw refuse();
   std::vector<std::int64_t> shape;
@@ -68,11 +79,12 @@ std::vector<std::int64_t> read_shape(const json& value, const std::string& where
 
 // Offsets are still relative to the data when this returns.
 StoredTensor read_entry(const std::string& name, const json& entry, const std::string& file) {
-  const std::string where = fmt::format("[safetensors] {}: tensor '{}'", file, name);
+  const Place where{file, name};
   if (!entry.is_object() || entry.size() != 3 || !entry.contains("dtype") ||
       !entry.contains("shape") || !entry.contains("data_offsets")) {
-    throw CorruptFile(Corruption::bad_entry,
-                      fmt::format("{}: dtype, shape and data_offsets were expected", where));
+    throw CorruptFile(
+        Corruption::bad_entry,
+        fmt::format("{}: dtype, shape and data_offsets were expected", to_text(where)));
   }
   StoredTensor tensor;
   tensor.name = name;
@@ -83,8 +95,8 @@ StoredTensor read_entry(const std::string& name, const json& entry, const std::s
   const auto first = pair ? natural(offsets[0]) : std::nullopt;
   const auto last = pair ? natural(offsets[1]) : std::nullopt;
   if (!first || !last || *last < *first) {
-    throw CorruptFile(Corruption::bad_offsets,
-                      fmt::format("{}: data_offsets {} are no interval", where, offsets.dump()));
+    throw CorruptFile(Corruption::bad_offsets, fmt::format("{}: data_offsets {} are no interval",
+                                                           to_text(where), offsets.dump()));
   }
   tensor.offset = *first;
   tensor.bytes = *last - *first;
@@ -103,19 +115,19 @@ json read_metadata(const json& header, const std::string& file) {
   return *found;
 }
 
-void check_size(const StoredTensor& tensor, const std::string& where) {
+void check_size(const StoredTensor& tensor, const Place& where) {
   const auto elements = element_count(tensor.shape);
   const auto bytes = elements ? product(*elements, block_bytes(tensor.dtype)) : std::nullopt;
-  const std::string what = describe(tensor.dtype, tensor.shape);
+  const auto what = [&] { return describe(tensor.dtype, tensor.shape); };
   if (!bytes) {
     throw CorruptFile(Corruption::bad_shape,
-                      fmt::format("{}: the size of {} overflows", where, what));
+                      fmt::format("{}: the size of {} overflows", to_text(where), what()));
   }
   if (*bytes != tensor.bytes) {
     throw CorruptFile(
         Corruption::size_mismatch,
         fmt::format("{}: bytes [{}, {}) do not hold {} ({} bytes); was the download cut short?",
-                    where, tensor.offset, tensor.offset + tensor.bytes, what, *bytes));
+                    to_text(where), tensor.offset, tensor.offset + tensor.bytes, what(), *bytes));
   }
 }
 
@@ -124,15 +136,15 @@ void check_size(const StoredTensor& tensor, const std::string& where) {
 std::int64_t check_tiling(const std::vector<StoredTensor>& tensors, const std::string& file) {
   std::int64_t end = 0;
   for (const StoredTensor& tensor : tensors) {
-    const std::string where = fmt::format("[safetensors] {}: tensor '{}'", file, tensor.name);
+    const Place where{file, tensor.name};
     if (tensor.offset < end) {
       throw CorruptFile(Corruption::overlap,
                         fmt::format("{}: begins at byte {}, inside the tensor that ends at {}",
-                                    where, tensor.offset, end));
+                                    to_text(where), tensor.offset, end));
     }
     if (tensor.offset > end) {
       throw CorruptFile(Corruption::hole, fmt::format("{}: bytes [{}, {}) belong to no tensor",
-                                                      where, end, tensor.offset));
+                                                      to_text(where), end, tensor.offset));
     }
     check_size(tensor, where);
     end = tensor.offset + tensor.bytes;
