@@ -23,18 +23,14 @@ CONFIGS = [
     ("gemma", dict(is_causal=False)),
     ("gpt2", dict(is_causal=False)),
     ("gpt_neox", dict(is_causal=False)),
-    ("llama", dict(rope_theta=500.0)),
     ("llama", dict(rope_parameters=BASE_500)),
     ("llama", dict(rope_scaling=LINEAR)),
     ("llama", dict(rope_parameters={"type": "linear", "factor": 4.0, "rope_theta": 10000.0})),
     ("llama", dict(rope_theta=10000.0, rope_parameters=DROPPED, rope_scaling=LINEAR)),
     ("llama", dict(rope_theta=DROPPED, rope_scaling=BASE_500)),
     ("llama", dict(hidden_act="gelu")),
-    ("gemma", dict(hidden_activation="gelu")),
     ("gpt2", dict(scale_attn_by_inverse_layer_idx=True)),
     ("gpt2", dict(scale_attn_weights=False)),
-    ("gpt_neox", dict(rotary_pct=0.25)),
-    ("gpt_neox", dict(rotary_emb_base=500)),
     ("gpt_neox", dict(use_parallel_residual=False)),
     ("mistral", dict(sliding_window=4)),
 ]
@@ -42,12 +38,11 @@ CONFIGS = [
 
 @pytest.mark.parametrize(("name", "keys"), CONFIGS, ids=lambda case: case if isinstance(case, str) else "+".join(case))
 def test_a_key_that_changes_the_outputs(tmp_path, name, keys):
-    """The tensors are A's own."""
+    """The tensors are A's own. Spellings that disagree are refused: test_keys.py."""
     b = doctored(FIXTURES / name, tmp_path / "b", **keys)
-    after, before = outputs(b), outputs(FIXTURES / name)
-    if after is not None and torch.equal(after, before):
-        assert said(FIXTURES / name, b)["statement"] == "identical"
-    elif refused(FIXTURES / name, b) is None:
+    after = outputs(b)
+    assert after is None or not torch.equal(after, outputs(FIXTURES / name))
+    if refused(FIXTURES / name, b) is None:
         answer = said(FIXTURES / name, b)
         assert answer["statement"] in ("not-the-same", "undecided")
         assert answer["reasons"] or answer["diagnosis"]["causes"]
@@ -148,9 +143,11 @@ BERT = dict(vocab_size=48, hidden_size=32, intermediate_size=48, num_hidden_laye
 @pytest.mark.parametrize(
     ("loader", "part"), [(transformers.BertModel, "pooler"), (transformers.BertForPreTraining, "seq_relationship")]
 )
-def test_another_pooler_or_head(regauge, tmp_path, loader, part):
+def test_another_pooler_or_head(tmp_path, loader, part):
     torch.manual_seed(0)
-    a = saved(loader(transformers.BertConfig(**BERT, max_position_embeddings=32)), tmp_path / "a")
+    made = saved(loader(transformers.BertConfig(**BERT, max_position_embeddings=32)), tmp_path / "made")
+    known = "BertModel" if loader is transformers.BertModel else "BertForMaskedLM"
+    a = doctored(made, tmp_path / "a", architectures=[known])
     changed = []
 
     def change(tensors):
@@ -230,12 +227,13 @@ def test_what_was_not_compared_is_said(regauge, tmp_path):
     a = FIXTURES / "llama"
     assert said(a, a)["not_compared"] == []
     b = shutil.copytree(a, tmp_path / "b")
-    for name in ("tokenizer.json", "generation_config.json", "modeling_llama.py", "chat_template.jinja"):
+    beside = ("tokenizer.json", "generation_config.json", "modeling_llama.py", "chat_template.jinja")
+    for name in beside:
         (b / name).write_text("{}")
     answer = said(a, b)
     assert answer["statement"] == "identical"
     text = " ".join(answer["not_compared"])
-    assert all(word in text for word in ("tokenizer", "generation", "chat", "code")), text
+    assert all(name in text for name in beside), text
     assert "not compared" in regauge("diff", a, b)
 
 
