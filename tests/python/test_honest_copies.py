@@ -154,6 +154,16 @@ def test_moved_matrices_in_f32_beside_gains_in_bf16(regauge, made, tmp_path):
     assert said(a, b)["verdict"] in ("same", "undecided")
 
 
+@pytest.mark.xfail(strict=True, reason="in place a last digit is a change, however the copy was made")
+def test_there_and_back(regauge, made, tmp_path):
+    a, element = made[torch.float32], tmp_path / "element.safetensors"
+    regauge("act", a, "-o", tmp_path / "there", "--random", 3, "--save-element", element)
+    regauge("act", tmp_path / "there", "-o", tmp_path / "back", "--element", element, "--inverse")
+    assert said(a, tmp_path / "there")["verdict"] == "same"
+    assert (logits(tmp_path / "back") - logits(a)).abs().max() < 1e-4
+    assert said(a, tmp_path / "back")["verdict"] in ("same", "undecided")
+
+
 # Random elements whose parts are made extreme.
 
 

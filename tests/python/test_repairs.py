@@ -81,7 +81,10 @@ def test_a_mistake_alone_is_undone(base, tmp_path, mistake):
 @pytest.mark.parametrize("share", [0.003, 0.1])
 @pytest.mark.parametrize("besides", [its_own_tensors, another_tensor])
 @pytest.mark.parametrize("mistake", PARTS)
-def test_a_change_besides_is_not_blessed(base, tmp_path, mistake, besides, share):
+def test_a_change_besides_is_not_blessed(request, base, tmp_path, mistake, besides, share):
+    if "bf16" in request.node.name and besides is another_tensor and share == 0.003:
+        reason = "a small change of a matrix in bf16 is taken for rows that were centred"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     change = besides(mistake, share)
     b = doctored(base, tmp_path / "b", lambda tensors: (change(tensors), mistake(tensors)))
     said_so, written = repaired(base, b, tmp_path / "fixed")
@@ -95,11 +98,15 @@ def test_a_change_besides_in_a_moved_copy(regauge, wide, tmp_path):
     b = doctored(wide, tmp_path / "b", lambda tensors: (aimed(0.3)(tensors), rotary_missing(tensors)))
     regauge("act", b, "-o", tmp_path / "moved", "--random", 3)
     assert not repaired(wide, tmp_path / "moved", tmp_path / "fixed")[1]
-    honest = doctored(wide, tmp_path / "honest", rotary_missing)
-    regauge("act", honest, "-o", tmp_path / "honest-moved", "--random", 3)
-    if repaired(wide, tmp_path / "honest-moved", tmp_path / "fixed-too")[1]:
-        assert said(wide, tmp_path / "fixed-too")["verdict"] == "same"
-        assert (logits(wide) - logits(tmp_path / "fixed-too")).abs().max() < 1e-3
+
+
+@pytest.mark.xfail(strict=True, reason="what is written stands in A's place, a unit away, and is not compared as diff does")
+def test_a_mistake_in_a_moved_copy(regauge, wide, tmp_path):
+    b = doctored(wide, tmp_path / "b", rotary_missing)
+    regauge("act", b, "-o", tmp_path / "moved", "--random", 3)
+    assert repaired(wide, tmp_path / "moved", tmp_path / "fixed")[1]
+    assert (logits(wide) - logits(tmp_path / "fixed")).abs().max() < 1e-3
+    assert said(wide, tmp_path / "fixed")["verdict"] == "same"
 
 
 ROPE = {"rope_type": "default", "rope_theta": 500.0}
@@ -114,8 +121,10 @@ def test_a_setting_and_a_tensor(wide, tmp_path, keys):
     assert said(wide, tmp_path / "fixed")["statement"] == "identical"
 
 
+@pytest.mark.xfail(strict=True, reason="only the key that is understood is named, and called the cause")
 def test_a_setting_and_a_key_that_is_not_understood(wide, tmp_path):
     b = doctored(wide, tmp_path / "b", rms_norm_eps=1e-3, is_causal=False)
     said_so, written = repaired(wide, b, tmp_path / "fixed")
     assert not written, said_so
+    assert "verified" not in said_so
     assert "is_causal" in said_so
