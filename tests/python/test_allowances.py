@@ -93,7 +93,7 @@ def test_a_scale_does_not_hide_the_neurons_beside_it(regauge, made, tmp_path, dt
     assert {f"layers.{layer}.ffn.up.weight" for layer in range(LAYERS)} <= set(off)
 
 
-MILLIONS = pytest.mark.xfail(strict=True, reason="beside neurons a million times as large, scales are fitted too coarsely")
+MILLIONS = pytest.mark.xfail(strict=True, reason="scales beside a million times larger ones are off by a unit")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_neurons_that_are_only_scaled(regauge, made, tmp_path, dtype, factor):
 # One coarse matrix.
 
 
-EVENLY = pytest.mark.xfail(strict=True, reason="the element is fitted evenly to a coarse matrix and to its precise partner")
+EVENLY = pytest.mark.xfail(strict=True, reason="the element is fitted evenly to coarse and to precise matrices")
 
 
 @pytest.mark.parametrize("share", [pytest.param(0, marks=EVENLY), 3e-4, 5e-3])
@@ -316,7 +316,7 @@ def value_basis(condition):
     return change
 
 
-ROUNDED = pytest.mark.xfail(strict=True, reason="each of the two matrices is judged on its own; together they hide more")
+ROUNDED = pytest.mark.xfail(strict=True, reason="values and o are judged one by one; together they hide more")
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,10 @@ def test_the_hashes_of_another_model(made, tmp_path):
     assert verify(made.a, made.b, proof)[0] == 1
 
 
-@pytest.mark.parametrize("text", ["{}", '{"model.safetensors": null, "config.json": null}', "[]", "", "{", '{"x": "y"}'])
+NULLS = '{"model.safetensors": null, "config.json": null}'
+
+
+@pytest.mark.parametrize("text", ["{}", NULLS, "[]", "", "{", '{"x": "y"}'])
 def test_hashes_that_say_nothing(made, tmp_path, text):
     proof = write_safetensors(tmp_path / "proof.safetensors", with_digests(made.header, text), made.data)
     assert verify(made.a, made.b, proof)[0] in (1, 2)

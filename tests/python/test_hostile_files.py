@@ -255,7 +255,8 @@ def test_bytes_changed_by_chance(regauge, tmp_path, suffix):
     for trial in range(25):
         data = bytearray(raw)
         for _ in range(chance.choice((1, 2, 8))):
-            data[chance.randrange(min(len(data), 4000))] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+            byte = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+            data[chance.randrange(min(len(data), 4000))] = byte
         if chance.random() < 0.2:
             del data[chance.randrange(len(data)) :]
         path = tmp_path / str(trial)

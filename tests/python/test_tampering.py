@@ -247,4 +247,5 @@ def test_a_single_gain(wide, tmp_path):
     key = "model.layers.1.post_attention_layernorm.weight"
     change = {key: weights(wide)[key].clone()}
     change[key][11] *= 1 + 3e-7
-    assert said(wide, doctored(wide, tmp_path / "b", lambda tensors: tensors.update(change)))["statement"] == "not-the-same"
+    b = doctored(wide, tmp_path / "b", lambda tensors: tensors.update(change))
+    assert said(wide, b)["statement"] == "not-the-same"
