@@ -225,11 +225,12 @@ void plain_run(DType dtype, const std::uint8_t* block, const float* values, Run&
 // Scales of sub-blocks are multiples of the block's, which is rounded to F16; codes are chosen for
 // the scale as stored. A sub-block whose scale or minimum was rounded has its extremes cut off, and
 // the search for the scale cuts up to a step.
-constexpr double kReach = 0.8;   // of the codes: the search for the scale may leave the last ones out
+constexpr double kReach =
+    0.8;  // of the codes: the search for the scale may leave the last ones out
 constexpr double kSearch = 1.0;  // steps
 
-// What rounding takes from `factor` times the block's `unit`; the factor itself is rounded by at most
-// `rounding`.
+// What rounding takes from `factor` times the block's `unit`; the factor itself is rounded by at
+// most `rounding`.
 double factor_error(float unit, int factor, double rounding = 0.5) {
   const double error = half_error(unit);
   return rounding * (std::abs(unit) + error) + std::abs(factor) * error;
