@@ -29,15 +29,16 @@ class Failed(Exception):
 
 
 class Program:
-    """`regauge` on one thread."""
+    """`regauge` on one thread. Another build of it may make the files: `diff` is asked of the first."""
 
-    def __init__(self, path):
-        self.path = str(path)
+    def __init__(self, path, maker=None):
+        self.path, self.maker = str(path), str(maker or path)
 
     def __call__(self, *words, expect=(0,)):
+        path = self.path if words[0] == "diff" else self.maker
         environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         run = subprocess.run(
-            [self.path, *map(str, words)], capture_output=True, text=True, check=False, errors="replace", env=environment
+            [path, *map(str, words)], capture_output=True, text=True, check=False, errors="replace", env=environment
         )
         if run.returncode not in expect:
             raise Failed(f"{words[0]}: exit {run.returncode}: {run.stderr.strip()[-300:]}")
@@ -71,7 +72,8 @@ def kind_of(name):
 
 
 def stored_kind(kind, columns, name=""):
-    """The type that llama-quantize gives a matrix with rows of this length, which must be whole blocks."""
+    """The type that llama-quantize gives a matrix with rows of this length, which must be whole blocks. Without a name, as
+    with its option --pure: no matrix gets a finer type."""
     mixed = {"q4_k": "q6_k", "q5_k": "q6_k"}
     if kind in mixed and name.endswith(("attn_v.weight", "ffn_down.weight", "output.weight")):
         kind = mixed[kind]
@@ -115,13 +117,14 @@ def rewrite_gguf(source, target, change):
     return target
 
 
-def quantise_gguf(source, target, kind):
-    """Every matrix of a GGUF file in this type, or in the one that llama-quantize falls back to."""
+def quantise_gguf(source, target, kind, mixed=True):
+    """Every matrix of a GGUF file in this type, or in the one that llama-quantize falls back to; `mixed`: some in a finer
+    type, as in its Q4_K_M."""
 
     def change(name, values):
         if values.ndim < 2:
             return None
-        chosen = stored_kind(kind, values.shape[1], name)
+        chosen = stored_kind(kind, values.shape[1], name if mixed else "")
         return encode(values, chosen), kind_of(chosen)
 
     return rewrite_gguf(source, target, change)
