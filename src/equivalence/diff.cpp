@@ -175,6 +175,8 @@ Diff diff(const Model& a, const Model& b, Progress& progress, const Patches& pat
   result.a_from_b = std::move(nearest.a_from_b);
   result.movements = std::move(nearest.movements);
   judge(result, nearest.limits);
+  const bool near = result.verdict == Verdict::same || result.verdict == Verdict::perturbed;
+  if (!near) result.movements.clear();
   const Unread unread = compare_unread(a, b, progress);
   std::vector<std::string> open = unread.differ;
   open.insert(open.end(), vocabulary.matter.begin(), vocabulary.matter.end());
@@ -188,8 +190,6 @@ Diff diff(const Model& a, const Model& b, Progress& progress, const Patches& pat
   }
   a.checkpoint.require_intact();
   b.checkpoint.require_intact();
-  const bool near = result.verdict == Verdict::same || result.verdict == Verdict::perturbed;
-  if (!near) result.movements.clear();
   result.statement = statement_of(result);
   if (result.verdict == Verdict::same) {
     for (auto& line : rounding_line(result.residuals)) result.reasons.push_back(std::move(line));
