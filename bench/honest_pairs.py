@@ -261,6 +261,7 @@ def read_records(path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--regauge", help="the program")
+    parser.add_argument("--verdicts", help="of the preset `bench`: judges in place of `regauge diff`, which also looks for causes")
     parser.add_argument("-o", "--output", type=pathlib.Path, help="JSON lines; pairs that it has are not made again")
     parser.add_argument("--pairs", type=int, default=10000, help="number of pairs (default 10000)")
     parser.add_argument("--seed", type=int, default=1)
@@ -280,7 +281,7 @@ def main():
         return
     work = options.work or pathlib.Path(tempfile.mkdtemp())
     work.mkdir(parents=True, exist_ok=True)
-    program = Program(options.regauge)
+    program = Program(options.regauge, verdicts=options.verdicts)
     models, converted = all_models(work, options.data), converted_models(work)
     if options.only is not None:
         folder = options.keep or pathlib.Path(tempfile.mkdtemp(dir=work))

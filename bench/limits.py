@@ -439,6 +439,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--regauge", help="the program that is measured")
     parser.add_argument("--maker", help="the program that makes the copies (default: the one that is measured)")
+    parser.add_argument("--verdicts", help="of the preset `bench`: judges in place of `regauge diff`, which also looks for causes")
     parser.add_argument("--label", default="now", choices=["now", "before"], help="what the program is called in the table (default now)")
     parser.add_argument("-o", "--output", type=pathlib.Path, help="JSON lines; cells that it has are not measured again")
     parser.add_argument("--models", default="stories260K", help="of stories260K, minilm, smollm2, tiny (default stories260K)")
@@ -468,7 +469,7 @@ def main():
         done = {tuple(json.loads(line)[key] for key in ("model", "edit", "type", "moved", "program")) for line in options.output.read_text().splitlines()}
     kept = options.work or pathlib.Path(tempfile.mkdtemp())
     kept.mkdir(parents=True, exist_ok=True)
-    program = Program(options.regauge, options.maker)
+    program = Program(options.regauge, options.maker, options.verdicts)
     for name in models:
         folder, tries, encoder = base_folder(name, program, kept, options.data)
         model = Model(name, folder, options.tries or tries, encoder)

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import threading
 
 import gguf
 import numpy
@@ -28,24 +29,41 @@ class Failed(Exception):
     """The program gave up; its message."""
 
 
-class Program:
-    """`regauge` on one thread. Another build of it may make the files: `diff` is asked of the first."""
+ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
-    def __init__(self, path, maker=None):
-        self.path, self.maker = str(path), str(maker or path)
+
+class Program:
+    """`regauge` on one thread. Another build may make the files (`maker`), and `verdicts` (bench/equivalence/verdicts.cpp) may
+    judge them: it does not look for causes."""
+
+    def __init__(self, path, maker=None, verdicts=None):
+        self.path, self.maker, self.verdicts = path, maker or path, verdicts
+        self.judges = threading.local()
 
     def __call__(self, *words, expect=(0,)):
         path = self.path if words[0] == "diff" else self.maker
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         run = subprocess.run(
-            [path, *map(str, words)], capture_output=True, text=True, check=False, errors="replace", env=environment
+            [path, *map(str, words)], capture_output=True, text=True, check=False, errors="replace", env=ONE_THREAD
         )
         if run.returncode not in expect:
             raise Failed(f"{words[0]}: exit {run.returncode}: {run.stderr.strip()[-300:]}")
         return run.stdout
 
     def diff(self, a, b):
-        return json.loads(self("diff", a, b, "--json", expect=(0, 1)))
+        if not self.verdicts:
+            return json.loads(self("diff", a, b, "--json", expect=(0, 1)))
+        judge = getattr(self.judges, "process", None)
+        if judge is None or judge.poll() is not None:
+            judge = self.judges.process = subprocess.Popen(
+                [self.verdicts], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ONE_THREAD
+            )
+        judge.stdin.write(f"{a}\t{b}\n")
+        judge.stdin.flush()
+        line = judge.stdout.readline()
+        answer = json.loads(line) if line else {"error": f"verdicts ended with status {judge.wait()}"}
+        if "error" in answer:
+            raise Failed(answer["error"])
+        return answer
 
 
 def statement_of(answer):
