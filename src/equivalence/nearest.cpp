@@ -79,9 +79,9 @@ std::vector<std::string> compare_with_honest_copies(const Symmetry& symmetry,
       r.relation = coarse ? Relation::hidden : Relation::both_round;
       r.excess /= kLikeHonest * excess[i];
       r.standing_out.clear();
-    } else if (coarse) {
-      limits.push_back(
-          fmt::format("{}: an honest copy, moved and stored as B is, differs as well", r.tensor));
+    } else if (residual[i] > kNear * r.size) {
+      limits.push_back(fmt::format(
+          "{}: an honest copy, moved and stored as B is, is not recognised either", r.tensor));
     }
   }
   return limits;
