@@ -175,6 +175,7 @@ TensorResidual compare_tensor_in_place(const ParameterSpec& spec, const Paramete
   TensorResidual result;
   result.tensor = spec.name;
   result.single_row = spec.rows == 1;
+  result.by_entry = true;
   if (runs && same_type && same_bytes(*runs, *side_a, *side_b, progress)) {
     result.relation = Relation::equal;
     return result;

@@ -155,6 +155,8 @@ Diff diff(const Model& a, const Model& b, Progress& progress, const Patches& pat
   if (!result.reasons.empty()) {
     result.verdict = Verdict::different;
     result.statement = Statement::not_the_same;
+    const Unread unread = compare_unread(a, b, progress);
+    result.reasons.insert(result.reasons.end(), unread.differ.begin(), unread.differ.end());
     return result;
   }
   result.architecture = joint_architecture(a.architecture, b.architecture);
@@ -170,7 +172,7 @@ Diff diff(const Model& a, const Model& b, Progress& progress, const Patches& pat
   result.declarations.insert(result.declarations.end(), vocabulary.harmless.begin(),
                              vocabulary.harmless.end());
   result.not_compared = not_compared(a, b);
-  Nearest nearest = bring_near(symmetry, from_a, from_b, progress);
+  Nearest nearest = bring_near(symmetry, from_a, from_b, progress, Doubt::resolve);
   result.residuals = std::move(nearest.residuals);
   result.a_from_b = std::move(nearest.a_from_b);
   result.movements = std::move(nearest.movements);

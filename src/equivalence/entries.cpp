@@ -39,6 +39,7 @@ void Entries::add_equal(const Matrix<double>& values) {
 }
 
 void Entries::judge(bool one_type, double most_hidden, TensorResidual& result) const {
+  result.by_entry = true;
   const auto rms = [&](double sum) {
     return std::sqrt(sum / static_cast<double>(std::max<std::int64_t>(count_, 1)));
   };

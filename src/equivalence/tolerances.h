@@ -29,6 +29,11 @@ inline constexpr double kAcceptedEntry = 1.6;
 // The largest singular value, in units of that of independent numbers.
 inline constexpr double kAcceptedDirection = 1.6;
 
+// Honest copies that are made where a tensor is in doubt, and how many times as much as in the
+// worst of them may stand out. tests: test_honest_pairs.
+inline constexpr int kHonestCopies = 3;
+inline constexpr double kLikeHonest = 2;
+
 // A vector (gain, bias), in units of the perturbation that rounding makes of it: it may take up the
 // errors of several matrices. Of the whole, and of its largest number.
 inline constexpr double kAcceptedVector = 6;
