@@ -139,6 +139,7 @@ void add_diffs(nb::module_& module) {
       .def_prop_ro("grounds", [](const Comparison& self) { return cli::grounds(self.found); })
       .def_prop_ro("reasons", [](const Comparison& self) { return self.found.reasons; })
       .def_prop_ro("declarations", [](const Comparison& self) { return self.found.declarations; })
+      .def_prop_ro("not_compared", [](const Comparison& self) { return self.found.not_compared; })
       .def_prop_ro("movements", movements)
       .def_prop_ro("residuals", [](const Comparison& self) { return self.found.residuals; })
       .def_prop_ro("diagnosis", [](const Comparison& self) { return self.found.diagnosis; })

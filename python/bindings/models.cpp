@@ -148,6 +148,8 @@ void add_models(nb::module_& module) {
       .def_prop_ro("config", [](const Model& self) { return self.checkpoint.config().dump(); })
       .def_ro("architecture", &Model::architecture)
       .def_ro("unclaimed", &Model::unclaimed)
+      .def_ro("unread", &Model::unread)
+      .def_ro("not_understood", &Model::not_understood)
       .def_prop_ro("tensor_names", tensor_names)
       .def("tensor", stored_tensor, nb::arg("name"))
       .def("place", place_of, nb::arg("parameter"))

@@ -25,6 +25,11 @@ class Diff:
         return self._core.verdict
 
     @property
+    def statement(self) -> str:
+        """identical; same-numbers; other-coordinates; not-the-same; or undecided."""
+        return self._core.statement
+
+    @property
     def same(self) -> bool:
         return self.verdict == "same"
 
@@ -39,6 +44,11 @@ class Diff:
     def declarations(self) -> list[str]:
         """What the files declare differently without a difference of function."""
         return self._core.declarations
+
+    @property
+    def not_compared(self) -> list[str]:
+        """Files beside the weights that nobody looked at: the tokenizer, the chat template."""
+        return self._core.not_compared
 
     @property
     def movements(self) -> list[tuple[str, str]]:
@@ -73,6 +83,7 @@ class Diff:
 
     def __str__(self) -> str:
         lines = [self._core.sentence, *self.declarations, *self.reasons, self._core.grounds]
+        lines += self.not_compared
         lines += [f"{what} ({where})" for what, where in self.movements]
         if not self.same:
             lines += self._core.explanation

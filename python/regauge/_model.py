@@ -73,6 +73,16 @@ class Model:
         return fields
 
     @property
+    def unread(self) -> list[str]:
+        """Tensors that may change the function and that the architecture does not know, such as poolers."""
+        return self._core.unread
+
+    @property
+    def not_understood(self) -> dict[str, Any]:
+        """Settings of the config that may change the function and are not known, with their values."""
+        return {key: json.loads(value) for key, value in self._core.not_understood.items()}
+
+    @property
     def symmetry(self) -> Symmetry:
         """The group of parameter changes that leave the function alone."""
         return Symmetry(_core.symmetry_of(self._core.architecture))

@@ -31,18 +31,18 @@ using Shown =
     std::conditional_t<std::is_convertible_v<const T&, std::string_view>, std::string, const T&>;
 
 template <class T>
-Shown<T> shown(const T& value) {
+Shown<T> shown(const T* value) {
   if constexpr (std::is_convertible_v<const T&, std::string_view>) {
-    return printable(std::string_view(value));
+    return printable(std::string_view(*value));
   } else {
-    return value;
+    return *value;
   }
 }
 
 // Like fmt::format, but arguments that are text are made printable: they may come from a file.
 template <class... T>
 std::string text_of(fmt::format_string<Shown<T>...> format, const T&... values) {
-  return fmt::format(format, shown(values)...);
+  return fmt::format(format, shown(&values)...);
 }
 
 // To standard output. Throws OutputError.

@@ -42,6 +42,7 @@ class Plainly : public Comparison {
     moved.replay(off);
     off = expected - off;
     whiteness.size = rms(read_part_.of(name, expected));
+    whiteness.most_hidden = most_hidden(a_, b_, name);
     whiteness.digits = std::is_same_v<Scalar, float> ? kFloatDigits : kDoubleDigits;
     const auto weighed_twice = [&](Matrix<Scalar> variances) {
       return read_part_.weighed(name, read_part_.weighed(name, std::move(variances)));

@@ -7,6 +7,7 @@
 #include "in_place.h"
 #include "regauge/equivalence/compare.h"
 #include "regauge/io/rounding.h"
+#include "rounding.h"
 
 namespace regauge {
 namespace {
@@ -174,6 +175,7 @@ TensorResidual compare_tensor_in_place(const ParameterSpec& spec, const Paramete
   TensorResidual result;
   result.tensor = spec.name;
   result.single_row = spec.rows == 1;
+  result.by_entry = true;
   if (runs && same_type && same_bytes(*runs, *side_a, *side_b, progress)) {
     result.relation = Relation::equal;
     return result;
@@ -181,7 +183,7 @@ TensorResidual compare_tensor_in_place(const ParameterSpec& spec, const Paramete
   if (!runs) progress.advance(spec.rows * spec.cols);
   const Entries entries = runs ? entries_of_files(*runs, *side_a, *side_b, Progress::silent())
                                : entries_of_values(spec, a, b);
-  entries.judge(same_type, result);
+  entries.judge(same_type, most_hidden(a, b, spec.name), result);
   return result;
 }
 

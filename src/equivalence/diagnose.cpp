@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "regauge/equivalence/recover.h"
 #include "rounding.h"
 #include "sample.h"
+#include "unread.h"
 
 namespace regauge {
 namespace {
@@ -407,6 +409,12 @@ Diagnosis diagnose(const Model& a, const Model& b, const Diff& found, Progress& 
   if (!declarations.empty() && again.verdict != Verdict::same && !result.certain) {
     result.besides = fmt::format("with the config put right {} of {} tensors still differ",
                                  disagreeing(again.residuals), again.residuals.size());
+  }
+  const Unread unread = compare_unread(a, b, progress);
+  if (result.certain && !unread.differ.empty()) {
+    result.certain = false;
+    result.besides =
+        fmt::format("not understood, and not put right: {}", fmt::join(unread.differ, "; "));
   }
   settle_architecture(*declared, result);
   if (result.repairable && !can_declare(b, result.architecture)) result.repairable = false;

@@ -155,6 +155,8 @@ Diff diff(const Model& a, const Model& b, Progress& progress, const Patches& pat
   if (!result.reasons.empty()) {
     result.verdict = Verdict::different;
     result.statement = Statement::not_the_same;
+    const Unread unread = compare_unread(a, b, progress);
+    result.reasons.insert(result.reasons.end(), unread.differ.begin(), unread.differ.end());
     return result;
   }
   result.architecture = joint_architecture(a.architecture, b.architecture);
@@ -170,11 +172,13 @@ Diff diff(const Model& a, const Model& b, Progress& progress, const Patches& pat
   result.declarations.insert(result.declarations.end(), vocabulary.harmless.begin(),
                              vocabulary.harmless.end());
   result.not_compared = not_compared(a, b);
-  Nearest nearest = bring_near(symmetry, from_a, from_b, progress);
+  Nearest nearest = bring_near(symmetry, from_a, from_b, progress, Doubt::resolve);
   result.residuals = std::move(nearest.residuals);
   result.a_from_b = std::move(nearest.a_from_b);
   result.movements = std::move(nearest.movements);
   judge(result, nearest.limits);
+  const bool near = result.verdict == Verdict::same || result.verdict == Verdict::perturbed;
+  if (!near) result.movements.clear();
   const Unread unread = compare_unread(a, b, progress);
   std::vector<std::string> open = unread.differ;
   open.insert(open.end(), vocabulary.matter.begin(), vocabulary.matter.end());
@@ -188,8 +192,6 @@ Diff diff(const Model& a, const Model& b, Progress& progress, const Patches& pat
   }
   a.checkpoint.require_intact();
   b.checkpoint.require_intact();
-  const bool near = result.verdict == Verdict::same || result.verdict == Verdict::perturbed;
-  if (!near) result.movements.clear();
   result.statement = statement_of(result);
   if (result.verdict == Verdict::same) {
     for (auto& line : rounding_line(result.residuals)) result.reasons.push_back(std::move(line));

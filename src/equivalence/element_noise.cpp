@@ -1,12 +1,14 @@
 #include "element_noise.h"
 
 #include <algorithm>
+#include <map>
 
 namespace regauge {
 namespace {
 
 constexpr double kNoiseMargin =
-    50;  // times rounding: an element is known about as well as its numbers
+    50;                          // times rounding: an element is known about as well as its numbers
+constexpr int kFewMatrices = 3;  // fewer may be the same by being zero
 constexpr double kLeastNoise = 1e-9, kMostNoise = 0.1;
 
 // Every number is 0, 1 or -1 within the tolerance, and rows and columns have one of the latter.
@@ -19,9 +21,38 @@ bool is_signed_permutation(const Matrix<double>& block, double tolerance) {
 
 }  // namespace
 
-Element without_noise(const Symmetry& symmetry, const Element& element, double rounding) {
+std::set<std::string> spaces_that_stay(const Symmetry& symmetry,
+                                       const std::vector<TensorResidual>& in_place) {
+  struct Count {
+    int same = 0, all = 0;
+  };
+  std::map<std::string, Count> counts;
+  for (const auto& r : in_place) {
+    const auto axes = symmetry.tensors.find(r.tensor);
+    if (r.single_row || axes == symmetry.tensors.end()) continue;
+    for (const Axis* axis : {&axes->second.rows, &axes->second.cols}) {
+      for (const AxisPart& part : *axis) {
+        if (part.take != AxisPart::Take::whole) continue;
+        Count& count = counts[part.space];
+        ++count.all;
+        if (r.relation <= Relation::a_rounds_b) ++count.same;
+      }
+    }
+  }
+  std::set<std::string> stay;
+  for (const auto& space : symmetry.spaces) {
+    const Count count = counts[space.name];
+    const bool alone = space.follows.empty() && !symmetry.index->followers.contains(space.name);
+    if (alone && count.all >= kFewMatrices && 2 * count.same > count.all) stay.insert(space.name);
+  }
+  return stay;
+}
+
+Element without_noise(const Symmetry& symmetry, const Element& element, double rounding,
+                      const std::set<std::string>& stay) {
   const double tolerance = std::clamp(kNoiseMargin * rounding, kLeastNoise, kMostNoise);
   Element result = element;
+  for (const auto& space : stay) result.maps.erase(space);
   for (const auto& space : symmetry.spaces) {
     const auto found = result.maps.find(space.name);
     if (found == result.maps.end() || !found->second.has_blocks()) continue;

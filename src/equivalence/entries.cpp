@@ -38,7 +38,8 @@ void Entries::add_equal(const Matrix<double>& values) {
   squares_ += values.squaredNorm();
 }
 
-void Entries::judge(bool one_type, TensorResidual& result) const {
+void Entries::judge(bool one_type, double most_hidden, TensorResidual& result) const {
+  result.by_entry = true;
   const auto rms = [&](double sum) {
     return std::sqrt(sum / static_cast<double>(std::max<std::int64_t>(count_, 1)));
   };
@@ -69,7 +70,7 @@ void Entries::judge(bool one_type, TensorResidual& result) const {
     result.excess = std::min(a_rounds_b_, 1.0);
   } else if (both_round_ <= slack) {
     result.relation =
-        result.rounding > kMostHidden * result.size ? Relation::hidden : Relation::both_round;
+        result.rounding > most_hidden * result.size ? Relation::hidden : Relation::both_round;
     result.excess = std::min(both_round_, 1.0);
   }
 }

@@ -17,8 +17,9 @@ class Entries {
 
   void add(const Number& a, const Number& b);
   void add_equal(const Matrix<double>& values);
-  // Sets everything but the tensor's name. Of one type, the two are equal or they differ.
-  void judge(bool one_type, TensorResidual& result) const;
+  // Sets everything but the tensor's name. Of one type, the two are equal or they differ. Roundings
+  // of a third that are more than `most_hidden` of the tensor say too little.
+  void judge(bool one_type, double most_hidden, TensorResidual& result) const;
 
  private:
   std::int64_t count_ = 0, unequal_ = 0;

@@ -69,6 +69,7 @@ class BySigns : public Comparison {
     };
     Whiteness::Seen seen;
     Whiteness whiteness;
+    whiteness.most_hidden = most_hidden(a_, b_, name);
     whiteness.digits = std::is_same_v<Scalar, float> ? kFloatDigits : kDoubleDigits;
 
     const Matrix<Scalar> y = signs<Scalar>(name, spec.cols);

@@ -1,12 +1,16 @@
 #include "nearest.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "directions.h"
 #include "element_noise.h"
+#include "honest_copy.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/recover.h"
 #include "rounding.h"
+#include "tolerances.h"
 
 namespace regauge {
 namespace {
@@ -35,9 +39,9 @@ struct Found {
 };
 
 Found find(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
-           double rounding, Progress& progress) {
+           double rounding, const std::set<std::string>& stay, Progress& progress) {
   Found found{recover(symmetry, a, b, rounding, progress), {}};
-  found.recovery.a_from_b = without_noise(symmetry, found.recovery.a_from_b, rounding);
+  found.recovery.a_from_b = without_noise(symmetry, found.recovery.a_from_b, rounding, stay);
   const Element& element = found.recovery.a_from_b;
   found.residuals =
       plain_work(symmetry.architecture) <= kPlainWork
@@ -46,10 +50,59 @@ Found find(const Symmetry& symmetry, const ParameterSource& a, const ParameterSo
   return found;
 }
 
+// An element that was read off rounded numbers is not exact, and how far it is off depends on the
+// element and on the types. Honest copies that are stored as these two are tell: a tensor that
+// looks like the same tensor of an honest copy agrees. Returns what remains in doubt.
+std::vector<std::string> compare_with_honest_copies(const Symmetry& symmetry,
+                                                    const ParameterSource& a,
+                                                    const ParameterSource& b, double rounding,
+                                                    const std::set<std::string>& stay, Found& found,
+                                                    Progress& progress) {
+  std::vector<double> excess(found.residuals.size(), 0), residual(found.residuals.size(), 0);
+  for (int draw = 0; draw < kHonestCopies; ++draw) {
+    const HonestCopy copy(symmetry, found.recovery.a_from_b, a, b, draw);
+    const Found honest = find(symmetry, copy.a(), copy.b(), rounding, stay, progress);
+    for (std::size_t i = 0; i < excess.size(); ++i) {
+      excess[i] = std::max(excess[i], honest.residuals[i].excess);
+      residual[i] = std::max(residual[i], honest.residuals[i].residual);
+    }
+  }
+  std::vector<std::string> limits;
+  // The element is as certain as was assumed: what differs differs.
+  if (std::all_of(excess.begin(), excess.end(), [](double e) { return e <= 1; })) return limits;
+  for (std::size_t i = 0; i < excess.size(); ++i) {
+    TensorResidual& r = found.residuals[i];
+    if (r.agrees() || r.by_entry) continue;
+    r.rounding = std::max(r.rounding, residual[i]);
+    const bool coarse = r.rounding > most_hidden(a, b, r.tensor) * r.size;
+    if (r.excess <= kLikeHonest * excess[i] && r.residual <= kLikeHonest * r.rounding) {
+      r.relation = coarse ? Relation::hidden : Relation::both_round;
+      r.excess /= kLikeHonest * excess[i];
+      r.standing_out.clear();
+    } else if (residual[i] > kNear * r.size) {
+      limits.push_back(fmt::format(
+          "{}: an honest copy, moved and stored as B is, is not recognised either", r.tensor));
+    }
+  }
+  return limits;
+}
+
+std::int64_t differing(const std::vector<TensorResidual>& residuals) {
+  return std::count_if(residuals.begin(), residuals.end(),
+                       [](const TensorResidual& r) { return r.relation == Relation::differs; });
+}
+
+// All but gains is equal where it stands: then no element explains a gain.
+bool only_gains_differ(const std::vector<TensorResidual>& in_place) {
+  return std::all_of(in_place.begin(), in_place.end(), [](const TensorResidual& r) {
+    return r.relation == Relation::equal || (r.single_row && r.tensor.ends_with(".gain"));
+  });
+}
+
 }  // namespace
 
 Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
-                   Progress& progress) {
+                   Progress& progress, Doubt doubt) {
   Nearest result;
   result.residuals = compare_in_place(a, b, progress);
   if (all_agree(result.residuals)) return result;
@@ -59,17 +112,22 @@ Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const Par
     const double rounding_a = coarsest_rounding(a), rounding_b = coarsest_rounding(b);
     const double finer = std::min(rounding_a, rounding_b),
                  coarser = std::max(rounding_a, rounding_b);
-    Found found = find(symmetry, a, b, finer, progress);
+    const auto stay = spaces_that_stay(symmetry, result.residuals);
+    Found found = find(symmetry, a, b, finer, stay, progress);
     if (!all_agree(found.residuals) && coarser > finer) {
-      Found other = find(symmetry, a, b, coarser, progress);
+      Found other = find(symmetry, a, b, coarser, stay, progress);
       if (disagreeing(other.residuals) < disagreeing(found.residuals)) found = std::move(other);
     }
     result.limits = found.recovery.limits;
-    if (disagreeing(found.residuals) >= disagreeing(result.residuals)) return result;
-    // Of a model that was changed where it stands, single rows may fit another element by chance.
-    if (!all_agree(found.residuals) && !brings_a_matrix_near(result.residuals, found.residuals)) {
-      return result;
+    const bool near = brings_a_matrix_near(result.residuals, found.residuals);
+    if (doubt == Doubt::resolve && !all_agree(found.residuals) && near) {
+      const auto limits =
+          compare_with_honest_copies(symmetry, a, b, coarser, stay, found, progress);
+      result.limits.insert(result.limits.end(), limits.begin(), limits.end());
     }
+    if (differing(found.residuals) >= differing(result.residuals)) return result;
+    // Of a model that was changed where it stands, single rows may fit another element by chance.
+    if (!all_agree(found.residuals) && !near) return result;
     // An element that moves nothing beyond rounding explains nothing.
     auto movements = describe(symmetry, found.recovery.a_from_b, found.residuals, a, b);
     if (movements.empty()) return result;
@@ -77,7 +135,7 @@ Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const Par
     result.a_from_b = std::move(found.recovery.a_from_b);
     result.movements = std::move(movements);
   } catch (const NoStandardForm& error) {
-    result.limits.emplace_back(error.what());
+    if (!only_gains_differ(result.residuals)) result.limits.emplace_back(error.what());
   }
   return result;
 }

@@ -16,8 +16,12 @@ struct Nearest {
 
 // `a` and `b` are read as symmetry.architecture. This is what diff() rests on, and every hypothesis
 // of diagnose().
+enum class Doubt {
+  keep,    // what does not agree differs
+  resolve  // unless honest copies of A look like it, which takes about three times as long
+};
 Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
-                   Progress& progress);
+                   Progress& progress, Doubt doubt = Doubt::keep);
 
 // Most matrices agree or are nearer than what is unrelated: what else differs was changed in this
 // model.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "regauge/equivalence/compare.h"
+#include "tolerances.h"
 
 namespace regauge {
 
@@ -13,6 +14,15 @@ double coarsest_rounding(const ParameterSource& source) {
     if (tensor != nullptr) coarsest = std::max(coarsest, rounding_of(tensor->dtype));
   }
   return coarsest;
+}
+
+double most_hidden(const ParameterSource& a, const ParameterSource& b, const std::string& tensor) {
+  double most = kMostHidden;
+  for (const auto* source : {&a, &b}) {
+    const StoredTensor* stored = source->stored(tensor);
+    if (stored != nullptr) most = std::max(most, kMostHiddenByType * rounding_of(stored->dtype));
+  }
+  return most;
 }
 
 Matrix<double> perturbed(const std::string& name, Matrix<double> value,

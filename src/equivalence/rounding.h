@@ -17,6 +17,9 @@ double rms(const Matrix<Scalar>& value) {
 // A typical relative rounding of a model's matrices: that of the coarsest type.
 double coarsest_rounding(const ParameterSource& source);
 
+// How much of a tensor its rounding may be in both, relative to its size (tolerances.h).
+double most_hidden(const ParameterSource& a, const ParameterSource& b, const std::string& tensor);
+
 // The same numbers with noise of these variances; always the same for the same name.
 Matrix<double> perturbed(const std::string& name, Matrix<double> value,
                          const Matrix<double>& variances);

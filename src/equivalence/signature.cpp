@@ -15,7 +15,10 @@ namespace regauge {
 namespace {
 
 constexpr std::array<double, 2> kDistances = {0, 1};
-constexpr double kNoLength = 1e-6;
+constexpr double kNothing = 1e-6;  // of all signatures: a column of mere rounding
+// Of the mean square: a neuron may be scaled down by what others are scaled up, so a short vector
+// is no rounding of others as long as a float has digits for it.
+constexpr double kNoSquare = 1e-24;
 constexpr double kLeavesItsPlace = 2;  // times, in squares: what makes a row leave its place
 // Rows as near as this are equal but for rounding. Where one is found, so many more are looked at
 // before it is taken: a crowd of equal rows is not searched to its end for each of them.
@@ -73,7 +76,7 @@ enum class UpTo { nothing, length, factor };
 Matrix<double> directions(Matrix<double> products, const Eigen::VectorXd& squares, UpTo up_to) {
   products.transposeInPlace();
   if (up_to == UpTo::nothing) return products;
-  const double floor = kNoLength * squares.mean() + 1e-300;
+  const double floor = kNoSquare * squares.mean() + 1e-300;
   for (Eigen::Index i = 0; i < products.rows(); ++i) {
     products.row(i) /= std::sqrt(squares(i) + floor);
     if (up_to == UpTo::length) continue;
@@ -214,7 +217,7 @@ Matrix<double> neuron_signatures(const Architecture& a, std::int64_t layer,
 std::vector<std::int64_t> match_rows(const Matrix<double>& b, const Matrix<double>& a,
                                      double rounding) {
   // A column of mere rounding says nothing.
-  const double floor = kNoLength * (a.norm() + b.norm()) + 1e-300;
+  const double floor = kNothing * (a.norm() + b.norm()) + 1e-300;
   const Eigen::RowVectorXd sizes = a.colwise().norm().cwiseMax(b.colwise().norm()).array() + floor;
   const auto scaled = [&](const Matrix<double>& rows) -> Matrix<double> {
     const Matrix<double> in_units = rows.array().rowwise() / sizes.array();

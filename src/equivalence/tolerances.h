@@ -11,8 +11,10 @@ inline constexpr double kHalfUnitSlack = 1e-9;
 // Shown for tensors of one type that are not equal, however near (units as above).
 inline constexpr double kDiffers = 2;
 // Where both models are only known as roundings of a third, or an element moves the rounding: of
-// the tensor's size. Rounding that is more hides changes that matter. tests: hidden_test.
-inline constexpr double kMostHidden = 0.1;
+// the tensor's size. Rounding that is more hides changes that matter, unless it is no more than so
+// many times what the tensor's own type makes of any tensor. tests: hidden_test, test_allowances.
+inline constexpr double kMostHidden = 0.03;
+inline constexpr double kMostHiddenByType = 1.2;
 
 // Moved tensors, in units of the predicted standard deviation.
 // The whole tensor's residual: rounding is 1, and the element's own uncertainty adds to it.
@@ -26,6 +28,11 @@ inline constexpr double kLeastShare = 0.1;
 inline constexpr double kAcceptedEntry = 1.6;
 // The largest singular value, in units of that of independent numbers.
 inline constexpr double kAcceptedDirection = 1.6;
+
+// Honest copies that are made where a tensor is in doubt, and how many times as much as in the
+// worst of them may stand out. tests: test_honest_pairs.
+inline constexpr int kHonestCopies = 3;
+inline constexpr double kLikeHonest = 2;
 
 // A vector (gain, bias), in units of the perturbation that rounding makes of it: it may take up the
 // errors of several matrices. Of the whole, and of its largest number.

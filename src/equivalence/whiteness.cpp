@@ -139,7 +139,7 @@ void choose(const Whiteness& whiteness, double rms_a, double rms_b, const Judge&
     result.excess = worst.excess;
     result.standing_out = worst.excess > 1 ? worst.what : std::string();
     const double size = whiteness.size > 0 ? whiteness.size : whiteness.size_b;
-    const bool coarse = result.rounding > kMostHidden * size;
+    const bool coarse = result.rounding > whiteness.most_hidden * size;
     if (worst.excess <= 1) {
       result.relation = coarse ? Relation::hidden : relation;
     } else {

@@ -9,9 +9,10 @@ namespace regauge {
 // variance is known, so the whole, every row and column, every entry, and every direction have a
 // largest size that chance gives them; edits of a model do not keep to that.
 struct Whiteness {
-  double size = 0;    // root mean square of A's tensor
-  double size_b = 0;  // of B's as it is stored, which counts where A's is zero
-  double digits = 0;  // errors of the arithmetic, relative to it
+  double size = 0;                   // root mean square of A's tensor
+  double size_b = 0;                 // of B's as it is stored, which counts where A's is zero
+  double digits = 0;                 // errors of the arithmetic, relative to it
+  double most_hidden = kMostHidden;  // rounding that may be, relative to it
 
   // All [rows, cols]: A, A minus the moved B, and the variances of both roundings there. Tries B as
   // the rounding of A, then A of B, then both of a third. Sets everything but the name. The element

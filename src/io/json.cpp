@@ -21,10 +21,10 @@ constexpr std::size_t kMaxBytes = 100'000'000;
 // nesting beyond kMaxDepth.
 class StrictReader : public nlohmann::json_sax<nlohmann::json> {
  public:
-  using json = nlohmann::json;
+  using Json = nlohmann::json;
   explicit StrictReader(const std::string& where) : where_(where) {}
 
-  json& value() { return root_; }
+  Json& value() { return root_; }
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
@@ -33,13 +33,13 @@ class StrictReader : public nlohmann::json_sax<nlohmann::json> {
   bool number_float(number_float_t value, const string_t&) override { return add(value); }
   bool string(string_t& value) override { return add(std::move(value)); }
   bool binary(binary_t& value) override { return add(std::move(value)); }
-  bool start_object(std::size_t) override { return open(json::object()); }
-  bool start_array(std::size_t) override { return open(json::array()); }
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
 
   bool key(string_t& name) override {
-    auto& members = open_.back()->get_ref<json::object_t&>();
+    auto& members = open_.back()->get_ref<Json::object_t&>();
     const auto [member, is_new] = members.try_emplace(std::move(name));
     if (!is_new) {
       throw CorruptFile(Corruption::duplicate_key,
@@ -49,29 +49,29 @@ class StrictReader : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
+  bool parse_error(std::size_t, const std::string&, const Json::exception& error) override {
     throw CorruptFile(Corruption::not_json, fmt::format("{}: not JSON: {}", where_, error.what()));
   }
 
  private:
   // Where the next value goes: the root, the end of the open array, or the member of the last key.
-  json& place() {
+  Json& place() {
     if (open_.empty()) return root_;
     if (!open_.back()->is_array()) return *member_;
-    return open_.back()->get_ref<json::array_t&>().emplace_back();
+    return open_.back()->get_ref<Json::array_t&>().emplace_back();
   }
 
-  bool add(json value) {
+  bool add(Json value) {
     place() = std::move(value);
     return true;
   }
 
-  bool open(json empty) {
+  bool open(Json empty) {
     if (open_.size() >= kMaxDepth) {
       throw CorruptFile(Corruption::not_json,
                         fmt::format("{}: JSON nested more than {} deep", where_, kMaxDepth));
     }
-    json& opened = place();
+    Json& opened = place();
     opened = std::move(empty);
     open_.push_back(&opened);
     return true;
@@ -83,9 +83,9 @@ class StrictReader : public nlohmann::json_sax<nlohmann::json> {
   }
 
   const std::string& where_;
-  json root_;
-  std::vector<json*> open_;  // outermost first; none moves while it is open
-  json* member_ = nullptr;
+  Json root_;
+  std::vector<Json*> open_;  // outermost first; none moves while it is open
+  Json* member_ = nullptr;
 };
 
 }  // namespace

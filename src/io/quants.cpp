@@ -74,6 +74,7 @@ void q5_1(const std::uint8_t* block, float* out) {
 
 struct SubScale {
   float scale, minimum;
+  int scale_factor, minimum_factor;
 };
 
 // Sub-block `i` of 8 in the 16-byte head (d, dmin, 12 packed bytes) of a Q4_K or Q5_K block:
@@ -91,16 +92,17 @@ SubScale sub_scale(const std::uint8_t* head, std::size_t i) {
     minimum = (packed[j + 8] >> 4) | ((packed[j + 4] >> 2) & 48);
   }
   return {scale_at(head, 0) * static_cast<float>(scale),
-          scale_at(head, 2) * static_cast<float>(minimum)};
+          scale_at(head, 2) * static_cast<float>(minimum), scale, minimum};
 }
 
 void q4_k(const std::uint8_t* block, float* out) {
   for (std::size_t sub = 0; sub < 8; ++sub) {
-    const auto [d, m] = sub_scale(block, sub);
+    const SubScale scales = sub_scale(block, sub);
     const std::uint8_t* codes = block + 16 + 32 * (sub / 2);
     const int shift = 4 * static_cast<int>(sub & 1);
     for (std::size_t i = 0; i < 32; ++i) {
-      out[32 * sub + i] = d * static_cast<float>((codes[i] >> shift) & 15) - m;
+      out[32 * sub + i] =
+          scales.scale * static_cast<float>((codes[i] >> shift) & 15) - scales.minimum;
     }
   }
 }
@@ -108,12 +110,12 @@ void q4_k(const std::uint8_t* block, float* out) {
 void q5_k(const std::uint8_t* block, float* out) {
   const std::uint8_t* high = block + 16;
   for (std::size_t sub = 0; sub < 8; ++sub) {
-    const auto [d, m] = sub_scale(block, sub);
+    const SubScale scales = sub_scale(block, sub);
     const std::uint8_t* codes = block + 48 + 32 * (sub / 2);
     const int shift = 4 * static_cast<int>(sub & 1);
     for (std::size_t i = 0; i < 32; ++i) {
       const int code = ((codes[i] >> shift) & 15) | ((high[i] >> sub) & 1) << 4;
-      out[32 * sub + i] = d * static_cast<float>(code) - m;
+      out[32 * sub + i] = scales.scale * static_cast<float>(code) - scales.minimum;
     }
   }
 }
@@ -164,7 +166,10 @@ Block block_function(DType dtype) {
   }
 }
 
-constexpr double kHalfDigits = 0x1p-11;  // half a unit of an F16 scale
+// The most that rounding to F16 takes from a scale. Scales are often below its normal numbers.
+double half_error(float scale) {
+  return std::max(0x1p-11 * std::abs(static_cast<double>(scale)), 0x1p-25);
+}
 
 // Codes that the block uses, by their distance from what stands for zero (or from the first).
 struct Reach {
@@ -181,7 +186,7 @@ Reach reach_of(const float* values, std::size_t count, float origin, float step)
   return reach;
 }
 
-// Codes around zero: the one farthest from it is used, at least the share `expected` of it.
+// Where codes around zero leave out those that the quantiser would have used.
 void set_used(Run& run, Reach reach, int farthest, double expected) {
   const double share =
       static_cast<double>(std::max(std::abs(reach.lowest), std::abs(reach.highest))) / farthest;
@@ -192,7 +197,7 @@ void set_used(Run& run, Reach reach, int farthest, double expected) {
 void plain_run(DType dtype, const std::uint8_t* block, const float* values, Run& run) {
   constexpr double kExtreme = 0.9;  // the extreme code is always used
   run.step = scale_at(block, 0);
-  run.scale_digits = kHalfDigits;
+  run.step_error = half_error(scale_at(block, 0));
   const double step = std::abs(run.step);
   if (dtype == DType::q8_0) {
     run.first_code = -127;
@@ -205,26 +210,38 @@ void plain_run(DType dtype, const std::uint8_t* block, const float* values, Run&
   if (symmetric) {
     run.first_code = -codes / 2;
     run.last_code = codes / 2 - 1;
-    run.cut_last = step / 2;  // an extreme of the other sign
+    run.cut_last = (step + run.step_error) / 2;  // an extreme of the other sign
     set_used(run, reach_of(values, 32, 0, run.step), codes / 2, kExtreme);
     return;
   }
   run.origin = scale_at(block, 2);
+  run.origin_error = half_error(run.origin);
   run.last_code = codes - 1;
   const Reach reach = reach_of(values, 32, run.origin, run.step);
   const double share = static_cast<double>(reach.highest - reach.lowest) / (codes - 1);
   run.used = share < kExtreme ? share : 1;
 }
 
-// Scales of sub-blocks are multiples of the block's; codes are chosen for the scale as stored. A
-// sub-block whose scale was rounded down has its extremes cut off, and the search for the scale
-// cuts up to a step.
-constexpr double kSubScale = 0.45;  // a scale of 1 may have been one of a half
+// Scales of sub-blocks are multiples of the block's, which is rounded to F16; codes are chosen for
+// the scale as stored. A sub-block whose scale or minimum was rounded has its extremes cut off, and
+// the search for the scale cuts up to a step.
+constexpr double kReach =
+    0.8;  // of the codes: the search for the scale may leave the last ones out
+constexpr double kSearch = 1.0;  // steps
 
-void set_sub_run(Run& run, Reach reach, int farthest, double unit) {
+// What rounding takes from `factor` times the block's `unit`; the factor itself is rounded by at
+// most `rounding`.
+double factor_error(float unit, int factor, double rounding = 0.5) {
+  const double error = half_error(unit);
+  return rounding * (std::abs(unit) + error) + std::abs(factor) * error;
+}
+
+void set_sub_run(Run& run, Reach reach, int farthest, double step_error, double origin_error) {
   const double step = std::abs(run.step);
-  set_used(run, reach, farthest, kSubScale);
-  run.cut_first = run.cut_last = step * run.used + 0.5 * std::abs(unit) * farthest;
+  const double least = kReach * (step - step_error) - origin_error / farthest;
+  set_used(run, reach, farthest, step > 0 ? least / step : 0);
+  run.cut_first = run.cut_last =
+      kSearch * step * run.used + (farthest + kSearch) * step_error + origin_error;
 }
 
 }  // namespace
@@ -237,24 +254,26 @@ std::size_t runs_of(DType dtype, std::span<const std::byte> bytes, Run* runs) {
     case DType::q4_k:
     case DType::q5_k:
       for (std::size_t sub = 0; sub < 8; ++sub) {
-        const auto [scale, minimum] = sub_scale(block, sub);
+        const SubScale scales = sub_scale(block, sub);
         Run& run = runs[sub] = {};
-        run.step = scale;
-        run.origin = -minimum;
+        run.step = scales.scale;
+        run.origin = -scales.minimum;
         run.last_code = dtype == DType::q4_k ? 15 : 31;
         set_sub_run(run, reach_of(values.data() + 32 * sub, 32, run.origin, run.step),
-                    run.last_code, scale_at(block, 0));
-        run.cut_first += 0.5 * std::abs(scale_at(block, 2));
+                    run.last_code, factor_error(scale_at(block, 0), scales.scale_factor),
+                    factor_error(scale_at(block, 2), scales.minimum_factor));
       }
       return 8;
     case DType::q6_k:
       for (std::size_t part = 0; part < 16; ++part) {
+        const float unit = scale_at(block, 208), factor = signed_value(block[192 + part]);
         Run& run = runs[part] = {};
-        run.step = scale_at(block, 208) * signed_value(block[192 + part]);
+        run.step = unit * factor;
         run.first_code = -32;
         run.last_code = 31;
+        // A factor of 128 is stored as 127.
         set_sub_run(run, reach_of(values.data() + 16 * part, 16, 0, run.step), 32,
-                    scale_at(block, 208));
+                    factor_error(unit, static_cast<int>(factor), factor == 127 ? 1.5 : 0.5), 0);
       }
       return 16;
     default:

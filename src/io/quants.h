@@ -20,8 +20,9 @@ struct Run {
   double used = 1;
   // How far beyond the first and the last code numbers may have been cut off.
   double cut_first = 0, cut_last = 0;
-  // The relative rounding of a scale that codes were chosen before; 0 where they were chosen after.
-  double scale_digits = 0;
+  // What F16 rounds off step and origin where the codes were chosen before; 0 where they were
+  // chosen after.
+  double step_error = 0, origin_error = 0;
 };
 inline constexpr std::size_t kMostRuns = 16;
 // The runs of one block, all of one length; returns how many.

@@ -18,6 +18,7 @@ constexpr double kEven = 1.0 / 12;  // the variance of an even distribution over
 // Quantisers choose codes by a scale that is rounded to F16 afterwards, divide in float, and may
 // take the other side where two codes are as near.
 constexpr double kTie = 1e-3;  // steps
+constexpr double kFloat = 0x1p-23;
 
 void require_length(DType dtype, std::size_t bytes, std::size_t numbers) {
   if (stored_bytes(dtype, static_cast<std::int64_t>(numbers)) != static_cast<std::int64_t>(bytes)) {
@@ -71,6 +72,8 @@ void float_bounds(DType dtype, std::span<const double> values, std::span<double>
   }
 }
 
+double most_code(const io::Run& run) { return std::max(-run.first_code, run.last_code); }
+
 // Calls use(first, block) for every run of numbers with one scale.
 template <class Use>
 void for_each_run(DType dtype, std::span<const std::byte> bytes, Use use) {
@@ -99,12 +102,12 @@ void rounding_bounds(DType dtype, std::span<const std::byte> bytes, std::span<co
   }
   for_each_run(dtype, bytes, [&](std::size_t first, std::size_t length, const io::Run& run) {
     const double step = std::abs(run.step);
-    const double half = (0.5 + kTie) * step * run.used;
+    const double half = (0.5 + kTie) * step * run.used + kFloat * std::abs(run.origin);
     for (std::size_t i = first; i < first + length; ++i) {
-      const double from_zero = values[i] - run.origin;
-      const double code = run.step != 0 ? std::round(from_zero / run.step) : run.last_code;
-      const double scale = run.scale_digits * (std::abs(from_zero) + std::abs(run.origin));
-      below[i] = above[i] = half + scale;
+      // A step of zero hides the code.
+      const double code =
+          run.step != 0 ? std::round((values[i] - run.origin) / run.step) : most_code(run);
+      below[i] = above[i] = half + run.step_error * (std::abs(code) + 0.5) + run.origin_error;
       const bool first_code = run.step == 0 || code <= run.first_code;
       const bool last_code = run.step == 0 || code >= run.last_code;
       if (first_code) (run.step < 0 ? above : below)[i] += run.cut_first;

@@ -57,23 +57,24 @@ REGAUGE_INLINE void round_of(const Word& a, const Word& b, const Word& c, Word& 
   h += (turned_right(a, 2) ^ turned_right(a, 13) ^ turned_right(a, 22)) + ((a & b) | (c & (a | b)));
 }
 
-// Round i, where s holds (a, ..., h) rotated by i places.
-template <std::size_t i, class Word>
+// Round I, where s holds (a, ..., h) rotated by I places.
+template <std::size_t I, class Word>
 REGAUGE_INLINE void round_in_place(std::array<Word, 8>& s, const Word& word) {
-  constexpr std::size_t k = 8 - i % 8;
-  round_of<Word>(s[k % 8], s[(k + 1) % 8], s[(k + 2) % 8], s[(k + 3) % 8], s[(k + 4) % 8],
-                 s[(k + 5) % 8], s[(k + 6) % 8], s[(k + 7) % 8], word);
+  constexpr std::size_t kPlace = 8 - I % 8;
+  round_of<Word>(s[kPlace % 8], s[(kPlace + 1) % 8], s[(kPlace + 2) % 8], s[(kPlace + 3) % 8],
+                 s[(kPlace + 4) % 8], s[(kPlace + 5) % 8], s[(kPlace + 6) % 8], s[(kPlace + 7) % 8],
+                 word);
 }
 
-template <class Word, std::size_t... i>
-REGAUGE_INLINE void next_words(std::array<Word, 16>& w, std::index_sequence<i...>) {
-  (next_word(w, i), ...);
+template <class Word, std::size_t... I>
+REGAUGE_INLINE void next_words(std::array<Word, 16>& w, std::index_sequence<I...>) {
+  (next_word(w, I), ...);
 }
 
-template <class Word, std::size_t... i>
+template <class Word, std::size_t... I>
 REGAUGE_INLINE void sixteen_rounds(std::array<Word, 8>& s, const std::array<Word, 16>& w,
-                                   const std::uint32_t* round, std::index_sequence<i...>) {
-  (round_in_place<i, Word>(s, w[i] + round[i]), ...);
+                                   const std::uint32_t* round, std::index_sequence<I...>) {
+  (round_in_place<I, Word>(s, w[I] + round[I]), ...);
 }
 
 // Adds a block, whose words are w, to the state.

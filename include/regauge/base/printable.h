@@ -11,8 +11,9 @@ namespace regauge {
 std::size_t utf8_length(std::string_view text);
 
 // Text from a file, a name or a path for people to read. Control characters, characters that change
-// the direction of writing or cannot be seen, and bytes that are not UTF-8 are spelled out: \n, \t,
-// \u{1b}, \xff. All else stays as it is. The result is UTF-8, one line, and cannot move a cursor.
+// the direction of writing or cannot be seen, and bytes that are not UTF-8 are spelled out as C
+// does (an escape character as u{1b} behind a backslash). All else stays as it is. The result is
+// UTF-8, one line, and cannot move a cursor.
 std::string printable(std::string_view text);
 
 // The same for a text of several lines: line feeds stay, and lines after the first begin with two

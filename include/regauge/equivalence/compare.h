@@ -36,6 +36,7 @@ std::string_view relation_name(Relation relation);  // "b-rounds-a"
 struct TensorResidual {
   std::string tensor;
   bool single_row = false;
+  bool by_entry = false;  // every number was held to its own rounding
   Relation relation = Relation::differs;
   double size = 0;      // of A's tensor; 0 where it is equal and was not needed
   double residual = 0;  // of the difference

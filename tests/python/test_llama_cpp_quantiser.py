@@ -1,0 +1,154 @@
+"""What llama.cpp's own quantiser writes lies within the bounds that `diff` gives each number, and a changed code does not."""
+
+import json
+import os
+import pathlib
+
+import gguf
+import llama_cpp
+import numpy
+import pytest
+from gguf import GGMLQuantizationType as Type
+from test_quantised import NAMES, config, gguf_writer
+
+TYPES = [Type.Q8_0, Type.Q5_1, Type.Q5_0, Type.Q4_1, Type.Q4_0, Type.Q6_K, Type.Q5_K, Type.Q4_K]
+
+
+def random(draw, shape):
+    return draw.standard_normal(shape) / 16
+
+
+def heavy_tailed(draw, shape):
+    return draw.standard_t(1.5, shape) / 16
+
+
+def outliers(draw, shape):
+    """One number in a row a hundred times larger: the sub-blocks beside it share its scales."""
+    values = random(draw, shape)
+    values[numpy.arange(shape[0]), draw.integers(shape[1], size=shape[0])] *= 100
+    return values
+
+
+def sparse(draw, shape):
+    return random(draw, shape) * (draw.random(shape) < 0.02)
+
+
+def one_number(draw, shape):
+    """In each block of 256."""
+    values = numpy.zeros(shape)
+    values[:, ::256] = random(draw, values[:, ::256].shape)
+    return values
+
+
+def constant(draw, shape):
+    return numpy.full(shape, 0.3)
+
+
+def negative_constant(draw, shape):
+    return numpy.full(shape, -0.3)
+
+
+def constants(draw, shape):
+    """Each run of 32 has its own."""
+    return numpy.repeat(random(draw, (shape[0], shape[1] // 32)), 32, axis=1)
+
+
+def positive(draw, shape):
+    return abs(random(draw, shape))
+
+
+def negative(draw, shape):
+    return -abs(random(draw, shape))
+
+
+def far_from_zero(draw, shape):
+    return 5 + 0.01 * random(draw, shape)
+
+
+def far_below_zero(draw, shape):
+    return -5 + 0.01 * random(draw, shape)
+
+
+def few_values(draw, shape):
+    return draw.integers(-1, 2, shape) * 0.05
+
+
+def sizes(draw, shape):
+    """Each run of 16 has its own size, over six powers of ten."""
+    return random(draw, shape) * numpy.repeat(10 ** draw.uniform(-6, 0, (shape[0], shape[1] // 16)), 16, axis=1)
+
+
+def small(draw, shape):
+    """Scales that F16 holds with few digits, as of the rows of tokens that were never seen; each row has its size."""
+    return random(draw, shape) * 10 ** draw.uniform(-6, -2, (shape[0], 1))
+
+
+def denormal(draw, shape):
+    return random(draw, shape) * 10 ** draw.uniform(-42, -6, (shape[0], 1))
+
+
+KINDS = [
+    random, heavy_tailed, outliers, sparse, one_number, constant, negative_constant, constants, positive, negative,
+    far_from_zero, far_below_zero, few_values, sizes, small, denormal,
+]  # fmt: skip
+
+
+def values_of(kind, shape, seed):
+    return kind(numpy.random.default_rng([seed, KINDS.index(kind)]), shape).astype(numpy.float32)
+
+
+def shapes():
+    """The matrices of the model, by their names in GGUF."""
+    size = config()
+    width, inner = size.hidden_size, size.intermediate_size
+    kv_width = width // size.num_attention_heads * size.num_key_value_heads
+    found = {"token_embd.weight": (size.vocab_size, width), "output.weight": (size.vocab_size, width)}
+    for layer in range(size.num_hidden_layers):
+        parts = {"attn_q": (width, width), "attn_k": (kv_width, width), "attn_v": (kv_width, width),
+                 "attn_output": (width, width), "ffn_gate": (inner, width), "ffn_up": (inner, width),
+                 "ffn_down": (width, inner)}  # fmt: skip
+        found |= {f"blk.{layer}.{name}.weight": shape for name, shape in parts.items()}
+    return found
+
+
+def write(path, tensors):
+    """A llama of these matrices: name -> (numbers, type)."""
+    writer = gguf_writer(path, config())
+    for name in NAMES:
+        if name in tensors:
+            numbers, kind = tensors[name]
+            writer.add_tensor(name, numbers, raw_dtype=kind)
+        else:
+            writer.add_tensor(name, numpy.ones(config().hidden_size, dtype=numpy.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def plain(matrices):
+    return {name: (values, Type.F32) for name, values in matrices.items()}
+
+
+def quantised(matrices, kind, importance=None):
+    return {name: (llama_cpp.quantise(values, kind, importance and importance[name]), kind) for name, values in matrices.items()}
+
+
+@pytest.fixture(scope="module")
+def matrices():
+    """Each matrix of another kind."""
+    return {name: values_of(kind, shape, 0) for (name, shape), kind in zip(shapes().items(), KINDS)}
+
+
+def outside(answer):
+    """The tensors that are not within their bounds, with how far they are off."""
+    return {tensor["tensor"]: (tensor["relation"], tensor["excess"]) for tensor in answer["tensors"] if not tensor["agrees"]}
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
+def test_quantised_numbers_lie_within_their_bounds(regauge, tmp_path, matrices, kind):
+    original = write(tmp_path / "original.gguf", plain(matrices))
+    copy = write(tmp_path / "copy.gguf", quantised(matrices, kind))
+    answer = json.loads(regauge("diff", original, copy, "--json", expect=0))
+    assert outside(answer) == {} and answer["statement"] == "same-numbers"
