@@ -162,8 +162,8 @@ def tiny_models():
     """name -> config: families and sizes whose rows are whole blocks, of 32 and of 256 numbers."""
     import transformers as tf
 
-    size = dict(intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64)
-    small = size | dict(hidden_size=64, vocab_size=128)
+    size = dict(intermediate_size=96, num_hidden_layers=2, num_attention_heads=4)
+    small = size | dict(hidden_size=64, vocab_size=128, max_position_embeddings=64)
     llama = small | dict(num_key_value_heads=2, rope_theta=5000.0)
     wide = llama | dict(hidden_size=256, intermediate_size=512, vocab_size=320)
     gpt2 = dict(vocab_size=128, n_embd=64, n_inner=96, n_layer=2, n_head=4, n_positions=64)

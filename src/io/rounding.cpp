@@ -19,6 +19,8 @@ constexpr double kEven = 1.0 / 12;  // the variance of an even distribution over
 // take the other side where two codes are as near.
 constexpr double kTie = 1e-3;  // steps
 constexpr double kFloat = 0x1p-23;
+// llama.cpp's converter writes F16 unless it is told otherwise, and its quantiser reads that.
+constexpr double kHalf = 0x1p-11, kLeastHalf = 0x1p-25;
 
 void require_length(DType dtype, std::size_t bytes, std::size_t numbers) {
   if (stored_bytes(dtype, static_cast<std::int64_t>(numbers)) != static_cast<std::int64_t>(bytes)) {
@@ -107,7 +109,9 @@ void rounding_bounds(DType dtype, std::span<const std::byte> bytes, std::span<co
       // A step of zero hides the code.
       const double code =
           run.step != 0 ? std::round((values[i] - run.origin) / run.step) : most_code(run);
-      below[i] = above[i] = half + run.step_error * (std::abs(code) + 0.5) + run.origin_error;
+      const double read = std::max(kHalf * (std::abs(values[i]) + half), kLeastHalf);
+      below[i] = above[i] =
+          half + run.step_error * (std::abs(code) + 0.5) + run.origin_error + read;
       const bool first_code = run.step == 0 || code <= run.first_code;
       const bool last_code = run.step == 0 || code >= run.last_code;
       if (first_code) (run.step < 0 ? above : below)[i] += run.cut_first;
@@ -123,8 +127,10 @@ void rounding_variances(DType dtype, std::span<const std::byte> bytes,
   if (is_quantised(dtype)) {
     for_each_run(dtype, bytes, [&](std::size_t first, std::size_t length, const io::Run& run) {
       const double step = static_cast<double>(run.step) * run.used;
+      // That of the scale, for a code in the middle of the range.
+      const double scale = run.step_error * most_code(run) / 2;
       std::fill_n(variances.begin() + static_cast<std::ptrdiff_t>(first), length,
-                  static_cast<Scalar>(kEven * step * step));
+                  static_cast<Scalar>(kEven * (step * step + 4 * scale * scale)));
     });
     return;
   }

@@ -1,14 +1,12 @@
 """What llama.cpp's own quantiser writes lies within the bounds that `diff` gives each number, and a changed code does not."""
 
 import json
-import os
-import pathlib
 
-import gguf
 import llama_cpp
 import numpy
 import pytest
 from gguf import GGMLQuantizationType as Type
+from gguf.quants import dequantize
 from test_quantised import NAMES, config, gguf_writer
 
 TYPES = [Type.Q8_0, Type.Q5_1, Type.Q5_0, Type.Q4_1, Type.Q4_0, Type.Q6_K, Type.Q5_K, Type.Q4_K]
@@ -131,14 +129,13 @@ def plain(matrices):
     return {name: (values, Type.F32) for name, values in matrices.items()}
 
 
-def quantised(matrices, kind, importance=None):
-    return {name: (llama_cpp.quantise(values, kind, importance and importance[name]), kind) for name, values in matrices.items()}
+def quantised(matrices, kind):
+    return {name: (llama_cpp.quantise(values, kind), kind) for name, values in matrices.items()}
 
 
-@pytest.fixture(scope="module")
-def matrices():
-    """Each matrix of another kind."""
-    return {name: values_of(kind, shape, 0) for (name, shape), kind in zip(shapes().items(), KINDS)}
+def filled(kinds, seed=0):
+    """The matrices of the model, each of the next of these kinds."""
+    return {name: values_of(kinds[i % len(kinds)], shape, seed) for i, (name, shape) in enumerate(shapes().items())}
 
 
 def outside(answer):
@@ -146,9 +143,70 @@ def outside(answer):
     return {tensor["tensor"]: (tensor["relation"], tensor["excess"]) for tensor in answer["tensors"] if not tensor["agrees"]}
 
 
-@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
-def test_quantised_numbers_lie_within_their_bounds(regauge, tmp_path, matrices, kind):
-    original = write(tmp_path / "original.gguf", plain(matrices))
-    copy = write(tmp_path / "copy.gguf", quantised(matrices, kind))
-    answer = json.loads(regauge("diff", original, copy, "--json", expect=0))
+def is_the_same(regauge, original, copy):
+    answer = json.loads(regauge("diff", original, copy, "--json"))
     assert outside(answer) == {} and answer["statement"] == "same-numbers"
+
+
+@pytest.fixture(scope="module")
+def matrices():
+    assert len(KINDS) == len(shapes())
+    return filled(KINDS)
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory, matrices):
+    return write(tmp_path_factory.mktemp("original") / "model.gguf", plain(matrices))
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
+def test_quantised_numbers_lie_within_their_bounds(regauge, tmp_path, original, matrices, kind):
+    is_the_same(regauge, original, write(tmp_path / "copy.gguf", quantised(matrices, kind)))
+
+
+@pytest.mark.parametrize("kind", [Type.Q8_0, Type.Q4_1, Type.Q6_K, Type.Q4_K], ids=lambda kind: kind.name)
+def test_quantised_from_f16(regauge, tmp_path, original, matrices, kind):
+    """The converter writes F16, and llama-quantize reads that."""
+    halves = {name: values.astype(numpy.float16).astype(numpy.float32) for name, values in matrices.items()}
+    is_the_same(regauge, original, write(tmp_path / "copy.gguf", quantised(halves, kind)))
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
+def test_trained_numbers(regauge, tmp_path, data, kind):
+    """The numbers of stories260K, laid into the matrices of a larger model."""
+    numbers = numpy.fromfile(data / "llama2c-stories260K" / "stories260K.bin", dtype=numpy.float32, offset=28)
+    filled = {name: numpy.resize(numbers, shape) for name, shape in shapes().items()}
+    original = write(tmp_path / "original.gguf", plain(filled))
+    is_the_same(regauge, original, write(tmp_path / "copy.gguf", quantised(filled, kind)))
+
+
+# The first byte of a block that holds codes, and what adds one to its lowest code.
+FIRST_CODE = {Type.Q8_0: 2, Type.Q5_1: 8, Type.Q5_0: 6, Type.Q4_1: 4, Type.Q4_0: 2, Type.Q6_K: 0, Type.Q5_K: 48, Type.Q4_K: 16}
+
+
+def with_one_code_off(values, kind, row):
+    """The quantised matrix with the first code of a row moved by one, away from the number that it stands for."""
+    blocks = llama_cpp.quantise(values, kind)
+    before = dequantize(blocks[row], kind)[0]
+    for step in (1, -1):
+        changed = blocks.copy()
+        code = int(changed[row, FIRST_CODE[kind]]) & 15
+        if kind != Type.Q8_0 and not 0 <= code + step <= 15:
+            continue
+        changed[row, FIRST_CODE[kind]] += numpy.uint8(step % 256)
+        after = dequantize(changed[row], kind)[0]
+        if abs(after - values[row, 0]) > abs(after - before) * 0.999:
+            return changed
+    return None
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
+def test_one_code_off_by_one(regauge, tmp_path, kind):
+    matrices = filled([random])
+    original = write(tmp_path / "original.gguf", plain(matrices))
+    tensors, name = quantised(matrices, kind), "blk.1.ffn_up.weight"
+    changed = next(found for row in range(99) if (found := with_one_code_off(matrices[name], kind, row)) is not None)
+    assert (changed != tensors[name][0]).sum() == 1
+    tensors[name] = (changed, kind)
+    answer = json.loads(regauge("diff", original, write(tmp_path / "copy.gguf", tensors), "--json", expect=1))
+    assert list(outside(answer)) == ["layers.1.ffn.up.weight"]

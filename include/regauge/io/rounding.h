@@ -8,9 +8,11 @@
 namespace regauge {
 
 // What rounding to a stored type leaves open, number by number. A float is known to half a unit in
-// its last place, a quantised number to half the step of its own block. A block whose codes do not
-// use their range, as the format's own quantiser makes them do, has the step that they need and not
-// the one that it states: whoever writes a file could otherwise choose what is overlooked.
+// its last place, a quantised number to half the step of its own block and half a unit of F16,
+// which the quantiser may have read it from. A block whose codes do not use their range, as the
+// format's own quantiser makes them do, has the step that they need and not the one that it states:
+// whoever writes a file could otherwise choose what is overlooked. The bounds hold for what
+// llama.cpp writes without an importance matrix (tests/python/test_llama_cpp_quantiser.py).
 
 // The number that was rounded to values[i] lies in [values[i] - below[i], values[i] + above[i]].
 // The first and the last code of a block reach further, by what the quantiser may have cut off.
