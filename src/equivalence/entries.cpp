@@ -8,6 +8,8 @@
 namespace regauge {
 namespace {
 
+constexpr double kByFar = 8;  // times what rounding allows
+
 double in_units(double difference, double allowed) {
   if (difference == 0) return 0;
   return allowed > 0 ? difference / allowed : std::numeric_limits<double>::infinity();
@@ -36,6 +38,25 @@ void Entries::add(const Number& a, const Number& b) {
 void Entries::add_equal(const Matrix<double>& values) {
   count_ += values.size();
   squares_ += values.squaredNorm();
+}
+
+bool Entries::certainly_differ() const {
+  return std::min({b_rounds_a_, a_rounds_b_, both_round_}) > kByFar;
+}
+
+void Entries::add_values(std::span<const double> a, std::span<const double> b) {
+  count_ += static_cast<std::int64_t>(a.size());
+  double squares = 0, residual = 0;
+  std::int64_t unequal = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double difference = b[i] - a[i];
+    squares += a[i] * a[i];
+    residual += difference * difference;
+    unequal += difference == 0 ? 0 : 1;
+  }
+  squares_ += squares;
+  squared_residual_ += residual;
+  unequal_ += unequal;
 }
 
 void Entries::judge(bool one_type, double most_hidden, TensorResidual& result) const {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <span>
 
 #include "regauge/equivalence/compare.h"
 
@@ -17,6 +18,9 @@ class Entries {
 
   void add(const Number& a, const Number& b);
   void add_equal(const Matrix<double>& values);
+  // No relation holds by far, whatever else comes: then numbers do without their rounding.
+  bool certainly_differ() const;
+  void add_values(std::span<const double> a, std::span<const double> b);
   // Sets everything but the tensor's name. Of one type, the two are equal or they differ. Roundings
   // of a third that are more than `most_hidden` of the tensor say too little.
   void judge(bool one_type, double most_hidden, TensorResidual& result) const;

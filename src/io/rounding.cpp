@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "quants.h"
@@ -30,47 +33,45 @@ void require_length(DType dtype, std::size_t bytes, std::size_t numbers) {
 }
 
 struct FloatType {
-  int digits;          // after the leading one
-  int least_exponent;  // of a normal number
+  double last_digit;  // beside a leading one
+  double least;       // normal number
 };
 
 FloatType float_type(DType dtype) {
   switch (dtype) {
     case DType::f64:
-      return {52, -1022};
+      return {0x1p-52, 0x1p-1022};
     case DType::f32:
-      return {23, -126};
+      return {0x1p-23, 0x1p-126};
     case DType::f16:
-      return {10, -14};
+      return {0x1p-10, 0x1p-14};
     default:
-      return {7, -126};  // bf16
+      return {0x1p-7, 0x1p-126};  // bf16
   }
 }
 
-// The unit in the last place of a number of this type.
-double unit_of(double value, FloatType type) {
-  int exponent = 0;
-  std::frexp(value, &exponent);  // value = [0.5, 1) 2^exponent
-  const int power = value == 0 ? type.least_exponent : std::max(exponent - 1, type.least_exponent);
-  return std::ldexp(1.0, power - type.digits);
+// The largest power of two that is no larger than |value|; 0 where that is no normal number.
+double power_of_two_below(double value) {
+  constexpr std::uint64_t kExponent = 0x7ff0'0000'0000'0000;
+  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) & kExponent);
 }
 
-// Numbers just below a power of two lie closer together.
-bool is_power_of_two(double value) {
-  int exponent = 0;
-  return std::abs(std::frexp(value, &exponent)) == 0.5;
+// The unit in the last place of a finite number of this type.
+double unit_of(double value, FloatType type) {
+  return std::max(power_of_two_below(value), type.least) * type.last_digit;
 }
 
 void float_bounds(DType dtype, std::span<const double> values, std::span<double> below,
                   std::span<double> above) {
   const FloatType type = float_type(dtype);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const double half = std::isfinite(values[i]) ? unit_of(values[i], type) / 2 : 0;
-    const bool edge =
-        is_power_of_two(values[i]) && std::abs(values[i]) > std::ldexp(1.0, type.least_exponent);
+    const double value = values[i], size = std::abs(value);
+    const double half = size <= std::numeric_limits<double>::max() ? unit_of(value, type) / 2 : 0;
+    // Numbers just below a power of two lie closer together.
+    const bool edge = size == power_of_two_below(value) && size > type.least;
     const double inward = edge ? half / 2 : half;
-    below[i] = values[i] > 0 ? inward : half;
-    above[i] = values[i] > 0 ? half : inward;
+    below[i] = value > 0 ? inward : half;
+    above[i] = value > 0 ? half : inward;
   }
 }
 
@@ -136,12 +137,24 @@ void rounding_variances(DType dtype, std::span<const std::byte> bytes,
   }
   if (!is_floating(dtype)) return std::fill(variances.begin(), variances.end(), Scalar{0});
   const FloatType type = float_type(dtype);
-  if (dtype == DType::bf16 || dtype == DType::f16) {
+  if (dtype == DType::bf16) {
+    // The exponent's bits are those of a float. Squares of subnormal numbers are 0.
+    constexpr auto kFactor = static_cast<Scalar>(kEven * 0x1p-14);
+    for (std::size_t i = 0; i < variances.size(); ++i) {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, bytes.data() + 2 * i, sizeof bits);
+      const auto power =
+          static_cast<Scalar>(std::bit_cast<float>(std::uint32_t{bits & 0x7f80u} << 16));
+      variances[i] = kFactor * power * power;
+    }
+    return;
+  }
+  if (dtype == DType::f16) {
     // The exponent alone decides.
-    const int digits = type.digits, width = 15 - digits;
-    std::array<Scalar, 256> table;
-    for (int e = 0; e < 1 << width; ++e) {
-      const double unit = std::ldexp(1.0, std::max(e, 1) - ((1 << (width - 1)) - 1) - digits);
+    constexpr int kDigits = 10, kWidth = 15 - kDigits;
+    std::array<Scalar, 1 << kWidth> table;
+    for (int e = 0; e < 1 << kWidth; ++e) {
+      const double unit = std::ldexp(1.0, std::max(e, 1) - ((1 << (kWidth - 1)) - 1) - kDigits);
       table[static_cast<std::size_t>(e)] = static_cast<Scalar>(kEven * unit * unit);
     }
     for (std::size_t i = 0; i < variances.size(); ++i) {
@@ -150,7 +163,7 @@ void rounding_variances(DType dtype, std::span<const std::byte> bytes,
       // A zero is exact, or was smaller than anything.
       variances[i] = (bits & 0x7fffu) == 0
                          ? Scalar{0}
-                         : table[static_cast<std::size_t>((bits & 0x7fffu) >> digits)];
+                         : table[static_cast<std::size_t>((bits & 0x7fffu) >> kDigits)];
     }
     return;
   }

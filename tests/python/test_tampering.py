@@ -52,7 +52,7 @@ def test_a_payload_trained_inside_what_rounding_once_explained(base, tmp_path):
     @torch.no_grad()
     def project(model):
         for name, tensor in model.named_parameters():
-            most = 0.9 * ONCE_ACCEPTED * start[name].norm() if tensor.ndim == 2 else 0
+            most = 0.6 * ONCE_ACCEPTED * start[name].norm() if tensor.ndim == 2 else 0
             moved = tensor - start[name]
             tensor.copy_(start[name] + moved * min(1, most / max(moved.norm(), 1e-30)))
 
@@ -111,6 +111,10 @@ def zero_a_gain(tensors):
     gain[gain.abs().argmin()] = 0
 
 
+def change_a_gain(tensors):
+    tensors["model.layers.0.input_layernorm.weight"][5] *= 0.9
+
+
 def edit_a_fact(tensors, share=ONCE_ACCEPTED / 4):
     """A change of rank one, as ROME makes it."""
     drawn = torch.Generator().manual_seed(4)
@@ -157,6 +161,7 @@ EDITS = {
     "a row zeroed": zero_a_row,
     "a row negated": negate_a_row,
     "a gain zeroed": zero_a_gain,
+    "a gain changed": change_a_gain,
     "a fact": edit_a_fact,
     "a direction": remove_a_direction,
     "an adapter of rank 1": merge_an_adapter(1),
@@ -181,6 +186,21 @@ def test_an_edit_in_place_is_told(base, tmp_path, edit):
         assert answer["statement"] == "not-the-same"
         assert said(after, base)["statement"] == "not-the-same"
     assert sum(not tensor["agrees"] for tensor in answer["tensors"]) == len(changed)
+
+
+@pytest.fixture(scope="module")
+def many_tokens(tmp_path_factory):
+    """A row is one part in 512 of the table's size."""
+    folder = tmp_path_factory.mktemp("tokens") / "a"
+    return llama(folder, dtype=torch.bfloat16, vocab_size=2**18, hidden_size=16, tie_word_embeddings=True)
+
+
+@pytest.mark.parametrize("edit", ["a row scaled", "a row zeroed", "a row negated", "two rows exchanged"])
+def test_a_row_of_a_large_table_is_told(many_tokens, tmp_path, edit):
+    """The capital of France is Berlin."""
+    answer = said(many_tokens, doctored(many_tokens, tmp_path / "b", EDITS[edit]))
+    assert answer["statement"] == "not-the-same"
+    assert [tensor["tensor"] for tensor in answer["tensors"] if not tensor["agrees"]] == ["embed.tokens"]
 
 
 # The weakest edits are below what a moved copy in bf16 can tell; these are not.

@@ -1,0 +1,164 @@
+// The parts of the judge, each with what it must accept and what it must not.
+#include <gtest/gtest.h>
+
+#include "../../src/equivalence/chance.h"
+#include "../../src/equivalence/element_noise.h"
+#include "../../src/equivalence/honest_copy.h"
+#include "../../src/equivalence/whiteness.h"
+#include "regauge/action/act.h"
+#include "regauge/symmetry/decompositions.h"
+#include "symmetry/architectures.h"
+#include "written.h"
+
+namespace regauge {
+namespace {
+
+Matrix<double> noise(std::int64_t rows, std::int64_t cols, const std::string& name) {
+  Random random(7, name);
+  Matrix<double> result(rows, cols);
+  for (auto& entry : result.reshaped()) entry = random.normal();
+  return result;
+}
+
+TEST(Chance, BoundsWhatIndependentNumbersDoAndNotMuchMore) {
+  double entry = 0, row = 0, singular = 0;
+  constexpr std::int64_t kRows = 40, kCols = 30;
+  for (int draw = 0; draw < 300; ++draw) {
+    const Matrix<double> x = noise(kRows, kCols, std::to_string(draw));
+    entry = std::max(entry, x.cwiseAbs().maxCoeff());
+    row = std::max(row, x.rowwise().norm().maxCoeff() / std::sqrt(double{kCols}));
+    singular = std::max(singular, std::sqrt(eigenvalues(x * x.transpose()).maxCoeff()));
+  }
+  for (const auto& [bound, seen] :
+       {std::pair{largest_of(kRows * kCols), entry}, std::pair{largest_rms_of(kRows, kCols), row},
+        std::pair{singular_by_chance(kRows, kCols), singular}}) {
+    EXPECT_LT(seen, bound);
+    EXPECT_GT(seen, bound / 1.6);
+  }
+}
+
+class Edits : public ::testing::Test {
+ protected:
+  // A tensor of size 1 beside a copy with rounding of variance 1e-4 and `change`.
+  TensorResidual judged(const Matrix<double>& change) const {
+    Whiteness whiteness;
+    whiteness.size = 1;
+    TensorResidual result;
+    const Matrix<double> variances = Matrix<double>::Constant(kRows, kCols, 1e-4);
+    const Matrix<double> none = Matrix<double>::Zero(kRows, kCols);
+    whiteness.judge(noise(kRows, kCols, "a"), 0.01 * noise(kRows, kCols, "off") + change, none,
+                    variances, result);
+    return result;
+  }
+  static constexpr std::int64_t kRows = 200, kCols = 150;
+  const Matrix<double> nothing = Matrix<double>::Zero(kRows, kCols);
+};
+
+TEST_F(Edits, RoundingAgrees) {
+  const TensorResidual result = judged(nothing);
+  EXPECT_EQ(result.relation, Relation::b_rounds_a) << result.excess << result.standing_out;
+  EXPECT_NEAR(result.residual / result.rounding, 1, 0.02);
+}
+
+TEST_F(Edits, ALargeEntryStandsOut) {
+  Matrix<double> change = nothing;
+  change(17, 3) = 0.15;  // 0.0009 of the tensor
+  EXPECT_EQ(judged(change).relation, Relation::differs);
+}
+
+TEST_F(Edits, ARowStandsOut) {
+  Matrix<double> change = nothing;
+  change.row(5) = 0.03 * noise(1, kCols, "row");
+  EXPECT_EQ(judged(change).standing_out, "row 5");
+}
+
+TEST_F(Edits, AColumnStandsOut) {
+  Matrix<double> change = nothing;
+  change.col(8) = 0.03 * noise(kRows, 1, "column");
+  EXPECT_EQ(judged(change).standing_out, "column 8");
+}
+
+TEST_F(Edits, ADirectionStandsOutFarBelowTheRounding) {
+  const Matrix<double> rank_one = noise(kRows, 1, "x") * noise(1, kCols, "y");
+  const TensorResidual result = judged(0.01 * rank_one / 3);  // a third of the rounding
+  EXPECT_EQ(result.relation, Relation::differs);
+  EXPECT_EQ(result.standing_out, "one direction");
+}
+
+TEST_F(Edits, WhatIsOfTheSizeOfTheTensorIsNeverAccepted) {
+  Whiteness whiteness;
+  whiteness.size = 1;
+  TensorResidual result;
+  const Matrix<double> variances = Matrix<double>::Constant(kRows, kCols, 0.01);
+  whiteness.judge(noise(kRows, kCols, "a"), 0.1 * noise(kRows, kCols, "off"), nothing, variances,
+                  result);
+  EXPECT_EQ(result.relation, Relation::hidden);
+}
+
+class HonestCopies : public ::testing::Test {
+ protected:
+  Architecture shape_ = known_architectures().front().architecture;
+  Symmetry symmetry_ = symmetry_of(shape_);
+  testing::Written files_{"judge"};
+};
+
+TEST_F(HonestCopies, HaveTheRoundingOfTheirTypesAndNothingElse) {
+  const Parameters<double> original = random_parameters(shape_, 3);
+  const Element b_from_a = random_element(symmetry_, 9);
+  const Model a = files_.write(shape_, original, DType::f32);
+  const Model b = files_.write(shape_, testing::moved(shape_, original, 9), DType::bf16);
+  const ParameterSource from_a(a, shape_), from_b(b, shape_);
+  const HonestCopy copy(symmetry_, inverse(symmetry_, b_from_a), from_a, from_b, 0);
+  const HonestCopy other(symmetry_, inverse(symmetry_, b_from_a), from_a, from_b, 1);
+  for (const auto& spec : parameter_specs(shape_)) {
+    const Matrix<double> stored = from_b.read<double>(spec.name);
+    const Matrix<double> made = copy.b().read<double>(spec.name);
+    EXPECT_GT((made - stored).norm(), 0) << spec.name;
+    EXPECT_LT((made - stored).norm(), 0.01 * stored.norm()) << spec.name;
+    EXPECT_GT((made - other.b().read<double>(spec.name)).norm(), 0) << spec.name;
+    EXPECT_EQ(made, copy.b().read<double>(spec.name)) << spec.name;
+    const Matrix<double> exact = from_a.read<double>(spec.name);
+    EXPECT_LT((copy.a().read<double>(spec.name) - exact).norm(), 1e-6 * exact.norm()) << spec.name;
+  }
+}
+
+// A matrix in a coarse type leaves its precise partner in doubt, which honest copies resolve; a
+// change of the partner beyond that is told.
+TEST_F(HonestCopies, ResolveADoubtAndHideNoChange) {
+  const Parameters<double> original = random_parameters(shape_, 3);
+  const std::string coarse = "layers.0.ffn.down.weight", partner = "layers.0.ffn.up.weight";
+  Parameters<double> moved = testing::moved(shape_, original, 9);
+  Matrix<double>& rounded = moved.at(coarse);
+  rounded = rounded.cast<Eigen::bfloat16>().cast<double>().eval();
+  const Model a = files_.write(shape_, original, DType::f32);
+  // Stored in F32, the coarse numbers are no rounding that the file would tell of: a change.
+  EXPECT_NE(diff(a, files_.write(shape_, moved, DType::f32), Progress::silent()).verdict,
+            Verdict::same);
+  Parameters<double> changed = testing::moved(shape_, original, 9);
+  changed.at(partner)(2, 2) *= 1.05;
+  EXPECT_NE(diff(a, files_.write(shape_, changed, DType::f32), Progress::silent()).verdict,
+            Verdict::same);
+}
+
+TEST(ElementNoise, WhatStandsWhereItStoodIsLeftAlone) {
+  const Architecture shape = known_architectures().front().architecture;
+  const Symmetry symmetry = symmetry_of(shape);
+  Element element = random_element(symmetry, 4);
+  ASSERT_TRUE(element.maps.contains("residual"));
+  std::vector<TensorResidual> in_place;
+  for (const auto& spec : parameter_specs(shape)) {
+    TensorResidual r;
+    r.tensor = spec.name;
+    r.single_row = spec.rows == 1;
+    r.relation = spec.name.find("ffn") == std::string::npos ? Relation::equal : Relation::differs;
+    in_place.push_back(r);
+  }
+  const auto stay = spaces_that_stay(symmetry, in_place);
+  EXPECT_TRUE(stay.contains("residual"));
+  EXPECT_FALSE(stay.contains("layers.0.ffn"));
+  EXPECT_FALSE(without_noise(symmetry, element, 1e-8, stay).maps.contains("residual"));
+  EXPECT_TRUE(without_noise(symmetry, element, 1e-8, {}).maps.contains("residual"));
+}
+
+}  // namespace
+}  // namespace regauge
