@@ -13,12 +13,13 @@ namespace {
 
 using Open = std::unique_ptr<Data> (*)(const Request&);
 
-constexpr std::array<std::pair<const char*, Open>, 7> kKinds{{{"bytes", open_bytes},
+constexpr std::array<std::pair<const char*, Open>, 8> kKinds{{{"bytes", open_bytes},
                                                               {"tokens", open_tokens},
                                                               {"text", open_text},
                                                               {"idx", open_idx},
                                                               {"cifar", open_cifar},
                                                               {"clinc", open_clinc},
+                                                              {"csv", open_csv},
                                                               {"wav", open_wav}}};
 
 // $NAME at its beginning is replaced by what the environment has under that name.

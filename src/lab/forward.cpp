@@ -12,7 +12,9 @@ Matrix<Scalar> forward(const Architecture& architecture, const Parameters<Scalar
   Tensors tapped;
   const at::Tensor outputs =
       transformer(view(parameters), batch, taps == nullptr ? nullptr : &tapped);
-  for (const auto& [name, value] : tapped) (*taps)[name] = matrix<Scalar>(value);
+  if (taps != nullptr) {
+    for (const auto& [name, value] : tapped) (*taps)[name] = matrix<Scalar>(value);
+  }
   return matrix<Scalar>(outputs);
 }
 

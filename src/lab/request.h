@@ -40,6 +40,7 @@ std::unique_ptr<Data> open_text(const Request& request);
 std::unique_ptr<Data> open_idx(const Request& request);
 std::unique_ptr<Data> open_cifar(const Request& request);
 std::unique_ptr<Data> open_clinc(const Request& request);
+std::unique_ptr<Data> open_csv(const Request& request);
 std::unique_ptr<Data> open_wav(const Request& request);
 
 }  // namespace regauge::lab

@@ -5,10 +5,10 @@ namespace {
 
 TEST_F(DataTest, RefusesUnknownKinds) {
   for (const char* spec : {"mnist:x", "bytes", "", ":x", "Bytes:x"}) {
-    expect_error<UsageError>(
-        [&] { open_data(spec, language_model(256, 4), Split::all); },
-        std::string("[data] '") + spec +
-            "' is not KIND:PATH with a kind among bytes, tokens, text, idx, cifar, clinc, wav");
+    expect_error<UsageError>([&] { open_data(spec, language_model(256, 4), Split::all); },
+                             std::string("[data] '") + spec +
+                                 "' is not KIND:PATH with a kind among bytes, tokens, text, idx, "
+                                 "cifar, clinc, csv, wav");
   }
 }
 
@@ -73,6 +73,7 @@ TEST_F(DataTest, SurvivesEveryCutAndEveryChangedByte) {
        language_model(5, 2)},
       {spec("idx"), "t10k-images-idx3-ubyte", idx_images(1, 2, 2, "abcd"), "", classifier(4, 1, 2)},
       {spec("clinc"), "data_full.json", R"({"train":[["a","b"]],"test":[["c","b"]]})", "", queries},
+      {spec("csv", "x.csv"), "x.csv", "1,\"a, \"\"b\n\"\r\n1,c\n", "", queries},
       {spec("wav"), "a_1.wav", wav({0, 0.5, -1}), "", classifier(3, 2, 1)}};
   for (const Case& c : cases) {
     const auto opens = [&](const std::string& bytes) {

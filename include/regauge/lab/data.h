@@ -49,6 +49,10 @@ class Data {
 //   cifar:DIR    CIFAR-10's binary batches, cut into square patches
 //   clinc:DIR    data_full.json: 256 begins, then the bytes of the query, 257 fills up. The classes
 //                are the intents, or the domains of domains.json: whose number `classes` is
+//   csv:FILE     records of a class (a whole number) and texts, no header: 0 begins, then the words
+//                of the texts, 1 fills up, 2 is a rare word. The rows of the vocabulary that are
+//                left are the most frequent words of the training part: four fifths of the
+//                records, by a fixed shuffle
 //   wav:DIR      LABEL_*_TAKE.wav, 16-bit mono: a log spectrum of input_width numbers every 16 ms;
 //                takes 0 to 4 are for testing
 // An example of bytes, tokens and text is a window at any place of the stream; where the text has

@@ -51,11 +51,12 @@ void declare_threads(CLI::App& verb, int& threads) {
 }
 
 CLI::Option* DataOptions::declare(CLI::App& verb) {
-  CLI::Option* data = verb.add_option(
-      "--data", spec,
-      "KIND:PATH: bytes:FILE, tokens:FILE, text:FILE (with --tokenizer), idx:DIR "
-      "(MNIST's format), cifar:DIR, clinc:DIR, wav:DIR; or self: sequences that the model "
-      "writes itself");
+  CLI::Option* data =
+      verb.add_option("--data", spec,
+                      "KIND:PATH: bytes:FILE, tokens:FILE, text:FILE (with --tokenizer), idx:DIR "
+                      "(MNIST's format), cifar:DIR, clinc:DIR, csv:FILE, wav:DIR; or self: "
+                      "sequences that the model "
+                      "writes itself");
   verb.add_option("--tokenizer", tokenizer,
                   "of text: llama2.c's tokenizer .bin, or a .vocab with one piece per line");
   verb.add_option("--split", split,
