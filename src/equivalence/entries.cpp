@@ -20,6 +20,7 @@ double in_units(double difference, double allowed) {
 void Entries::add(const Number& a, const Number& b) {
   ++count_;
   squares_ += a.value * a.value;
+  ++with_room_;
   room_a_ += (a.below + a.above) * (a.below + a.above) / 12;
   room_b_ += (b.below + b.above) * (b.below + b.above) / 12;
   if (a.value == b.value || (std::isnan(a.value) && std::isnan(b.value))) return;
@@ -37,6 +38,7 @@ void Entries::add(const Number& a, const Number& b) {
 
 void Entries::add_equal(const Matrix<double>& values) {
   count_ += values.size();
+  with_room_ += values.size();
   squares_ += values.squaredNorm();
 }
 
@@ -61,12 +63,12 @@ void Entries::add_values(std::span<const double> a, std::span<const double> b) {
 
 void Entries::judge(bool one_type, double most_hidden, TensorResidual& result) const {
   result.by_entry = true;
-  const auto rms = [&](double sum) {
-    return std::sqrt(sum / static_cast<double>(std::max<std::int64_t>(count_, 1)));
+  const auto rms = [](double sum, std::int64_t count) {
+    return std::sqrt(sum / static_cast<double>(std::max<std::int64_t>(count, 1)));
   };
-  result.size = rms(squares_);
-  result.residual = rms(squared_residual_);
-  result.rounding = rms(room_a_ + room_b_);
+  result.size = rms(squares_, count_);
+  result.residual = rms(squared_residual_, count_);
+  result.rounding = rms(room_a_ + room_b_, with_room_);
   if (unequal_ == 0) {
     result.relation = Relation::equal;
     return;
@@ -83,11 +85,11 @@ void Entries::judge(bool one_type, double most_hidden, TensorResidual& result) c
   const double slack = 1 + kHalfUnitSlack;
   if (b_rounds_a_ <= slack) {
     result.relation = Relation::b_rounds_a;
-    result.rounding = rms(room_b_);
+    result.rounding = rms(room_b_, with_room_);
     result.excess = std::min(b_rounds_a_, 1.0);
   } else if (a_rounds_b_ <= slack) {
     result.relation = Relation::a_rounds_b;
-    result.rounding = rms(room_a_);
+    result.rounding = rms(room_a_, with_room_);
     result.excess = std::min(a_rounds_b_, 1.0);
   } else if (both_round_ <= slack) {
     result.relation =

@@ -28,7 +28,8 @@ class Entries {
  private:
   std::int64_t count_ = 0, unequal_ = 0;
   double squares_ = 0, squared_residual_ = 0;
-  double room_a_ = 0, room_b_ = 0;  // variances
+  std::int64_t with_room_ = 0;      // numbers that came with their rounding
+  double room_a_ = 0, room_b_ = 0;  // variances of these
   // The largest difference in units of what each relation allows.
   double b_rounds_a_ = 0, a_rounds_b_ = 0, both_round_ = 0;
 };
