@@ -193,7 +193,7 @@ def with_one_code_off(values, kind, row):
         code = int(changed[row, FIRST_CODE[kind]]) & 15
         if kind != Type.Q8_0 and not 0 <= code + step <= 15:
             continue
-        changed[row, FIRST_CODE[kind]] += numpy.uint8(step % 256)
+        changed[row, FIRST_CODE[kind]] = (int(changed[row, FIRST_CODE[kind]]) + step) % 256
         after = dequantize(changed[row], kind)[0]
         if abs(after - values[row, 0]) > abs(after - before) * 0.999:
             return changed
