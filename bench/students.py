@@ -296,7 +296,7 @@ def study(name, seed, options, folder):
     rounds = torch.zeros(options.chains, dtype=torch.int64)
     for number in range(1, options.rounds + 1):
         worse = (loss > EXACT).nonzero()[:, 0]
-        if len(worse) == 0:
+        if options.chains - len(worse) >= (options.enough or options.chains):
             break
         fresh = torch.stack([draw(a, random) for _ in worse])
         chosen = torch.stack([masks[torch.randint(len(masks), (), generator=random)] for _ in worse])
@@ -336,6 +336,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of the first teacher (default 1)")
     parser.add_argument("--chains", type=int, default=8, help="number of students of each teacher (default 8)")
     parser.add_argument("--rounds", type=int, default=20, help="number of times a part is drawn anew (default 20)")
+    parser.add_argument("--enough", type=int, help="end the rounds of a teacher when this many students are exact (default: all)")
     parser.add_argument("--sequences", type=int, default=20, help="number of sequences to fit to (default 24)")
     parser.add_argument("--scale", type=float, default=1.5, help="of the teacher's matrices (default 1.5)")
     parser.add_argument("--regauge", default="regauge", help="program to ask; empty: none (default regauge)")
