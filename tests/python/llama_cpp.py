@@ -77,7 +77,7 @@ def ggml_quants():
         sizes = gguf.GGML_QUANT_SIZES.items()
         cases = [" ".join(f"case {int(kind)}: return {size[i]};" for kind, size in sizes) for i in (0, 1)]
         stubs = folder / "stubs.c"
-        stubs.write_text(STUBS.replace("LENGTHS", cases[0]).replace("SIZES", cases[1]))
+        write(stubs, STUBS.replace("LENGTHS", cases[0]).replace("SIZES", cases[1]).encode())
         with tempfile.TemporaryDirectory(dir=folder) as work:
             made = pathlib.Path(work) / library.name
             subprocess.run(
@@ -110,8 +110,11 @@ def quantise(values, kind, importance=None):
 
 
 def write(path, data):
+    """Whole at once: tests that run side by side share the cache."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    part.write_bytes(data)
+    part.rename(path)
 
 
 # The converter's main, once per file in one process: what it imports takes longer than what it does.
