@@ -54,6 +54,9 @@ def models():
         "qwen2": (tf.Qwen2ForCausalLM, tf.Qwen2Config(
             **{**llama, "hidden_size": 24}, rope_parameters=dict(rope_type="default", rope_theta=1000000.0))),
         "qwen3": (tf.Qwen3ForCausalLM, tf.Qwen3Config(**llama, head_dim=10, tie_word_embeddings=True)),
+        "smollm3": (tf.SmolLM3ForCausalLM, tf.SmolLM3Config(
+            **{**llama, "hidden_size": 24, "num_hidden_layers": 3}, no_rope_layer_interval=2,
+            rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
         "gemma": (tf.GemmaForCausalLM, tf.GemmaConfig(**llama, head_dim=6)),
         "gpt2": (tf.GPT2LMHeadModel, tf.GPT2Config(
             vocab_size=61, n_embd=20, n_inner=27, n_layer=2, n_head=4, n_positions=48, **IDS)),

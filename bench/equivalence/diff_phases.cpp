@@ -36,20 +36,25 @@ struct Product {
 // for the residuals.
 std::vector<Product> products_of(const regauge::Architecture& a) {
   const std::int64_t d = a.width, layers = a.layers;
-  const std::int64_t seen = std::max<std::int64_t>(32, 2 * std::max(a.qk_width, a.v_width));
-  const std::int64_t readers = a.heads * a.qk_width + a.kv_heads * (a.qk_width + a.v_width);
-  const std::int64_t ffn = (a.gated ? 2 : 1) * a.ffn_width;
+  const std::int64_t seen = std::max<std::int64_t>(
+      32, 2 * std::max(a.kinds[0].attention.qk_width, a.kinds[0].attention.v_width));
+  const std::int64_t readers = a.kinds[0].attention.heads * a.kinds[0].attention.qk_width +
+                               a.kinds[0].attention.kv_heads *
+                                   (a.kinds[0].attention.qk_width + a.kinds[0].attention.v_width);
+  const std::int64_t ffn = (a.kinds[0].ffn.gated ? 2 : 1) * a.kinds[0].ffn.width;
   const std::int64_t anchors = std::min(a.vocabulary, 2 * d);
-  return {{"layers", seen, readers, d, 2 * layers},
-          {"layers", seen, a.heads * a.v_width, d, 2 * layers},
-          {"layers", 32, ffn + a.ffn_width, d, 2 * layers},
-          {"layers", seen + 32, d, d, layers},
-          {"stream", d, d, anchors, a.tied ? 1 : 2},
-          {"stream", d, d, d, 12},
-          {"residuals", 16, readers + a.heads * a.v_width, d, 2 * layers},
-          {"residuals", 16, ffn + a.ffn_width, d, 2 * layers},
-          {"residuals", 16, a.vocabulary, d, a.tied ? 2 : 4},
-          {"residuals", 16, d, d, layers}};
+  return {
+      {"layers", seen, readers, d, 2 * layers},
+      {"layers", seen, a.kinds[0].attention.heads * a.kinds[0].attention.v_width, d, 2 * layers},
+      {"layers", 32, ffn + a.kinds[0].ffn.width, d, 2 * layers},
+      {"layers", seen + 32, d, d, layers},
+      {"stream", d, d, anchors, a.tied ? 1 : 2},
+      {"stream", d, d, d, 12},
+      {"residuals", 16, readers + a.kinds[0].attention.heads * a.kinds[0].attention.v_width, d,
+       2 * layers},
+      {"residuals", 16, ffn + a.kinds[0].ffn.width, d, 2 * layers},
+      {"residuals", 16, a.vocabulary, d, a.tied ? 2 : 4},
+      {"residuals", 16, d, d, layers}};
 }
 
 double bare_seconds(const Product& p) {

@@ -109,8 +109,11 @@ void Rewrite::plan_files() {
     (decision.copied ? copied_ : changed_).push_back(stored.name);
   }
   // Constants that follow from the architecture are made anew where it says other ones.
-  const bool other_constants = converts_ || source_.architecture().rotary_frequencies !=
-                                                model.architecture.rotary_frequencies;
+  const auto frequencies = [](const Architecture& architecture) {
+    return architecture.kinds.front().attention.rotary_frequencies;
+  };
+  const bool other_constants =
+      converts_ || frequencies(source_.architecture()) != frequencies(model.architecture);
   std::set<std::string> outdated;
   if (other_constants) {
     for (const auto& constant : model.layout.constants()) outdated.insert(constant.name);

@@ -85,7 +85,7 @@ class Aligner {
   }
 
   void add_patterns(std::int64_t layer, const Matrix<float>& a, const Matrix<float>& b) {
-    const std::int64_t heads = architecture_.heads, keys = a.cols() / heads;
+    const std::int64_t heads = architecture_.layer(layer).attention.heads, keys = a.cols() / heads;
     Patterns& patterns = patterns_[layer];
     if (patterns.cross.size() == 0) {
       patterns.cross.setZero(heads, heads);
@@ -122,7 +122,8 @@ class Aligner {
     if (movable_space == nullptr || movable_space->shuffle != Shuffle::grouped) return;
     const Space& space = *movable_space;
     const std::string o = fmt::format("layers.{}.attn.o.weight", layer);
-    const std::int64_t heads = architecture_.heads, width = architecture_.v_width;
+    const Attention& shape = architecture_.layer(layer).attention;
+    const std::int64_t heads = shape.heads, width = shape.v_width;
     // <y_B O_B, y_A O_A> = <y_B^T y_A, O_B O_A^T>: no row of the stream is needed.
     const auto contribution = [&](const Matrix<double>& covariance, const Matrix<double>& left,
                                   const Matrix<double>& right, std::int64_t i, std::int64_t j) {

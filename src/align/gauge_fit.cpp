@@ -65,7 +65,8 @@ template <class Scalar>
 HeadCross::HeadCross(const Symmetry& symmetry, const Space& space, const Parameters<Scalar>& a,
                      const Parameters<Scalar>& b)
     : space_(&space) {
-  const auto heads = symmetry.architecture.heads * space.width();
+  const Space& leader = *symmetry.find_space(space.follows);  // query heads
+  const auto heads = leader.count * space.width();
   Matrix<Scalar> shared = Matrix<Scalar>::Zero(space.size(), space.size());
   Matrix<Scalar> query = Matrix<Scalar>::Zero(heads, heads);
   for_axes(symmetry, a, space.name, [&](const std::string& name, int axis, const AxisPart& part) {

@@ -158,7 +158,8 @@ Element match_heads(const Symmetry& symmetry, std::int64_t layer, const Scope& s
                     const Parameters<Scalar>& a, const Parameters<Scalar>& b) {
   const std::string at = fmt::format("layers.{}.attn", layer);
   const Space& heads = *symmetry.find_space(at + ".heads");
-  if (symmetry.architecture.qk_norm) return match_heads_behind_norm(symmetry, layer, scope, a, b);
+  if (symmetry.architecture.layer(layer).attention.qk_norm)
+    return match_heads_behind_norm(symmetry, layer, scope, a, b);
   std::vector<HeadCross> gauges;
   std::vector<bool> may_turn;
   for (const char* name : {".qk", ".vo"}) {

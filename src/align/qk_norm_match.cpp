@@ -32,7 +32,7 @@ class NormedHeads {
   template <class Scalar>
   NormedHeads(const Symmetry& symmetry, std::int64_t layer, const Scope& scope,
               const Parameters<Scalar>& a, const Parameters<Scalar>& b)
-      : shape_(symmetry.architecture),
+      : shape_(symmetry.architecture.layer(layer).attention),
         at_(fmt::format("layers.{}.attn", layer)),
         heads_(*symmetry.find_space(at_ + ".heads")),
         signs_(*symmetry.find_space(at_ + ".k")),
@@ -79,7 +79,7 @@ class NormedHeads {
     double value = 0;
   };
 
-  std::int64_t group() const { return shape_.heads / shape_.kv_heads; }
+  std::int64_t group() const { return shape_.group(); }
 
   template <class Scalar>
   Matrix<double> cross(std::initializer_list<const char*> names, const Parameters<Scalar>& a,
@@ -229,7 +229,7 @@ class NormedHeads {
     return found;
   }
 
-  const Architecture& shape_;
+  const Attention& shape_;
   std::string at_;
   const Space& heads_;
   const Space& signs_;

@@ -23,7 +23,7 @@ TokenStream<Scalar>::TokenStream(const Architecture& architecture, const Paramet
       stream_.rowwise() += found->second.row(0);
     }
   }
-  if (shape_.positions == Positions::sinusoidal) {
+  if (shape_.position_table == PositionTable::sinusoidal) {
     for (Eigen::Index i = 0; i < stream_.cols(); ++i) {
       stream_.col(i).array() += static_cast<Scalar>(sinusoid(0, i, shape_.width));
     }
@@ -48,24 +48,28 @@ Matrix<Scalar> TokenStream<Scalar>::normed(const Matrix<Scalar>& x, const std::s
 }
 
 template <class Scalar>
-Matrix<Scalar> TokenStream<Scalar>::attended(const Matrix<Scalar>& x, const std::string& at,
+Matrix<Scalar> TokenStream<Scalar>::attended(std::int64_t layer, const Matrix<Scalar>& x,
                                              const Parameters<Scalar>& tensors) const {
+  const Attention& shape = shape_.layer(layer).attention;
+  const std::string at = fmt::format("layers.{}.attn", layer);
   const Matrix<Scalar> values = linear(tensors, at + ".v", x);
-  const auto group = shape_.heads / shape_.kv_heads, width = shape_.v_width;
+  const auto group = shape.group(), width = shape.v_width;
   if (group == 1) return linear(tensors, at + ".o", values);
-  Matrix<Scalar> spread(values.rows(), shape_.heads * width);
-  for (std::int64_t i = 0; i < shape_.heads; ++i) {
+  Matrix<Scalar> spread(values.rows(), shape.heads * width);
+  for (std::int64_t i = 0; i < shape.heads; ++i) {
     spread.middleCols(i * width, width) = values.middleCols(i / group * width, width);
   }
   return linear(tensors, at + ".o", spread);
 }
 
 template <class Scalar>
-Matrix<Scalar> TokenStream<Scalar>::fed_forward(const Matrix<Scalar>& x, const std::string& at,
+Matrix<Scalar> TokenStream<Scalar>::fed_forward(std::int64_t layer, const Matrix<Scalar>& x,
                                                 const Parameters<Scalar>& tensors) const {
-  Matrix<Scalar> hidden = linear(tensors, at + (shape_.gated ? ".gate" : ".up"), x);
-  activate(shape_.activation, hidden);
-  if (shape_.gated) hidden = hidden.cwiseProduct(linear(tensors, at + ".up", x));
+  const FeedForward& shape = shape_.layer(layer).ffn;
+  const std::string at = fmt::format("layers.{}.ffn", layer);
+  Matrix<Scalar> hidden = linear(tensors, at + (shape.gated ? ".gate" : ".up"), x);
+  activate(shape.activation, hidden);
+  if (shape.gated) hidden = hidden.cwiseProduct(linear(tensors, at + ".up", x));
   return linear(tensors, at + ".down", hidden);
 }
 
@@ -73,24 +77,24 @@ template <class Scalar>
 void TokenStream<Scalar>::advance(std::int64_t layer, const Parameters<Scalar>& tensors) {
   const std::string at = fmt::format("layers.{}.attn", layer);
   const std::string ffn = fmt::format("layers.{}.ffn", layer);
-  if (shape_.placement == Placement::post) {
+  if (!shape_.pre()) {
     attention_ = stream_;
-    stream_ = normed(stream_ + attended(attention_, at, tensors), at + ".norm", tensors);
+    stream_ = normed(stream_ + attended(layer, attention_, tensors), at + ".norm", tensors);
     feed_forward_ = stream_;
-    stream_ = normed(stream_ + fed_forward(feed_forward_, ffn, tensors), ffn + ".norm", tensors);
+    stream_ = normed(stream_ + fed_forward(layer, feed_forward_, tensors), ffn + ".norm", tensors);
     return;
   }
   attention_ = normed(stream_, at + ".norm", tensors);
-  const Matrix<Scalar> attended_to = attended(attention_, at, tensors);
-  if (!shape_.parallel) stream_ += attended_to;
+  const Matrix<Scalar> attended_to = attended(layer, attention_, tensors);
+  if (!shape_.layer(layer).parallel) stream_ += attended_to;
   feed_forward_ = normed(stream_, ffn + ".norm", tensors);
-  stream_ += fed_forward(feed_forward_, ffn, tensors);
-  if (shape_.parallel) stream_ += attended_to;
+  stream_ += fed_forward(layer, feed_forward_, tensors);
+  if (shape_.layer(layer).parallel) stream_ += attended_to;
 }
 
 template <class Scalar>
 Matrix<Scalar> TokenStream<Scalar>::read_by_head(const Parameters<Scalar>& ends) const {
-  if (shape_.placement == Placement::post) return stream_;
+  if (!shape_.pre()) return stream_;
   return normed(stream_, "head.norm", ends);
 }
 
@@ -99,7 +103,7 @@ Matrix<Scalar> TokenStream<Scalar>::predictions(const Parameters<Scalar>& ends) 
   Matrix<Scalar> x = read_by_head(ends);
   if (shape_.head_transform) {
     x = linear(ends, "head.transform", x);
-    activate(shape_.activation, x);
+    activate(shape_.kinds.front().ffn.activation, x);
     x = normed(x, "head.norm", ends);
   }
   Matrix<Scalar> logits = shape_.tied ? product(x, ends.at("embed.tokens").transpose())

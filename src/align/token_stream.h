@@ -28,9 +28,9 @@ class TokenStream {
  private:
   Matrix<Scalar> normed(const Matrix<Scalar>& x, const std::string& norm,
                         const Parameters<Scalar>& tensors) const;
-  Matrix<Scalar> attended(const Matrix<Scalar>& x, const std::string& at,
+  Matrix<Scalar> attended(std::int64_t layer, const Matrix<Scalar>& x,
                           const Parameters<Scalar>& tensors) const;
-  Matrix<Scalar> fed_forward(const Matrix<Scalar>& x, const std::string& at,
+  Matrix<Scalar> fed_forward(std::int64_t layer, const Matrix<Scalar>& x,
                              const Parameters<Scalar>& tensors) const;
 
   const Architecture& shape_;

@@ -11,10 +11,10 @@ namespace regauge {
 namespace {
 
 // The maps of one attention layer.
-struct Attention {
+struct AttentionMaps {
   Matrix<double> q, k, v, o;
 
-  Attention(const Parameters<double>& layer, const std::string& at)
+  AttentionMaps(const Parameters<double>& layer, const std::string& at)
       : q(layer.at(at + ".q.weight")),
         k(layer.at(at + ".k.weight")),
         v(layer.at(at + ".v.weight")),
@@ -37,9 +37,9 @@ struct Attention {
 // What stage one compares: keys centred, and biases as one more row where the function sees them.
 // Without rotary positions softmax does not see a key's bias; behind an output bias that of a value
 // is a matter of coordinates.
-Attention with_biases(const Architecture& shape, const Parameters<double>& layer,
-                      const std::string& at) {
-  Attention maps(layer, at);
+AttentionMaps with_biases(const Attention& shape, const Parameters<double>& layer,
+                          const std::string& at) {
+  AttentionMaps maps(layer, at);
   maps.k.rowwise() -= maps.k.colwise().mean().eval();
   const auto append = [&](const char* name, Matrix<double>& map) {
     const auto bias = layer.find(at + name);
@@ -60,10 +60,12 @@ double inner(const X& x, const Y& y, const X2& x2, const Y2& y2) {
 }
 
 // -|M_B - M_A|^2 - |N_B - N_A|^2 of every query head of B and of A: M = Q K^T, N = U O.
-Matrix<double> head_similarity(const Architecture& shape, const Attention& a, const Attention& b) {
-  const auto group = shape.heads / shape.kv_heads;
+Matrix<double> head_similarity(const Attention& shape, const AttentionMaps& a,
+                               const AttentionMaps& b) {
+  const auto group = shape.group();
   const auto dk = shape.qk_width, dv = shape.v_width;
-  const auto product = [&](const Attention& x, std::int64_t i, const Attention& y, std::int64_t j) {
+  const auto product = [&](const AttentionMaps& x, std::int64_t i, const AttentionMaps& y,
+                           std::int64_t j) {
     return inner(x.query(i, dk), x.key(i / group, dk), y.query(j, dk), y.key(j / group, dk)) +
            inner(x.value(i / group, dv), x.output(i, dv).transpose(), y.value(j / group, dv),
                  y.output(j, dv).transpose());
@@ -83,10 +85,10 @@ Matrix<double> head_similarity(const Architecture& shape, const Attention& a, co
 }
 
 // The blocks of one gauge, given where the heads go.
-BlockMap<double> fit_gauge(const Architecture& shape, const Space& space,
-                           const BlockMap<double>& heads, const Attention& a, const Attention& b,
-                           bool qk, bool compact) {
-  const auto group = shape.heads / shape.kv_heads;
+BlockMap<double> fit_gauge(const Attention& shape, const Space& space,
+                           const BlockMap<double>& heads, const AttentionMaps& a,
+                           const AttentionMaps& b, bool qk, bool compact) {
+  const auto group = shape.group();
   const auto width = space.width();
   Matrix<double> blocks(space.size(), width);
   for (std::int64_t kv = 0; kv < space.count; ++kv) {
@@ -160,6 +162,7 @@ class TwoStage {
   }
 
   nlohmann::json match_layer(std::int64_t layer) {
+    const Attention& shape = shape_.layer(layer).attention;
     const std::string at = fmt::format("layers.{}.attn", layer);
     const Space& heads = *symmetry_.find_space(at + ".heads");
     const Parameters<double> a = a_.layer(layer);
@@ -167,22 +170,22 @@ class TwoStage {
     act_on_layer(symmetry_, found_, layer, b);
     BlockMap<double> places = heads.identity();
     const Matrix<double> similarity =
-        head_similarity(shape_, with_biases(shape_, a, at), with_biases(shape_, b, at));
+        head_similarity(shape, with_biases(shape, a, at), with_biases(shape, b, at));
     Element step;
     if (options_.scope.contains(heads) && heads.shuffle != Shuffle::none) {
       const auto given = options_.heads.find(layer);
-      const Matrix<double> groups = Matrix<double>::Zero(shape_.kv_heads, shape_.kv_heads);
+      const Matrix<double> groups = Matrix<double>::Zero(shape.kv_heads, shape.kv_heads);
       places = BlockMap<double>(
           heads.count, 1,
           given != options_.heads.end() ? given->second : assign_nested(similarity, groups).target,
           {});
       step.maps[heads.name] = places;
     }
-    const Attention in_a(a, at), in_b(b, at);
+    const AttentionMaps in_a(a, at), in_b(b, at);
     for (const bool qk : {true, false}) {
       const Space* space = symmetry_.find_space(at + (qk ? ".qk" : ".vo"));
       if (space == nullptr || !options_.scope.contains(*space)) continue;  // behind a QK-norm
-      step.maps[space->name] = fit_gauge(shape_, *space, places, in_a, in_b, qk, options_.compact);
+      step.maps[space->name] = fit_gauge(shape, *space, places, in_a, in_b, qk, options_.compact);
     }
     if (options_.neurons) step.maps.merge(match_neurons(layer, a, b).maps);
     found_ = compose(symmetry_, step, found_);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "regauge/base/error.h"
@@ -52,33 +54,176 @@ void add_embedding(SpecList& specs, const Architecture& a) {
     specs.add_linear("embed.input", a.input_width, a.width, a.input_bias);
   }
   specs.add_if(a.class_token, "embed.class_token", 1, a.width);
-  specs.add_if(a.positions == Positions::learned, "embed.positions", a.max_positions, a.width);
+  specs.add_if(a.position_table == PositionTable::learned, "embed.positions", a.max_positions,
+               a.width);
   specs.add_if(a.token_types > 0, "embed.types", a.token_types, a.width);
   if (a.embedding_norm) specs.add_norm("embed.norm");
 }
 
-void add_attention(SpecList& specs, const Architecture& a) {
-  if (a.placement == Placement::pre) specs.add_norm("attn.norm");
-  specs.add_linear("attn.q", a.width, a.heads * a.qk_width, a.biases.q);
-  specs.add_linear("attn.k", a.width, a.kv_heads * a.qk_width, a.biases.k);
-  specs.add_linear("attn.v", a.width, a.kv_heads * a.v_width, a.biases.v);
+void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
+  const Attention& a = layer.attention;
+  if (layer.placement == Placement::pre) specs.add_norm("attn.norm");
+  specs.add_linear("attn.q", width, a.heads * a.qk_width, a.biases.q);
+  specs.add_linear("attn.k", width, a.kv_heads * a.qk_width, a.biases.k);
+  specs.add_linear("attn.v", width, a.kv_heads * a.v_width, a.biases.v);
   specs.add_if(a.qk_norm, "attn.q_norm.gain", 1, a.qk_width);
   specs.add_if(a.qk_norm, "attn.k_norm.gain", 1, a.qk_width);
   specs.add_if(a.positions == Positions::relative, "attn.relative_bias", a.relative_buckets,
                a.heads);
-  specs.add_linear("attn.o", a.heads * a.v_width, a.width, a.biases.o);
-  if (a.placement == Placement::post) specs.add_norm("attn.norm");
+  specs.add_linear("attn.o", a.heads * a.v_width, width, a.biases.o);
+  if (layer.placement == Placement::post) specs.add_norm("attn.norm");
 }
 
-void add_feed_forward(SpecList& specs, const Architecture& a) {
-  if (a.placement == Placement::pre) specs.add_norm("ffn.norm");
-  if (a.gated) specs.add_linear("ffn.gate", a.width, a.ffn_width, a.biases.gate);
-  specs.add_linear("ffn.up", a.width, a.ffn_width, a.biases.up);
-  specs.add_linear("ffn.down", a.ffn_width, a.width, a.biases.down);
-  if (a.placement == Placement::post) specs.add_norm("ffn.norm");
+void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
+  const FeedForward& f = layer.ffn;
+  if (layer.placement == Placement::pre) specs.add_norm("ffn.norm");
+  if (f.gated) specs.add_linear("ffn.gate", width, f.width, f.biases.gate);
+  specs.add_linear("ffn.up", width, f.width, f.biases.up);
+  specs.add_linear("ffn.down", f.width, width, f.biases.down);
+  if (layer.placement == Placement::post) specs.add_norm("ffn.norm");
+}
+
+constexpr std::int64_t kLargest = std::int64_t{1} << 31;
+
+// What is wrong with an architecture, in the order found; each problem once.
+class Problems {
+ public:
+  void require(bool holds, std::string problem) {
+    if (holds || std::ranges::find(list_, problem) != list_.end()) return;
+    list_.push_back(std::move(problem));
+  }
+  void require_size(std::int64_t value, const char* name) {
+    require(value > 0 && value < kLargest,
+            fmt::format("{} is {}; expected a positive number below 2^31", name, value));
+  }
+  void report() const {
+    if (list_.empty()) return;
+    throw UsageError(fmt::format("[architecture] {}", fmt::join(list_, "\n[architecture] ")));
+  }
+
+ private:
+  std::vector<std::string> list_;
+};
+
+void check_pattern(const Architecture& a, Problems& problems) {
+  std::vector<std::int64_t> seen;  // kinds in the order of their first layers
+  for (const auto kind : a.pattern) {
+    if (std::ranges::find(seen, kind) == seen.end()) seen.push_back(kind);
+  }
+  bool canonical = a.pattern.empty() ? a.kinds.size() == 1
+                                     : static_cast<std::int64_t>(a.pattern.size()) == a.layers &&
+                                           seen.size() == a.kinds.size() && seen.size() > 1;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    if (seen[i] != static_cast<std::int64_t>(i)) canonical = false;
+  }
+  for (std::size_t i = 0; i < a.kinds.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) canonical = canonical && !(a.kinds[i] == a.kinds[j]);
+  }
+  problems.require(canonical,
+                   fmt::format("pattern [{}] does not go with {} layers of {} kinds; expected the "
+                               "kind of each layer, from 0 on in the order of first use, kinds "
+                               "that all differ, and no pattern where there is one kind",
+                               fmt::join(a.pattern, ", "), a.layers, a.kinds.size()));
+  for (const auto& kind : a.kinds) {
+    problems.require(kind.placement == a.kinds.front().placement,
+                     "placement differs between layers");
+    problems.require(kind.parallel == a.kinds.front().parallel, "parallel differs between layers");
+  }
+}
+
+void check_attention(const Attention& a, Problems& problems) {
+  problems.require_size(a.heads, "heads");
+  problems.require_size(a.kv_heads, "kv_heads");
+  problems.require_size(a.qk_width, "qk_width");
+  problems.require_size(a.v_width, "v_width");
+  problems.require(
+      a.kv_heads <= 0 || a.heads % a.kv_heads == 0,
+      fmt::format("heads ({}) is not a multiple of kv_heads ({})", a.heads, a.kv_heads));
+  if (a.positions == Positions::rotary) {
+    problems.require(a.rotary_dims > 0 && a.rotary_dims % 2 == 0 && a.rotary_dims <= a.qk_width,
+                     fmt::format("rotary_dims is {}; expected an even number in [2, qk_width = {}]",
+                                 a.rotary_dims, a.qk_width));
+    problems.require(2 * static_cast<std::int64_t>(a.rotary_frequencies.size()) == a.rotary_dims,
+                     fmt::format("rotary_frequencies has {} entries; expected rotary_dims/2 = {}",
+                                 a.rotary_frequencies.size(), a.rotary_dims / 2));
+    for (const double frequency : a.rotary_frequencies) {
+      problems.require(std::isfinite(frequency) && frequency > 0,
+                       fmt::format("a rotary frequency is {}; expected a positive number (leave "
+                                   "un-rotated coordinates out of rotary_dims)",
+                                   frequency));
+    }
+  } else {
+    problems.require(a.rotary_dims == 0 && a.rotary_frequencies.empty(),
+                     "rotary_dims and rotary_frequencies need positions 'rotary'");
+  }
+  if (a.positions == Positions::relative) {
+    problems.require_size(a.relative_buckets, "relative_buckets");
+    problems.require_size(a.relative_max_distance, "relative_max_distance");
+  } else {
+    problems.require(a.relative_buckets == 0 && a.relative_max_distance == 0,
+                     "relative_buckets and relative_max_distance need positions 'relative'");
+  }
+  problems.require(std::isfinite(a.scale) && a.scale != 0,
+                   "attention_scale is not a number other than 0");
+  problems.require(a.window >= 0, "attention_window is negative");
+}
+
+void check_input(const Architecture& a, Problems& problems) {
+  if (a.input == Input::tokens) {
+    problems.require_size(a.vocabulary, "vocabulary");
+    problems.require(!a.class_token,
+                     "class_token needs input 'vectors'; with tokens it is a token");
+    problems.require(!a.input_bias, "input_bias needs input 'vectors'");
+  } else {
+    problems.require_size(a.input_width, "input_width");
+    problems.require(!a.tied, "tied needs input 'tokens'");
+    problems.require(a.token_types == 0, "token_types needs input 'tokens'");
+    problems.require(a.output != Output::tokens, "output 'tokens' needs input 'tokens'");
+    problems.require(a.embedding_scale == 1, "embedding_scale needs input 'tokens'");
+  }
+  problems.require(a.token_types >= 0, "token_types is negative");
+  problems.require(std::isfinite(a.embedding_scale) && a.embedding_scale > 0,
+                   "embedding_scale is not a positive number");
+  if (a.has_position_table()) problems.require_size(a.max_positions, "max_positions");
+  problems.require(a.max_positions >= 0, "max_positions is negative");
+}
+
+void check_output(const Architecture& a, Problems& problems) {
+  if (a.output == Output::classes) {
+    problems.require_size(a.classes, "classes");
+  } else {
+    problems.require(a.classes == 0, "classes needs output 'classes'");
+  }
+  problems.require(!a.tied || a.output == Output::tokens, "tied needs output 'tokens'");
+  problems.require(!a.head_bias || a.output != Output::hidden, "a head bias needs a head");
+  problems.require(!a.log_probabilities || a.output != Output::hidden,
+                   "log_probabilities needs a head");
+  problems.require(!a.head_transform || (!a.pre() && a.output == Output::tokens),
+                   "head_transform needs placement 'post' and output 'tokens'");
 }
 
 }  // namespace
+
+void Architecture::set_layers(const std::vector<Layer>& all) {
+  layers = static_cast<std::int64_t>(all.size());
+  kinds.clear();
+  pattern.clear();
+  for (const auto& layer : all) {
+    const auto known = std::ranges::find(kinds, layer);
+    pattern.push_back(known - kinds.begin());
+    if (known == kinds.end()) kinds.push_back(layer);
+  }
+  if (kinds.size() <= 1) pattern.clear();
+  if (kinds.empty()) kinds.emplace_back();
+}
+
+Architecture Architecture::with_layers_like(std::int64_t index, std::int64_t count) const {
+  Architecture result = *this;
+  result.kinds = {layer(index)};
+  result.pattern.clear();
+  result.layers = count;
+  return result;
+}
 
 std::int64_t Architecture::outputs() const {
   switch (output) {
@@ -97,17 +242,26 @@ std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
   add_embedding(specs, a);
   for (std::int64_t layer = 0; layer < a.layers; ++layer) {
     specs.enter_layer(layer);
-    add_attention(specs, a);
-    add_feed_forward(specs, a);
+    add_attention(specs, a.layer(layer), a.width);
+    add_feed_forward(specs, a.layer(layer), a.width);
   }
   specs.leave_layers();
   if (a.head_transform) specs.add_linear("head.transform", a.width, a.width, true);
   if (a.has_final_norm()) specs.add_norm("head.norm");
   if (a.output != Output::hidden) {
     specs.add_if(!a.tied, "head.weight", a.width, a.outputs());
-    specs.add_if(a.biases.head, "head.bias", 1, a.outputs());
+    specs.add_if(a.head_bias, "head.bias", 1, a.outputs());
   }
   return specs.take();
+}
+
+std::int64_t layer_of(std::string_view name) {
+  constexpr std::string_view kLayers = "layers.";
+  if (!name.starts_with(kLayers)) return -1;
+  name.remove_prefix(kLayers.size());
+  std::int64_t layer = -1;
+  std::from_chars(name.data(), name.data() + name.size(), layer);
+  return layer;
 }
 
 std::int64_t parameter_count(const Architecture& architecture) {
@@ -117,90 +271,25 @@ std::int64_t parameter_count(const Architecture& architecture) {
 }
 
 void validate(const Architecture& a) {
-  std::vector<std::string> problems;
-  const auto require = [&](bool holds, std::string problem) {
-    if (!holds) problems.push_back(std::move(problem));
-  };
-  constexpr std::int64_t kLargest = std::int64_t{1} << 31;
-  const auto size = [&](std::int64_t value, const char* name) {
-    require(value > 0 && value < kLargest,
-            fmt::format("{} is {}; expected a positive number below 2^31", name, value));
-  };
-  size(a.width, "width");
-  size(a.layers, "layers");
-  size(a.heads, "heads");
-  size(a.kv_heads, "kv_heads");
-  size(a.qk_width, "qk_width");
-  size(a.v_width, "v_width");
-  size(a.ffn_width, "ffn_width");
-  require(a.kv_heads <= 0 || a.heads % a.kv_heads == 0,
-          fmt::format("heads ({}) is not a multiple of kv_heads ({})", a.heads, a.kv_heads));
-
-  if (a.input == Input::tokens) {
-    size(a.vocabulary, "vocabulary");
-    require(!a.class_token, "class_token needs input 'vectors'; with tokens it is a token");
-    require(!a.input_bias, "input_bias needs input 'vectors'");
-  } else {
-    size(a.input_width, "input_width");
-    require(!a.tied, "tied needs input 'tokens'");
-    require(a.token_types == 0, "token_types needs input 'tokens'");
-    require(a.output != Output::tokens, "output 'tokens' needs input 'tokens'");
-    require(a.embedding_scale == 1, "embedding_scale needs input 'tokens'");
+  Problems problems;
+  problems.require_size(a.width, "width");
+  problems.require_size(a.layers, "layers");
+  check_pattern(a, problems);
+  for (const auto& layer : a.kinds) {
+    check_attention(layer.attention, problems);
+    problems.require(
+        !a.has_position_table() || layer.attention.positions == Positions::none,
+        "a position table beside rotary, alibi or relative positions is not understood");
+    problems.require_size(layer.ffn.width, "ffn_width");
+    problems.require(layer.ffn.gated || !layer.ffn.biases.gate, "a gate bias needs gated");
+    problems.require(!layer.parallel || layer.placement == Placement::pre,
+                     "parallel needs placement 'pre'");
   }
-  require(a.token_types >= 0, "token_types is negative");
-  require(std::isfinite(a.embedding_scale) && a.embedding_scale > 0,
-          "embedding_scale is not a positive number");
-
-  if (a.has_position_table()) {
-    size(a.max_positions, "max_positions");
-  }
-  require(a.max_positions >= 0, "max_positions is negative");
-  if (a.positions == Positions::rotary) {
-    require(a.rotary_dims > 0 && a.rotary_dims % 2 == 0 && a.rotary_dims <= a.qk_width,
-            fmt::format("rotary_dims is {}; expected an even number in [2, qk_width = {}]",
-                        a.rotary_dims, a.qk_width));
-    require(2 * static_cast<std::int64_t>(a.rotary_frequencies.size()) == a.rotary_dims,
-            fmt::format("rotary_frequencies has {} entries; expected rotary_dims/2 = {}",
-                        a.rotary_frequencies.size(), a.rotary_dims / 2));
-    for (const double frequency : a.rotary_frequencies) {
-      require(std::isfinite(frequency) && frequency > 0,
-              fmt::format("a rotary frequency is {}; expected a positive number (leave "
-                          "un-rotated coordinates out of rotary_dims)",
-                          frequency));
-    }
-  } else {
-    require(a.rotary_dims == 0 && a.rotary_frequencies.empty(),
-            "rotary_dims and rotary_frequencies need positions 'rotary'");
-  }
-  if (a.positions == Positions::relative) {
-    size(a.relative_buckets, "relative_buckets");
-    size(a.relative_max_distance, "relative_max_distance");
-  } else {
-    require(a.relative_buckets == 0 && a.relative_max_distance == 0,
-            "relative_buckets and relative_max_distance need positions 'relative'");
-  }
-
-  require(a.norm == Norm::layer || !a.norm_bias, "norm_bias needs norm 'layer'");
-  require(std::isfinite(a.norm_eps) && a.norm_eps >= 0, "norm_eps is not a number >= 0");
-  require(!a.parallel || a.placement == Placement::pre, "parallel needs placement 'pre'");
-  require(std::isfinite(a.attention_scale) && a.attention_scale != 0,
-          "attention_scale is not a number other than 0");
-  require(a.attention_window >= 0, "attention_window is negative");
-  require(a.gated || !a.biases.gate, "a gate bias needs gated");
-
-  if (a.output == Output::classes) {
-    size(a.classes, "classes");
-  } else {
-    require(a.classes == 0, "classes needs output 'classes'");
-  }
-  require(!a.tied || a.output == Output::tokens, "tied needs output 'tokens'");
-  require(!a.biases.head || a.output != Output::hidden, "a head bias needs a head");
-  require(!a.log_probabilities || a.output != Output::hidden, "log_probabilities needs a head");
-  require(!a.head_transform || (a.placement == Placement::post && a.output == Output::tokens),
-          "head_transform needs placement 'post' and output 'tokens'");
-  if (!problems.empty()) {
-    throw UsageError(fmt::format("[architecture] {}", fmt::join(problems, "\n[architecture] ")));
-  }
+  check_input(a, problems);
+  problems.require(a.norm == Norm::layer || !a.norm_bias, "norm_bias needs norm 'layer'");
+  problems.require(std::isfinite(a.norm_eps) && a.norm_eps >= 0, "norm_eps is not a number >= 0");
+  check_output(a, problems);
+  problems.report();
 }
 
 std::vector<double> rotary_frequencies(std::int64_t dims, double theta) {
@@ -224,10 +313,10 @@ double alibi_slope(std::int64_t head, std::int64_t heads) {
   return std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(heads));
 }
 
-std::int64_t relative_bucket(const Architecture& a, std::int64_t offset) {
-  const std::int64_t buckets = a.causal ? a.relative_buckets : a.relative_buckets / 2;
-  const std::int64_t begin = !a.causal && offset > 0 ? buckets : 0;
-  const std::int64_t distance = a.causal ? std::max<std::int64_t>(0, -offset) : std::abs(offset);
+std::int64_t relative_bucket(const Attention& a, bool causal, std::int64_t offset) {
+  const std::int64_t buckets = causal ? a.relative_buckets : a.relative_buckets / 2;
+  const std::int64_t begin = !causal && offset > 0 ? buckets : 0;
+  const std::int64_t distance = causal ? std::max<std::int64_t>(0, -offset) : std::abs(offset);
   const std::int64_t exact = buckets / 2;
   if (distance < exact) return begin + distance;
   if (exact == 0 || a.relative_max_distance <= exact) {

@@ -2,7 +2,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include <array>
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -26,11 +26,18 @@ const Names<Input>& names_of() {
   return names;
 }
 template <>
+const Names<PositionTable>& names_of() {
+  static const Names<PositionTable> names = {{PositionTable::none, "none"},
+                                             {PositionTable::sinusoidal, "sinusoidal"},
+                                             {PositionTable::learned, "learned"}};
+  return names;
+}
+template <>
 const Names<Positions>& names_of() {
-  static const Names<Positions> names = {
-      {Positions::none, "none"},       {Positions::sinusoidal, "sinusoidal"},
-      {Positions::learned, "learned"}, {Positions::rotary, "rotary"},
-      {Positions::alibi, "alibi"},     {Positions::relative, "relative"}};
+  static const Names<Positions> names = {{Positions::none, "none"},
+                                         {Positions::rotary, "rotary"},
+                                         {Positions::alibi, "alibi"},
+                                         {Positions::relative, "relative"}};
   return names;
 }
 template <>
@@ -58,26 +65,19 @@ const Names<Output>& names_of() {
   return names;
 }
 
-constexpr std::array<std::pair<const char*, bool Biases::*>, 8> kBiases = {
-    {{"q", &Biases::q},
-     {"k", &Biases::k},
-     {"v", &Biases::v},
-     {"o", &Biases::o},
-     {"gate", &Biases::gate},
-     {"up", &Biases::up},
-     {"down", &Biases::down},
-     {"head", &Biases::head}}};
+// Which linear maps carry a bias: those of a layer, and the head.
+using BiasList = std::vector<std::pair<const char*, bool*>>;
+BiasList biases_of(Layer& layer) {
+  auto& attention = layer.attention.biases;
+  auto& ffn = layer.ffn.biases;
+  return {{"q", &attention.q}, {"k", &attention.k}, {"v", &attention.v}, {"o", &attention.o},
+          {"gate", &ffn.gate}, {"up", &ffn.up},     {"down", &ffn.down}};
+}
 
 void write(Json& json, std::int64_t value) { json = value; }
 void write(Json& json, double value) { json = value; }
 void write(Json& json, bool value) { json = value; }
 void write(Json& json, const std::vector<double>& value) { json = value; }
-void write(Json& json, const Biases& value) {
-  json = Json::array();
-  for (const auto& [name, member] : kBiases) {
-    if (value.*member) json.push_back(name);
-  }
-}
 template <class Enum>
 requires std::is_enum_v<Enum>
 void write(Json& json, Enum value) {
@@ -114,17 +114,16 @@ std::string read(const Json& json, std::vector<double>& value) {
   }
   return "";
 }
-std::string read(const Json& json, Biases& value) {
-  const std::string expected = "a list of q, k, v, o, gate, up, down, head";
+std::string read(const Json& json, const BiasList& biases) {
+  std::vector<std::string> names;
+  for (const auto& [name, present] : biases) names.emplace_back(name);
+  const std::string expected = fmt::format("a list of {}", fmt::join(names, ", "));
   if (!json.is_array()) return expected;
-  value = {};
+  for (const auto& [name, present] : biases) *present = false;
   for (const auto& item : json) {
     bool known = false;
-    for (const auto& [name, member] : kBiases) {
-      if (item.is_string() && item.get_ref<const std::string&>() == name) {
-        value.*member = true;
-        known = true;
-      }
+    for (const auto& [name, present] : biases) {
+      if (item.is_string() && item.get_ref<const std::string&>() == name) *present = known = true;
     }
     if (!known) return expected;
   }
@@ -143,16 +142,33 @@ requires std::is_enum_v<Enum> std::string read(const Json& json, Enum& value) {
   return fmt::format("one of {}", fmt::join(choices, ", "));
 }
 
-// Every field by its name: the one list that reading and writing share.
-template <class A, class Visit>
-void visit_fields(A& a, Visit&& visit) {
-  visit("width", a.width);
-  visit("layers", a.layers);
+// Every field by its name, of a layer and of the model: the lists that reading and writing share.
+// "positions" and "biases" are of both and stand apart.
+template <class L, class Visit>
+void visit_layer(L& layer, Visit&& visit) {
+  auto& a = layer.attention;
   visit("heads", a.heads);
   visit("kv_heads", a.kv_heads);
   visit("qk_width", a.qk_width);
   visit("v_width", a.v_width);
-  visit("ffn_width", a.ffn_width);
+  visit("rotary_dims", a.rotary_dims);
+  visit("rotary_frequencies", a.rotary_frequencies);
+  visit("relative_buckets", a.relative_buckets);
+  visit("relative_max_distance", a.relative_max_distance);
+  visit("qk_norm", a.qk_norm);
+  visit("attention_scale", a.scale);
+  visit("attention_window", a.window);
+  visit("ffn_width", layer.ffn.width);
+  visit("activation", layer.ffn.activation);
+  visit("gated", layer.ffn.gated);
+  visit("placement", layer.placement);
+  visit("parallel", layer.parallel);
+}
+
+template <class A, class Visit>
+void visit_model(A& a, Visit&& visit) {
+  visit("width", a.width);
+  visit("layers", a.layers);
   visit("input", a.input);
   visit("vocabulary", a.vocabulary);
   visit("input_width", a.input_width);
@@ -161,24 +177,11 @@ void visit_fields(A& a, Visit&& visit) {
   visit("token_types", a.token_types);
   visit("embedding_scale", a.embedding_scale);
   visit("embedding_norm", a.embedding_norm);
-  visit("positions", a.positions);
   visit("max_positions", a.max_positions);
-  visit("rotary_dims", a.rotary_dims);
-  visit("rotary_frequencies", a.rotary_frequencies);
-  visit("relative_buckets", a.relative_buckets);
-  visit("relative_max_distance", a.relative_max_distance);
   visit("norm", a.norm);
   visit("norm_bias", a.norm_bias);
   visit("norm_eps", a.norm_eps);
-  visit("placement", a.placement);
-  visit("qk_norm", a.qk_norm);
   visit("causal", a.causal);
-  visit("parallel", a.parallel);
-  visit("attention_scale", a.attention_scale);
-  visit("attention_window", a.attention_window);
-  visit("activation", a.activation);
-  visit("gated", a.gated);
-  visit("biases", a.biases);
   visit("output", a.output);
   visit("classes", a.classes);
   visit("head_transform", a.head_transform);
@@ -186,12 +189,130 @@ void visit_fields(A& a, Visit&& visit) {
   visit("log_probabilities", a.log_probabilities);
 }
 
+Json layer_json(Layer layer) {
+  Json json = Json::object();
+  visit_layer(layer, [&](const char* name, const auto& value) { write(json[name], value); });
+  write(json["positions"], layer.attention.positions);
+  json["biases"] = Json::array();
+  for (const auto& [name, present] : biases_of(layer)) {
+    if (*present) json["biases"].push_back(name);
+  }
+  return json;
+}
+
+// "positions" names a table of the model's or what every attention does.
+std::string read(const Json& json, std::pair<PositionTable*, Positions*> value) {
+  *value.first = PositionTable::none;
+  *value.second = Positions::none;
+  if (read(json, *value.first).empty() || read(json, *value.second).empty()) return "";
+  return "one of none, sinusoidal, learned, rotary, alibi, relative";
+}
+
+// Reads what an object says of the model or of a layer, and notes what it could not read.
+class FieldReader {
+ public:
+  FieldReader(const Json& json, std::vector<std::string>& problems)
+      : json_(json), problems_(problems) {}
+
+  template <class T>
+  void operator()(const char* name, T&& value) {
+    const auto found = json_.find(name);
+    if (found == json_.end()) return;
+    const std::string expected = read(*found, value);
+    if (expected.empty()) return;
+    std::string problem = fmt::format("{} is {}; expected {}", name, found->dump(), expected);
+    if (std::ranges::find(problems_, problem) == problems_.end()) {
+      problems_.push_back(std::move(problem));
+    }
+  }
+
+ private:
+  const Json& json_;
+  std::vector<std::string>& problems_;
+};
+
+// `json`: the model's object, with what a kind has of its own in place of the model's.
+Layer read_layer(const Json& json, std::vector<std::string>& problems) {
+  Layer layer;
+  bool head = false;
+  PositionTable table = PositionTable::none;
+  FieldReader reader(json, problems);
+  visit_layer(layer, reader);
+  reader("positions", std::pair{&table, &layer.attention.positions});
+  BiasList biases = biases_of(layer);
+  biases.emplace_back("head", &head);
+  reader("biases", biases);
+  // What follows from the rest when it is not given.
+  Attention& a = layer.attention;
+  if (!json.contains("kv_heads")) a.kv_heads = a.heads;
+  if (!json.contains("v_width")) a.v_width = a.qk_width;
+  if (!json.contains("attention_scale") && a.qk_width > 0) {
+    a.scale = 1 / std::sqrt(static_cast<double>(a.qk_width));
+  }
+  if (a.positions == Positions::rotary) {
+    if (!json.contains("rotary_dims")) a.rotary_dims = a.qk_width;
+    if (!json.contains("rotary_frequencies") && a.rotary_dims > 0 && a.rotary_dims <= a.qk_width &&
+        a.qk_width < (1 << 20)) {
+      a.rotary_frequencies = rotary_frequencies(a.rotary_dims, 10000);
+    }
+  }
+  return layer;
+}
+
+std::vector<Layer> read_kinds(const Json& json, std::vector<std::string>& problems) {
+  const auto found = json.find("kinds");
+  if (found == json.end()) return {read_layer(json, problems)};
+  const Json of_layers = layer_json({});
+  std::vector<Layer> kinds;
+  if (!found->is_array() || found->empty()) problems.emplace_back("kinds is not a list of objects");
+  for (const auto& own : *found) {
+    Json merged = json;
+    for (const auto& [key, value] : own.items()) {
+      if (!of_layers.contains(key))
+        problems.push_back(fmt::format("unknown key '{}' of a kind", key));
+      merged[key] = value;
+    }
+    kinds.push_back(read_layer(merged, problems));
+  }
+  if (kinds.empty()) kinds.emplace_back();
+  return kinds;
+}
+
+std::vector<std::int64_t> read_pattern(const Json& json, std::vector<std::string>& problems) {
+  std::vector<std::int64_t> pattern;
+  const auto found = json.find("pattern");
+  if (found == json.end()) return pattern;
+  for (const auto& item : *found) {
+    std::int64_t kind = 0;
+    if (!read(item, kind).empty()) {
+      problems.push_back(
+          fmt::format("pattern is {}; expected a list of whole numbers", found->dump()));
+      break;
+    }
+    pattern.push_back(kind);
+  }
+  return pattern;
+}
+
 }  // namespace
 
 Json to_json(const Architecture& architecture) {
-  Json json = Json::object();
-  visit_fields(architecture,
-               [&](const char* name, const auto& value) { write(json[name], value); });
+  Json json = layer_json(architecture.kinds.front());
+  visit_model(architecture, [&](const char* name, const auto& value) { write(json[name], value); });
+  if (architecture.has_position_table()) write(json["positions"], architecture.position_table);
+  if (architecture.head_bias) json["biases"].push_back("head");
+  if (architecture.pattern.empty()) return json;
+  json["pattern"] = architecture.pattern;
+  json["kinds"] = Json::array();
+  const Json first = layer_json(architecture.kinds.front());
+  for (const auto& kind : architecture.kinds) {
+    Json own = Json::object();
+    const Json of_kind = layer_json(kind);
+    for (const auto& [name, value] : of_kind.items()) {
+      if (value != first.at(name)) own[name] = value;
+    }
+    json["kinds"].push_back(std::move(own));
+  }
   return json;
 }
 
@@ -199,34 +320,24 @@ Architecture architecture_from_json(const Json& json) {
   if (!json.is_object()) throw UsageError("[architecture] expected a JSON object");
   Architecture architecture;
   std::vector<std::string> problems;
-  std::set<std::string> known;
-  visit_fields(architecture, [&](const char* name, auto& value) {
-    known.insert(name);
-    const auto found = json.find(name);
-    if (found == json.end()) return;
-    const std::string expected = read(*found, value);
-    if (!expected.empty()) {
-      problems.push_back(fmt::format("{} is {}; expected {}", name, found->dump(), expected));
-    }
-  });
+  const Json known = to_json(architecture);
   for (const auto& [key, value] : json.items()) {
-    if (!known.contains(key)) problems.push_back(fmt::format("unknown key '{}'", key));
+    if (!known.contains(key) && key != "kinds" && key != "pattern") {
+      problems.push_back(fmt::format("unknown key '{}'", key));
+    }
   }
+  FieldReader reader(json, problems);
+  visit_model(architecture, reader);
+  Positions of_layers = Positions::none;
+  reader("positions", std::pair{&architecture.position_table, &of_layers});
+  Layer ignored;
+  BiasList biases = biases_of(ignored);
+  biases.emplace_back("head", &architecture.head_bias);
+  reader("biases", biases);
+  architecture.kinds = read_kinds(json, problems);
+  architecture.pattern = read_pattern(json, problems);
   if (!problems.empty()) {
     throw UsageError(fmt::format("[architecture] {}", fmt::join(problems, "\n[architecture] ")));
-  }
-  // What follows from the rest when it is not given.
-  if (!json.contains("kv_heads")) architecture.kv_heads = architecture.heads;
-  if (!json.contains("v_width")) architecture.v_width = architecture.qk_width;
-  if (!json.contains("attention_scale") && architecture.qk_width > 0) {
-    architecture.attention_scale = 1 / std::sqrt(static_cast<double>(architecture.qk_width));
-  }
-  if (architecture.positions == Positions::rotary) {
-    if (!json.contains("rotary_dims")) architecture.rotary_dims = architecture.qk_width;
-    if (!json.contains("rotary_frequencies") && architecture.rotary_dims > 0 &&
-        architecture.rotary_dims <= architecture.qk_width && architecture.qk_width < (1 << 20)) {
-      architecture.rotary_frequencies = rotary_frequencies(architecture.rotary_dims, 10000);
-    }
   }
   validate(architecture);
   return architecture;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "config.h"
+#include "config_kinds.h"
 #include "config_path.h"
 #include "config_value.h"
 #include "fields.h"
@@ -269,6 +270,7 @@ Declared read_config(const Family& family, const Json& config, const TensorSourc
     for (const auto& [key, value] : family.match) fields.erase(key);
     return {architecture_from_json(fields), {}, {}};
   }
+  if (!family.kinds.empty()) return read_kinds(family, config, tensors);
   return Reader(family, config, tensors).read();
 }
 
@@ -277,8 +279,13 @@ std::vector<std::string> differences(const Architecture& wanted, const Architect
   const Json b = flat_fields(found);
   std::vector<std::string> result;
   for (const auto& [name, value] : a.items()) {
-    if (value != b.at(name))
-      result.push_back(fmt::format("{}: {} / {}", name, value.dump(), b.at(name).dump()));
+    const Json other = b.value(name, Json());
+    if (value != other) {
+      result.push_back(fmt::format("{}: {} / {}", name, value.dump(), other.dump()));
+    }
+  }
+  for (const auto& [name, value] : b.items()) {
+    if (!a.contains(name)) result.push_back(fmt::format("{}: null / {}", name, value.dump()));
   }
   return result;
 }

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "config.h"
+#include "config_kinds.h"
 #include "config_path.h"
 #include "config_value.h"
 #include "fields.h"
@@ -36,11 +37,13 @@ class Writer {
       if (!entry.keys.empty()) put_field(entry, fields_.at(name));
       if (!entry.count_of.empty()) put_labels(entry, fields_.at(name));
     }
-    if (family_.rope && architecture_.positions == Positions::rotary) put_rotary();
+    if (family_.rope && attention().positions == Positions::rotary) put_rotary();
     return config_;
   }
 
  private:
+  const Attention& attention() const { return architecture_.kinds.front().attention; }
+
   double number(const std::string& name) const {
     if (const auto found = variables_.find(name); found != variables_.end()) return found->second;
     if (!fields_.contains(name)) return std::nan("");
@@ -130,13 +133,13 @@ class Writer {
 
   void put_rotary() {
     const RopeEntry& entry = *family_.rope;
-    const double width = static_cast<double>(architecture_.qk_width);
-    const double dims = static_cast<double>(architecture_.rotary_dims);
+    const double width = static_cast<double>(attention().qk_width);
+    const double dims = static_cast<double>(attention().rotary_dims);
     if (!entry.dims.empty()) {
       const bool silent = std::all_of(entry.dims.begin(), entry.dims.end(), [&](const auto& key) {
         return find_path(config_, key) == nullptr;
       });
-      if (fresh_ || !silent || dims != width) put(entry.dims, architecture_.rotary_dims);
+      if (fresh_ || !silent || dims != width) put(entry.dims, attention().rotary_dims);
     } else if (!entry.fraction.empty()) {
       const auto says = [&](const std::string& key) {
         const Json* found = find_path(config_, key);
@@ -152,13 +155,13 @@ class Writer {
     }
     std::vector<std::string> problems;
     const Rope now = read_rope(entry, config_, problems);
-    const bool good = problems.empty() && scaled_frequencies(now, architecture_.rotary_dims) ==
-                                              architecture_.rotary_frequencies;
+    const bool good = problems.empty() && scaled_frequencies(now, attention().rotary_dims) ==
+                                              attention().rotary_frequencies;
     if (good && !fresh_) return;
-    const auto rope = fit_rope(architecture_.rotary_frequencies);
+    const auto rope = fit_rope(attention().rotary_frequencies);
     if (rope) write_rope(entry, *rope, config_);
     if (!rope && fresh_ && !entry.divisors.empty()) {
-      write_rope(entry, unscaled_rope(architecture_.rotary_frequencies), config_);
+      write_rope(entry, unscaled_rope(attention().rotary_frequencies), config_);
     }
   }
 
@@ -174,7 +177,8 @@ class Writer {
 
 Variables solve_variables(const Family& family, const Architecture& architecture,
                           const Json& base) {
-  return Writer(family, architecture, base).variables();
+  const Family& one = family.kinds.empty() ? family : family.kinds.front().family;
+  return Writer(one, architecture, base).variables();
 }
 
 Json write_config(const Family& family, const Architecture& architecture, const Json& base) {
@@ -183,7 +187,23 @@ Json write_config(const Family& family, const Architecture& architecture, const 
     for (const auto& [key, value] : family.match) set_path(config, key, value);
     return config;
   }
-  return Writer(family, architecture, base).write();
+  if (family.kinds.empty()) {
+    return Writer(family, architecture.with_layers_like(0, architecture.layers), base).write();
+  }
+  // A layer that no kind can say is written as some kind says it: reading back tells.
+  Json config = base;
+  std::vector<Json> items;
+  for (std::int64_t n = 0; n < architecture.layers; ++n) {
+    const Architecture alike = architecture.with_layers_like(n, architecture.layers);
+    const FamilyKind* kind = kind_for(family, alike);
+    if (kind == nullptr) kind = &family.kinds.front();
+    if (std::ranges::find(items, kind->item) == items.end()) {
+      config = Writer(kind->family, alike, config).write();
+    }
+    items.push_back(kind->item);
+  }
+  write_pattern(family.pattern, items, config);
+  return config;
 }
 
 }  // namespace regauge

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "config_path.h"
+#include "known_keys.h"
 #include "regauge/arch/embedded.h"
 #include "regauge/base/error.h"
 
@@ -170,7 +171,7 @@ TensorEntry parse_tensor(const std::string& where, const std::string& name, cons
 Ordered merged(Ordered parent, const Ordered& child) {
   for (const auto& [key, value] : child.items()) {
     const bool map = (key == "fields" || key == "variables" || key == "tensors" ||
-                      key == "requires" || key == "harmless") &&
+                      key == "requires" || key == "harmless" || key == "rope") &&
                      value.is_object() && parent.contains(key);
     if (!map) {
       parent[key] = value;
@@ -239,8 +240,51 @@ std::vector<KeyRule> parse_key_rules(const std::string& where,
   return rules;
 }
 
-Family parse_family(std::string_view file, std::string_view text, const Find& find) {
-  const Ordered json = with_name(load(file, text, find, 0));
+namespace {
+
+Family parse_loaded(std::string_view file, Ordered json);
+
+// `json`: the family without its kinds, each of which changes some entries of it.
+void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
+  Section section(family.file + ": kinds", layers);
+  PatternEntry& pattern = family.pattern;
+  pattern.key = section.text("key");
+  if (const Ordered* period = section.find("period")) {
+    Section entry(family.file + ": period of the kinds", *period);
+    pattern.period_key = entry.text("key");
+    pattern.period = static_cast<std::int64_t>(entry.number("default", 0));
+    for (auto [name, item] : {std::pair{"last", &pattern.last}, {"others", &pattern.others}}) {
+      const Ordered* value = entry.find(name);
+      if (value == nullptr || pattern.period < 1)
+        entry.fail("needs 'default', 'last' and 'others'");
+      *item = Json(*value);
+    }
+    entry.finish();
+  }
+  const Ordered* of = section.find("of");
+  if (of == nullptr || !of->is_array() || (pattern.key.empty() && pattern.period == 0)) {
+    section.fail("needs a list 'of' kinds, and a 'key' or a 'period'");
+  }
+  section.finish();
+  for (const auto& entry : *of) {
+    Ordered own = entry;
+    if (!own.is_object() || !own.contains("item")) section.fail("every kind needs its 'item'");
+    own.erase("item");
+    family.kinds.push_back({Json(entry.at("item")), parse_loaded(family.file, merged(json, own))});
+  }
+  std::vector<std::string> keys;
+  for (const auto& key : {pattern.key, pattern.period_key}) {
+    if (!key.empty()) keys.push_back(key);
+  }
+  for (const auto& kind : family.kinds) {
+    for (auto& key : keys_read(kind.family)) keys.push_back(std::move(key));
+  }
+  for (auto& kind : family.kinds) kind.family.keys_of_other_kinds = keys;
+}
+
+Family parse_loaded(std::string_view file, Ordered json) {
+  const Ordered layers = json.contains("kinds") ? json.at("kinds") : Ordered();
+  json.erase("kinds");
   Family family;
   family.file = file;
   Section section(family.file, json);
@@ -291,7 +335,14 @@ Family parse_family(std::string_view file, std::string_view text, const Find& fi
   }
   family.gain_offset = section.number("gain_offset", 0);
   section.finish();
+  if (!layers.is_null()) parse_kinds(json, layers, family);
   return family;
+}
+
+}  // namespace
+
+Family parse_family(std::string_view file, std::string_view text, const Find& find) {
+  return parse_loaded(file, with_name(load(file, text, find, 0)));
 }
 
 const std::vector<Family>& all_families() {

@@ -66,6 +66,17 @@ struct KeyRule {
   std::optional<std::vector<nlohmann::json>> values;  // nothing: harmless whatever it says
 };
 
+struct FamilyKind;
+
+// Where a config says of which kind each layer is: a list with an item for every layer, or a
+// period, whose last layer has one item and the others another.
+struct PatternEntry {
+  std::string key;          // of the list; empty: there is none
+  std::string period_key;   // empty: the period is fixed
+  std::int64_t period = 0;  // where the key does not say; 0: there must be a list
+  nlohmann::json last, others;
+};
+
 // One data file of data/architectures/.
 struct Family {
   std::string file;
@@ -85,6 +96,16 @@ struct Family {
   double gain_offset = 0;  // gain = stored + offset
   std::vector<TensorEntry> tensors;
   std::vector<std::string> dead;  // tensors that nothing reads: buffers of older programs
+  // Layers that differ; without kinds all are alike, as the fields above say.
+  PatternEntry pattern;
+  std::vector<FamilyKind> kinds;
+  std::vector<std::string> keys_of_other_kinds;
+};
+
+// What an item of the pattern means: the family as if all layers were of this kind.
+struct FamilyKind {
+  nlohmann::json item;
+  Family family;
 };
 
 // Rules as data files write them: true for any value, or a list of the values that are harmless.

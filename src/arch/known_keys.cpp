@@ -125,7 +125,7 @@ const KnownKeys& known_keys(Format format) {
 }
 
 std::vector<std::string> keys_read(const Family& family) {
-  std::vector<std::string> paths;
+  std::vector<std::string> paths = family.keys_of_other_kinds;
   const auto add = [&](const std::vector<std::string>& keys) {
     paths.insert(paths.end(), keys.begin(), keys.end());
   };

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "config_value.h"
 #include "fields.h"
 #include "formula.h"
@@ -42,11 +44,13 @@ bool is_rotated(std::string_view parameter) {
 
 LayoutBuilder::LayoutBuilder(const Family& family, const Architecture& architecture,
                              const Variables& variables, const TensorSource* file)
-    : family_(family),
-      architecture_(architecture),
-      variables_(variables),
-      file_(file),
-      fields_(flat_fields(architecture)) {
+    : family_(family), architecture_(architecture), variables_(variables), file_(file) {
+  for (const auto& kind : architecture.kinds) {
+    Architecture uniform = architecture;
+    uniform.kinds = {kind};
+    uniform.pattern.clear();
+    fields_.push_back(flat_fields(uniform));
+  }
   layout_.family_ = family.name;
   layout_.format_ = family.format;
   for (const auto& entry : family.tensors) {
@@ -96,7 +100,7 @@ Layout LayoutBuilder::build(std::vector<Layout::Constant> constants) && {
       add_canonical(spec);
     } else if (const Home* home = home_of(pattern_of(spec))) {
       add_tensor(*home->entry, spec.layer);
-    } else if (spec.layer <= 0) {
+    } else if (std::ranges::find(homeless, pattern_of(spec)) == homeless.end()) {
       homeless.push_back(pattern_of(spec));
     }
   }
@@ -133,18 +137,16 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer) {
     }
   }
   const std::size_t holder = layout_.stored_.size();
-  const auto groups = entry.groups.empty() ? 1 : static_cast<std::int64_t>(number(entry.groups));
+  const auto groups =
+      entry.groups.empty() ? 1 : static_cast<std::int64_t>(number(entry.groups, layer));
   std::int64_t total = 0;
   std::vector<Layout::Part> parts;
   for (const auto& pattern : entry.holds) {
     const std::string parameter = replaced(pattern, ".N.", fmt::format(".{}.", layer));
     const auto spec = specs_.find(parameter);
     if (spec == specs_.end()) {
-      if (layer <= 0) {
-        problems_.push_back(
-            fmt::format("fuses {} in one tensor, so it needs all or none; '{}' is missing",
-                        fmt::join(entry.holds, ", "), pattern));
-      }
+      add_problem(fmt::format("fuses {} in one tensor, so it needs all or none; '{}' is missing",
+                              fmt::join(entry.holds, ", "), pattern));
       return;
     }
     Layout::Part part;
@@ -155,14 +157,15 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer) {
     part.begin = total / groups;
     part.transposed = parameter.ends_with(".weight") &&
                       entry.orientation.value_or(family_.linear) == Orientation::out_in;
-    if (family_.half_pairs && architecture_.rotary_dims > 0 && is_rotated(parameter)) {
-      part.head_width = architecture_.qk_width;
-      part.rotary_dims = architecture_.rotary_dims;
+    if (family_.half_pairs && is_rotated(parameter)) {
+      const Attention& attention = architecture_.layer(layer).attention;
+      part.rotary_dims = attention.rotary_dims;
+      if (part.rotary_dims > 0) part.head_width = attention.qk_width;
     }
     if (parameter.ends_with(".gain")) part.offset = family_.gain_offset;
     if (part.cols % groups != 0) {
-      problems_.push_back(fmt::format("cannot cut {} columns of '{}' into {} groups", part.cols,
-                                      parameter, groups));
+      add_problem(
+          fmt::format("cannot cut {} columns of '{}' into {} groups", part.cols, pattern, groups));
       return;
     }
     total += part.cols;
@@ -173,7 +176,7 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer) {
     parts[i].width = total;
     layout_.parts_.emplace(stored.parameters[i], parts[i]);
   }
-  stored.shape = shape_of(entry, parts.front(), is_vector(entry.holds.front()));
+  stored.shape = shape_of(entry, layer, parts.front(), is_vector(entry.holds.front()));
   layout_.stored_.push_back(std::move(stored));
   add_copies(entry, layer, holder);
 }
@@ -200,17 +203,28 @@ void LayoutBuilder::add_tied_copy() {
   }
 }
 
-double LayoutBuilder::number(const std::string& name) const {
+void LayoutBuilder::add_problem(std::string problem) {
+  if (std::ranges::find(problems_, problem) == problems_.end()) {
+    problems_.push_back(std::move(problem));
+  }
+}
+
+// A variable, or a field of the model or of that layer.
+double LayoutBuilder::number(const std::string& name, std::int64_t layer) const {
   if (const auto found = variables_.find(name); found != variables_.end()) return found->second;
-  const auto found = fields_.find(name);
-  if (found == fields_.end() || !(found->is_number() || found->is_boolean())) {
+  const bool several = layer >= 0 && !architecture_.pattern.empty();
+  const nlohmann::json& fields = fields_.at(
+      several ? static_cast<std::size_t>(architecture_.pattern.at(static_cast<std::size_t>(layer)))
+              : 0);
+  const auto found = fields.find(name);
+  if (found == fields.end() || !(found->is_number() || found->is_boolean())) {
     throw UsageError(fmt::format("[architectures] {}: '{}' is neither a field nor a variable",
                                  family_.file, name));
   }
   return found->is_boolean() ? (found->get<bool>() ? 1.0 : 0.0) : found->get<double>();
 }
 
-std::vector<std::int64_t> LayoutBuilder::shape_of(const TensorEntry& entry,
+std::vector<std::int64_t> LayoutBuilder::shape_of(const TensorEntry& entry, std::int64_t layer,
                                                   const Layout::Part& part, bool vector) const {
   if (entry.shape.empty()) {
     if (vector) return {part.width};
@@ -223,7 +237,7 @@ std::vector<std::int64_t> LayoutBuilder::shape_of(const TensorEntry& entry,
         size.is_number()
             ? size.get<double>()
             : evaluate_formula(size.get<std::string>().substr(is_formula(size) ? 1 : 0),
-                               [&](const std::string& name) { return number(name); });
+                               [&](const std::string& name) { return number(name, layer); });
     shape.push_back(value >= 0 && value < 9e15 ? static_cast<std::int64_t>(value) : 0);
   }
   return shape;

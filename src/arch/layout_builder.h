@@ -30,15 +30,16 @@ class LayoutBuilder {
   void add_tensor(const TensorEntry& entry, std::int64_t layer);
   void add_copies(const TensorEntry& entry, std::int64_t layer, std::size_t holder);
   void add_tied_copy();
-  double number(const std::string& name) const;
-  std::vector<std::int64_t> shape_of(const TensorEntry& entry, const Layout::Part& part,
-                                     bool vector) const;
+  void add_problem(std::string problem);
+  double number(const std::string& name, std::int64_t layer) const;
+  std::vector<std::int64_t> shape_of(const TensorEntry& entry, std::int64_t layer,
+                                     const Layout::Part& part, bool vector) const;
 
   const Family& family_;
   const Architecture& architecture_;
   const Variables& variables_;
   const TensorSource* file_;
-  nlohmann::json fields_;
+  std::vector<nlohmann::json> fields_;  // by the kind of layer
   std::map<std::string, ParameterSpec> specs_;
   std::map<std::string, Home> homes_;
   std::string prefix_;

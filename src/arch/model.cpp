@@ -65,15 +65,17 @@ class PlannedTensors : public TensorSource {
 // right.
 std::vector<Layout::Constant> divisors(const Family& family, const Architecture& architecture,
                                        const Json& config) {
-  if (!family.rope || family.rope->divisors.empty() || architecture.rotary_frequencies.empty())
+  const Attention& attention = architecture.kinds.front().attention;
+  if (!family.rope || family.rope->divisors.empty() || attention.rotary_frequencies.empty()) {
     return {};
+  }
   std::vector<std::string> ignored;
   const Rope rope = read_rope(*family.rope, config, ignored);
-  const std::vector<double> stated = scaled_frequencies(rope, architecture.rotary_dims);
+  const std::vector<double> stated = scaled_frequencies(rope, attention.rotary_dims);
   Layout::Constant constant{family.rope->divisors, {}};
   bool needed = false;
   for (std::size_t b = 0; b < stated.size(); ++b) {
-    const double divisor = stated[b] / architecture.rotary_frequencies[b];
+    const double divisor = stated[b] / attention.rotary_frequencies[b];
     needed = needed || std::abs(divisor - 1) > 1e-12;
     constant.values.push_back(divisor);
   }
@@ -244,11 +246,14 @@ Json config_for(const std::string& name, Format format, const Architecture& arch
   Json config = write_config(family, architecture, base);
   Architecture again = read_config(family, config, PlannedTensors(layout)).architecture;
   // Frequencies pass through theta, which costs a rounding.
-  const auto& wanted = architecture.rotary_frequencies;
-  if (std::equal(wanted.begin(), wanted.end(), again.rotary_frequencies.begin(),
-                 again.rotary_frequencies.end(),
-                 [](double a, double b) { return std::abs(a - b) <= 1e-12 * std::abs(a); })) {
-    again.rotary_frequencies = wanted;
+  for (std::size_t kind = 0; kind < std::min(again.kinds.size(), architecture.kinds.size());
+       ++kind) {
+    const auto& wanted = architecture.kinds[kind].attention.rotary_frequencies;
+    auto& found = again.kinds[kind].attention.rotary_frequencies;
+    if (std::equal(wanted.begin(), wanted.end(), found.begin(), found.end(),
+                   [](double a, double b) { return std::abs(a - b) <= 1e-12 * std::abs(a); })) {
+      found = wanted;
+    }
   }
   const auto lost = differences(architecture, again);
   if (!lost.empty()) {

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -13,13 +14,57 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string describe_positions(const Architecture& a) {
-  const Json json = to_json(a);
-  std::string text = json["positions"].get<std::string>();
+// "4 heads (2 kv) of 6/6, feed-forward 27 gated silu"
+std::string describe_maps(const Layer& layer, const Json& json) {
+  const Attention& a = layer.attention;
+  return fmt::format("{} heads ({} kv) of {}/{}, feed-forward {} {}{}", a.heads, a.kv_heads,
+                     a.qk_width, a.v_width, layer.ffn.width, layer.ffn.gated ? "gated " : "",
+                     json.at("activation").get<std::string>());
+}
+
+std::string describe_positions(const Layer& layer, const Json& json) {
+  const Attention& a = layer.attention;
+  std::string text = json.at("positions").get<std::string>();
   if (a.positions == Positions::rotary && a.rotary_dims < a.qk_width) {
     text += fmt::format(" ({} of {} coordinates)", a.rotary_dims, a.qk_width);
   }
   return text;
+}
+
+std::string describe_rest(const Layer& layer) {
+  return fmt::format("{}{}", layer.attention.qk_norm ? ", qk-norm" : "",
+                     layer.parallel ? ", parallel block" : "");
+}
+
+void print_shape(const Architecture& a) {
+  const Json json = to_json(a);
+  const std::string layers =
+      fmt::format("{} layer{}, width {}", a.layers, a.layers == 1 ? "" : "s", a.width);
+  const std::string norm = fmt::format("{} norm ({}, eps {:g})", json["norm"].get<std::string>(),
+                                       json["placement"].get<std::string>(), a.norm_eps);
+  const std::string output =
+      fmt::format("output {}{}", json["output"].get<std::string>(), a.tied ? " (tied)" : "");
+  if (a.pattern.empty()) {
+    const Layer& layer = a.kinds.front();
+    answer("  {}, {}\n", layers, describe_maps(layer, json));
+    answer("  positions {}, {}{}, {}\n", describe_positions(layer, json), norm,
+           describe_rest(layer), output);
+    return;
+  }
+  answer("  {}, {}, {}\n", layers, norm, output);
+  for (std::size_t kind = 0; kind < a.kinds.size(); ++kind) {
+    std::vector<std::size_t> where;
+    for (std::size_t n = 0; n < a.pattern.size(); ++n) {
+      if (a.pattern[n] == static_cast<std::int64_t>(kind)) where.push_back(n);
+    }
+    const Layer& layer = a.kinds[kind];
+    const Json alike = to_json(a.with_layers_like(static_cast<std::int64_t>(where.front()), 1));
+    answer("  layer{} {}:\n", where.size() == 1 ? "" : "s",
+           fmt::format("{}", fmt::join(where, ", ")));
+    answer("    {}, positions {}{}{}\n", describe_maps(layer, alike),
+           describe_positions(layer, alike), describe_rest(layer),
+           layer.attention.window > 0 ? fmt::format(", window {}", layer.attention.window) : "");
+  }
 }
 
 // Keys and tensors that may change the function and were not looked at.
@@ -40,17 +85,10 @@ void print_not_understood(const Model& model) {
 
 void print_text(const Model& model, const Symmetry& symmetry) {
   const Architecture& a = model.architecture;
-  const Json json = to_json(a);
   const std::int64_t parameters = parameter_count(a);
   answer("{}: {} in {}\n", model.checkpoint.path().string(), model.layout.family(),
          format_name(model.layout.format()));
-  answer("  {} layer{}, width {}, {} heads ({} kv) of {}/{}, feed-forward {} {}{}\n", a.layers,
-         a.layers == 1 ? "" : "s", a.width, a.heads, a.kv_heads, a.qk_width, a.v_width, a.ffn_width,
-         a.gated ? "gated " : "", json["activation"].get<std::string>());
-  answer("  positions {}, {} norm ({}, eps {:g}){}{}, output {}{}\n", describe_positions(a),
-         json["norm"].get<std::string>(), json["placement"].get<std::string>(), a.norm_eps,
-         a.qk_norm ? ", qk-norm" : "", a.parallel ? ", parallel block" : "",
-         json["output"].get<std::string>(), a.tied ? " (tied)" : "");
+  print_shape(a);
   print_not_understood(model);
   answer("\n  {:<30} {:<26} {:>6} {:>14} {:>14}\n", "factor", "group", "times", "dimension",
          "components");

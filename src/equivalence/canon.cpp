@@ -104,7 +104,7 @@ class Canonical {
     take(balance(symmetry_, tensors), layer, tensors);
     take(in_order(symmetry_, tensors, rounding_, limits_), layer, tensors);
     take(turned(symmetry_, tensors), layer, tensors);
-    if (symmetry_.architecture.qk_norm) {
+    if (symmetry_.architecture.layer(layer).attention.qk_norm) {
       take(turned_qk_norm(symmetry_, layer, tensors), layer, tensors);
     }
   }
@@ -150,11 +150,11 @@ class Canonical {
 
   // rows U O, summed over the heads: vectors of the stream become others, whatever the gauge.
   Matrix<double> through_attention(std::int64_t layer, const Matrix<double>& rows) const {
-    const Architecture& shape = symmetry_.architecture;
+    const Attention& shape = symmetry_.architecture.layer(layer).attention;
     const auto tensors = moved(layer);
     const std::string at = fmt::format("layers.{}.attn", layer);
     const Matrix<double> values = product(rows, tensors.at(at + ".v.weight"));
-    const auto share = shape.heads / shape.kv_heads;
+    const auto share = shape.group();
     Matrix<double> spread(rows.rows(), shape.heads * shape.v_width);
     for (std::int64_t head = 0; head < shape.heads; ++head) {
       spread.middleCols(head * shape.v_width, shape.v_width) =

@@ -176,7 +176,7 @@ Element turned(const Symmetry& symmetry, const Parameters<double>& tensors) {
 
 Element turned_qk_norm(const Symmetry& symmetry, std::int64_t layer,
                        const Parameters<double>& tensors) {
-  const Architecture& shape = symmetry.architecture;
+  const Attention& shape = symmetry.architecture.layer(layer).attention;
   const std::string at = fmt::format("layers.{}.attn", layer);
   const auto width = shape.qk_width;
   const Matrix<double>& q = tensors.at(at + ".q.weight");
@@ -184,7 +184,7 @@ Element turned_qk_norm(const Symmetry& symmetry, std::int64_t layer,
   // [kv heads, d_k]: what each coordinate of a kv head's keys and queries has of a fixed column.
   Matrix<double> parts = Matrix<double>::Zero(shape.kv_heads, width);
   const Matrix<double> of_q = sketch(q, 1), of_k = sketch(k, 1);
-  const auto share = shape.heads / shape.kv_heads;
+  const auto share = shape.group();
   for (Eigen::Index i = 0; i < k.cols(); ++i) parts(i / width, i % width) += of_k(i, 0);
   for (Eigen::Index i = 0; i < q.cols(); ++i) parts(i / width / share, i % width) += of_q(i, 0);
 

@@ -50,7 +50,15 @@ std::string rope_difference(const std::vector<double>& a, const std::vector<doub
 std::optional<Architecture> declared_as(const Architecture& a, const Architecture& b) {
   Architecture result = a;
   result.tied = b.tied;
-  result.biases = b.biases;
+  result.head_bias = b.head_bias;
+  if (a.layers != b.layers) return std::nullopt;
+  std::vector<Layer> layers;
+  for (std::int64_t n = 0; n < a.layers; ++n) {
+    layers.push_back(a.layer(n));
+    layers.back().attention.biases = b.layer(n).attention.biases;
+    layers.back().ffn.biases = b.layer(n).ffn.biases;
+  }
+  result.set_layers(layers);
   result.norm_bias = b.norm_bias;
   result.input_bias = b.input_bias;
   if (!a.has_position_table()) result.max_positions = b.max_positions;
@@ -77,15 +85,17 @@ Model read_as(const Model& model, const Architecture& architecture) {
 
 std::vector<Cause> declaration_causes(const Architecture& a, const Architecture& b) {
   std::vector<Cause> causes;
-  const nlohmann::json left = to_json(a), right = to_json(b);
-  for (const auto& [key, value] : left.items()) {
-    if (same_value(value, right.at(key))) continue;
+  for (const auto& difference : differing_fields(a, b)) {
     Cause cause;
-    const bool frequencies = key == "rotary_frequencies";
+    const bool frequencies = difference.field == "rotary_frequencies";
     cause.mistake = frequencies ? Mistake::rope : Mistake::constant;
-    cause.sentence = frequencies ? rope_difference(a.rotary_frequencies, b.rotary_frequencies)
-                                 : fmt::format("{} is {} in B's config, {} in A's", key,
-                                               right.at(key).dump(), value.dump());
+    const auto turns = [&](const Architecture& architecture) {
+      return architecture.layer(difference.first_layer()).attention.rotary_frequencies;
+    };
+    cause.sentence = difference.where() +
+                     (frequencies ? rope_difference(turns(a), turns(b))
+                                  : fmt::format("{} is {} in B's config, {} in A's",
+                                                difference.field, difference.b, difference.a));
     cause.repair = "let B's config say what A's does";
     causes.push_back(std::move(cause));
   }

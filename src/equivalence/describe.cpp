@@ -110,9 +110,15 @@ class Description {
     if (biases_a > 0) add("norm biases folded", "in A, " + count(biases_a, all, "norms"));
   }
 
+  bool is_rotary() const {
+    const auto& kinds = symmetry_.architecture.kinds;
+    return std::ranges::any_of(
+        kinds, [](const Layer& kind) { return kind.attention.positions == Positions::rotary; });
+  }
+
   void layers() {
     permuted(Category::heads, "heads permuted");
-    gauges(Category::qk, "query and key", symmetry_.architecture.positions == Positions::rotary);
+    gauges(Category::qk, "query and key", is_rotary());
     gauges(Category::vo, "value", false);
     permuted(Category::ffn, "neurons permuted");
     gauges(Category::ffn, "neuron", false);

@@ -140,10 +140,10 @@ class Diagnostician {
   // No element carries even a sample of B to A's.
   bool is_refuted(const Symmetry& symmetry, const Patches& on_a, const Patches& on_b) {
     const Architecture& shape = symmetry.architecture;
-    const Architecture cut = sample_of(shape);
+    const std::int64_t layer = telling_layer(on_a, on_b);
+    const Architecture cut = sample_of(shape, layer);
     if (cut == shape) return false;
     const Symmetry less = symmetry_of(cut);
-    const std::int64_t layer = telling_layer(on_a, on_b);
     const ParameterSource a = sample_a_(shape, on_a, layer);
     const ParameterSource b = sample_b_(shape, on_b, layer);
     const double rounding = std::max(coarsest_rounding(a), coarsest_rounding(b));
@@ -318,11 +318,18 @@ class Diagnostician {
 
   // Were the heads not rotary, B would be A.
   bool without_rotation() {
-    if (shape_.positions != Positions::rotary) return false;
+    std::vector<Layer> still_layers;
+    for (std::int64_t n = 0; n < shape_.layers; ++n) {
+      Layer layer = shape_.layer(n);
+      if (layer.attention.positions == Positions::rotary)
+        layer.attention.positions = Positions::none;
+      layer.attention.rotary_dims = 0;
+      layer.attention.rotary_frequencies.clear();
+      still_layers.push_back(std::move(layer));
+    }
     Architecture still = shape_;
-    still.positions = Positions::none;
-    still.rotary_dims = 0;
-    still.rotary_frequencies.clear();
+    still.set_layers(still_layers);
+    if (still == shape_) return false;
     if (!equal(symmetry_of(still), {}, {})) return false;
     Change change;
     change.mistake = Mistake::not_rotary;

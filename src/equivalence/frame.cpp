@@ -27,7 +27,10 @@ bool in_stream(const Axis& axis) {
 
 Frame::Frame(const Symmetry& symmetry) : symmetry_(symmetry) {
   const Architecture& shape = symmetry.architecture;
-  const std::int64_t heads = std::max(kLeast, 2 * std::max(shape.qk_width, shape.v_width));
+  std::int64_t heads = kLeast;
+  for (const auto& kind : shape.kinds) {
+    heads = std::max({heads, 2 * kind.attention.qk_width, 2 * kind.attention.v_width});
+  }
   if (symmetry.find_space("residual") == nullptr || 2 * heads > shape.width) return;
   attention_ = directions(shape, "frame/attention", heads);
   ffn_ = directions(shape, "frame/ffn", kLeast);

@@ -2,21 +2,39 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <utility>
 
 #include "regauge/equivalence/compare.h"
 
 namespace regauge {
+namespace {
+
+using Bias = bool& (*)(Layer&);
+constexpr std::array<std::pair<const char*, Bias>, 7> kBiases = {
+    {{"q", [](Layer& layer) -> bool& { return layer.attention.biases.q; }},
+     {"k", [](Layer& layer) -> bool& { return layer.attention.biases.k; }},
+     {"v", [](Layer& layer) -> bool& { return layer.attention.biases.v; }},
+     {"o", [](Layer& layer) -> bool& { return layer.attention.biases.o; }},
+     {"the gate", [](Layer& layer) -> bool& { return layer.ffn.biases.gate; }},
+     {"up", [](Layer& layer) -> bool& { return layer.ffn.biases.up; }},
+     {"down", [](Layer& layer) -> bool& { return layer.ffn.biases.down; }}}};
+
+bool has(Layer layer, Bias bias) { return bias(layer); }
+
+}  // namespace
+
 std::vector<std::string> architecture_differences(const Architecture& a, const Architecture& b) {
   std::set<std::string> ignored = {"tied", "biases", "norm_bias", "input_bias"};
   if (a.input == Input::tokens && b.input == Input::tokens) ignored.insert("vocabulary");
   // Without a table the context length is a promise, not a part of the function.
   if (!a.has_position_table() && !b.has_position_table()) ignored.insert("max_positions");
-  const nlohmann::json left = to_json(a), right = to_json(b);
   std::vector<std::string> differences;
-  for (const auto& [key, value] : left.items()) {
-    if (ignored.contains(key) || same_value(value, right.at(key))) continue;
-    differences.push_back(fmt::format("{}: {} and {}", key, value.dump(), right.at(key).dump()));
+  for (const auto& difference : differing_fields(a, b)) {
+    if (ignored.contains(difference.field)) continue;
+    differences.push_back(fmt::format("{}{}: {} and {}", difference.where(), difference.field,
+                                      difference.a, difference.b));
   }
   return differences;
 }
@@ -27,13 +45,14 @@ Architecture joint_architecture(const Architecture& a, const Architecture& b) {
   joint.vocabulary = std::min(a.vocabulary, b.vocabulary);
   joint.norm_bias = a.norm_bias || b.norm_bias;
   joint.input_bias = a.input_bias || b.input_bias;
-  const auto take = [&](bool Biases::*bias) {
-    joint.biases.*bias = a.biases.*bias || b.biases.*bias;
-  };
-  for (const auto bias : {&Biases::q, &Biases::k, &Biases::v, &Biases::o, &Biases::gate,
-                          &Biases::up, &Biases::down, &Biases::head}) {
-    take(bias);
+  joint.head_bias = a.head_bias || b.head_bias;
+  std::vector<Layer> layers;
+  for (std::int64_t n = 0; n < a.layers; ++n) {
+    Layer layer = a.layer(n);
+    for (const auto& [name, bias] : kBiases) bias(layer) = bias(layer) || has(b.layer(n), bias);
+    layers.push_back(std::move(layer));
   }
+  joint.set_layers(layers);
   return joint;
 }
 
@@ -45,17 +64,13 @@ std::vector<std::string> declaration_differences(const Architecture& a, const Ar
   one_has(a.tied, b.tied, "declares its head tied to the token table");
   one_has(a.norm_bias, b.norm_bias, "has norm biases");
   one_has(a.input_bias, b.input_bias, "has an input bias");
-  const auto bias = [&](bool Biases::*which, const char* name) {
-    one_has(a.biases.*which, b.biases.*which, fmt::format("has a bias of {}", name).c_str());
-  };
-  bias(&Biases::q, "q");
-  bias(&Biases::k, "k");
-  bias(&Biases::v, "v");
-  bias(&Biases::o, "o");
-  bias(&Biases::gate, "the gate");
-  bias(&Biases::up, "up");
-  bias(&Biases::down, "down");
-  bias(&Biases::head, "the head");
+  for (const auto& [name, bias] : kBiases) {
+    bool in_a = false, in_b = false;
+    for (const auto& kind : a.kinds) in_a = in_a || has(kind, bias);
+    for (const auto& kind : b.kinds) in_b = in_b || has(kind, bias);
+    one_has(in_a, in_b, fmt::format("has a bias of {}", name).c_str());
+  }
+  one_has(a.head_bias, b.head_bias, "has a bias of the head");
   return lines;
 }
 

@@ -119,7 +119,7 @@ struct Move {
 };
 
 // Of the heads' coordinates on this axis of an attention tensor; 0 elsewhere.
-std::int64_t head_width(const Architecture& a, const std::string& tensor, int axis) {
+std::int64_t head_width(const Attention& a, const std::string& tensor, int axis) {
   if (axis == 1 && (tensor.ends_with("attn.q.weight") || tensor.ends_with("attn.k.weight"))) {
     return a.qk_width;
   }
@@ -129,7 +129,9 @@ std::int64_t head_width(const Architecture& a, const std::string& tensor, int ax
 }
 
 bool across_heads(const Architecture& a, const Place& here, const std::vector<Move>& moves) {
-  const std::int64_t width = head_width(a, here.tensor, here.axis);
+  const std::int64_t layer = layer_of(here.tensor);
+  if (layer < 0) return false;
+  const std::int64_t width = head_width(a.layer(layer).attention, here.tensor, here.axis);
   if (width == 0) return false;
   bool crossed = false;
   for (const auto& move : moves) {

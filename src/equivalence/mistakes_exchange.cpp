@@ -19,12 +19,12 @@ void exchange(Change& change, const std::string& first, const std::string& secon
 }  // namespace
 
 void add_gate_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
-  if (layer < 0 || !pair.architecture.gated) return;
+  if (layer < 0 || !pair.architecture.layer(layer).ffn.gated) return;
   Change change{
       Mistake::gate_up_swapped, "gate and up were exchanged", "exchange them", {}, {}, {}};
   const std::string at = fmt::format("layers.{}.ffn.", layer);
   exchange(change, at + "gate.weight", at + "up.weight");
-  const Biases& biases = pair.architecture.biases;
+  const FeedForward::Biases& biases = pair.architecture.layer(layer).ffn.biases;
   if (biases.gate && biases.up) exchange(change, at + "gate.bias", at + "up.bias");
   changes.push_back(std::move(change));
 }
@@ -47,9 +47,13 @@ void add_transpose_changes(const Pair& pair, std::int64_t layer, std::vector<Cha
     if (spec.layer != layer || spec.rows == 1 || spec.cols == 1) continue;
     // A file's rows of q and k may be in the order of halves.
     const bool q = spec.name.ends_with("attn.q.weight"), k = spec.name.ends_with("attn.k.weight");
-    const std::int64_t heads = q ? a.heads : k ? a.kv_heads : 1;
-    const Order layout =
-        halves_order(spec.cols, heads, pair.halves && (q || k) ? a.rotary_dims : 0);
+    std::int64_t heads = 1, rotating = 0;
+    if (q || k) {
+      const Attention& attention = a.layer(layer).attention;
+      heads = q ? attention.heads : attention.kv_heads;
+      rotating = pair.halves ? attention.rotary_dims : 0;
+    }
+    const Order layout = halves_order(spec.cols, heads, rotating);
     // The numbers of `to` in row-major order are those of `from` in column-major order.
     const auto turn = [layout, rows = spec.rows, cols = spec.cols](bool back) {
       return [=](const Matrix<double>& m) -> Matrix<double> {

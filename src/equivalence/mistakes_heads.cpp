@@ -18,15 +18,16 @@ Matrix<double> fit(const Matrix<double>& a, const Matrix<double>& b, std::int64_
 
 void Explainer::fit_heads() {
   const Architecture& a = pair_.architecture;
-  const std::int64_t width = a.qk_width, group = a.heads / a.kv_heads;
-  if (a.positions != Positions::rotary || a.width <= width) return;
   for (std::int64_t layer = 0; layer < a.layers; ++layer) {
+    const Attention& shape = a.layer(layer).attention;
+    const std::int64_t width = shape.qk_width, group = shape.group();
+    if (shape.positions != Positions::rotary || a.width <= width) continue;
     const std::string at = fmt::format("layers.{}.attn.", layer);
     if (!is_open(at + "q.weight") || !is_open(at + "k.weight")) continue;
     const Matrix<double> q_a = pair_.a(at + "q.weight"), q_b = pair_.b(at + "q.weight");
     // Per kv head: q -> q x, k -> k x^-T.
     std::vector<Matrix<double>> maps;
-    for (std::int64_t kv = 0; kv < a.kv_heads; ++kv) {
+    for (std::int64_t kv = 0; kv < shape.kv_heads; ++kv) {
       maps.push_back(fit(q_a, q_b, kv * group, width));
     }
     Change change;

@@ -65,7 +65,7 @@ std::string name(const Turn& turn, bool grouped) {
 
 void add_qkv_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
   if (layer < 0) return;
-  const Architecture& a = pair.architecture;
+  const Attention& a = pair.architecture.layer(layer).attention;
   const FusedSizes sizes{{a.heads * a.qk_width, a.kv_heads * a.qk_width, a.kv_heads * a.v_width},
                          a.kv_heads};
   const std::string at = fmt::format("layers.{}.attn.", layer);

@@ -17,9 +17,9 @@ struct Wrong {
 
 // `layout` takes adjacent pairs to halves: column c lies at layout[c]. A file with halves should
 // hold them so, one with pairs should hold what comes back from halves.
-std::vector<Wrong> wrong_orders(const Pair& pair, std::int64_t cols, std::int64_t heads) {
-  const Architecture& a = pair.architecture;
-  const std::int64_t width = cols / heads, dims = a.rotary_dims;
+std::vector<Wrong> wrong_orders(const Pair& pair, std::int64_t dims, std::int64_t cols,
+                                std::int64_t heads) {
+  const std::int64_t width = cols / heads;
   const Order layout = halves_order(cols, heads, dims), back = inverse(layout);
   const Order& left_out = pair.halves ? layout : back;
   std::vector<Wrong> all = {
@@ -51,12 +51,13 @@ std::vector<Wrong> wrong_orders(const Pair& pair, std::int64_t cols, std::int64_
 }  // namespace
 
 void add_rotary_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
-  const Architecture& a = pair.architecture;
-  if (layer < 0 || a.rotary_dims < 4) return;
+  if (layer < 0) return;
+  const Attention& a = pair.architecture.layer(layer).attention;
+  if (a.rotary_dims < 4) return;
   const auto add = [&](const std::string& name, const std::vector<std::string>& parts,
                        std::int64_t cols, std::int64_t heads) {
     std::set<Order> seen;
-    for (const auto& wrong : wrong_orders(pair, cols, heads)) {
+    for (const auto& wrong : wrong_orders(pair, a.rotary_dims, cols, heads)) {
       if (is_identity(wrong.order) || !seen.insert(wrong.order).second) continue;
       Change change{wrong.mistake, wrong.what, "put the rows back in the order of A",
                     parts,         {},         {}};
@@ -68,7 +69,7 @@ void add_rotary_changes(const Pair& pair, std::int64_t layer, std::vector<Change
       changes.push_back(std::move(change));
     }
   };
-  for (const auto& name : tensors_of(a, layer)) {
+  for (const auto& name : tensors_of(pair.architecture, layer)) {
     const bool q = name.find(".attn.q.") != std::string::npos;
     const bool k = name.find(".attn.k.") != std::string::npos;
     if (q) add(name, {"q", "q and k"}, a.heads * a.qk_width, a.heads);

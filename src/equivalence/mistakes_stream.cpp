@@ -25,7 +25,7 @@ std::vector<Reads> norm_readers(const Architecture& a) {
     for (const char* name : {"q", "k", "v"}) {
       all.push_back({at + "attn.norm", at + "attn." + name + ".weight"});
     }
-    if (a.gated) all.push_back({at + "ffn.norm", at + "ffn.gate.weight"});
+    if (a.layer(layer).ffn.gated) all.push_back({at + "ffn.norm", at + "ffn.gate.weight"});
     all.push_back({at + "ffn.norm", at + "ffn.up.weight"});
   }
   if (a.output != Output::hidden) all.push_back({"head.norm", "head.weight"});
@@ -82,7 +82,7 @@ std::vector<End> ends(const Pair& pair) {
 bool may_turn(const Architecture& shape, const Symmetry& symmetry) {
   const Space* residual = symmetry.find_space("residual");
   return residual != nullptr && residual->is_orthogonal() && shape.norm == Norm::rms &&
-         shape.placement == Placement::pre && shape.input == Input::tokens && !shape.embedding_norm;
+         shape.pre() && shape.input == Input::tokens && !shape.embedding_norm;
 }
 
 // W as it is in B is R^T W: the gains belong in between. `turn` is R^T.

@@ -73,18 +73,20 @@ Matrix<double> span_root(const Matrix<double>& columns) {
 std::vector<Matrix<double>> layer_vectors(const Architecture& a, std::int64_t layer,
                                           const Parameters<double>& parameters,
                                           const Known& known) {
+  const Attention& shape = a.layer(layer).attention;
   const std::string at = fmt::format("layers.{}.", layer);
   const auto weight = [&](const char* name) -> const Matrix<double>& {
     return parameters.at(at + name + ".weight");
   };
   const Matrix<double> x = probes("extension", known);
-  std::vector<Matrix<double>> vectors = {own_parts(weight("ffn.up").transpose(), x),
-                                         own_parts(weight("ffn.down"), x),
-                                         parts_within(weight("attn.q"), a.qk_width, x),
-                                         parts_within(weight("attn.k"), a.qk_width, x),
-                                         parts_within(weight("attn.v"), a.v_width, x),
-                                         parts_within(weight("attn.o").transpose(), a.v_width, x)};
-  if (a.gated) vectors.push_back(own_parts(weight("ffn.gate").transpose(), x));
+  std::vector<Matrix<double>> vectors = {
+      own_parts(weight("ffn.up").transpose(), x),
+      own_parts(weight("ffn.down"), x),
+      parts_within(weight("attn.q"), shape.qk_width, x),
+      parts_within(weight("attn.k"), shape.qk_width, x),
+      parts_within(weight("attn.v"), shape.v_width, x),
+      parts_within(weight("attn.o").transpose(), shape.v_width, x)};
+  if (a.layer(layer).ffn.gated) vectors.push_back(own_parts(weight("ffn.gate").transpose(), x));
   return vectors;
 }
 

@@ -32,7 +32,7 @@ std::vector<std::size_t> assign(std::size_t count, const Score& score) {
 // The signed permutation, of those that a QK-norm admits, to which a noisy one rounds: pairs that
 // turn alike change places and make quarter turns, coordinates at rest change places and signs.
 // Where the matrix does not tell, `likeness` of coordinates in their gains does.
-Matrix<double> signed_pattern(const Architecture& shape, const Matrix<double>& matrix,
+Matrix<double> signed_pattern(const Attention& shape, const Matrix<double>& matrix,
                               const Matrix<double>& likeness) {
   Matrix<double> pattern = Matrix<double>::Zero(matrix.rows(), matrix.cols());
   const double little = kLittle * matrix.cwiseAbs().maxCoeff() + 1e-300;
@@ -105,7 +105,7 @@ Matrix<double> likeness_of_gains(const Parameters<double>& a, const Parameters<d
 double ratio(double a, double b) { return a != 0 && b != 0 ? std::abs(a / b) : 1; }
 
 // The pattern with what each coordinate's gains changed by; the two of a pair change alike.
-Matrix<double> with_moduli(const Architecture& shape, const Matrix<double>& pattern,
+Matrix<double> with_moduli(const Attention& shape, const Matrix<double>& pattern,
                            const Parameters<double>& a, const Parameters<double>& b,
                            const std::string& at) {
   const auto change = [&](Eigen::Index i, const char* name, Eigen::Index column) {
@@ -134,12 +134,12 @@ Matrix<double> with_moduli(const Architecture& shape, const Matrix<double>& patt
 
 Element recover_qk_norm(const Symmetry& symmetry, std::int64_t layer, const Parameters<double>& a,
                         const Parameters<double>& b) {
-  const Architecture& shape = symmetry.architecture;
+  const Attention& shape = symmetry.architecture.layer(layer).attention;
   const std::string at = fmt::format("layers.{}.attn", layer);
   const Matrix<double>&q_a = a.at(at + ".q.weight"), &q_b = b.at(at + ".q.weight");
   const Matrix<double>&k_a = a.at(at + ".k.weight"), &k_b = b.at(at + ".k.weight");
   const auto width = shape.qk_width;
-  const auto group = shape.heads / shape.kv_heads;
+  const auto group = shape.group();
   const bool lengths = symmetry.find_space(at + ".heads")->dimension() > 0;
   Element element;
 

@@ -106,13 +106,13 @@ class Finder {
   }
 
   void layer(std::int64_t layer) {
-    const Architecture& shape = symmetry_.architecture;
+    const bool qk_norm = symmetry_.architecture.layer(layer).attention.qk_norm;
     auto [a, b] = both(layer);
     const Element places = match(layer, a, b);
     act_on_layer(symmetry_, places, layer, b);
     take(places.maps);
 
-    if (shape.qk_norm) {
+    if (qk_norm) {
       const Element qk = recover_qk_norm(symmetry_, layer, a, b);
       act_on_layer(symmetry_, qk, layer, b);
       take(qk.maps);
@@ -124,7 +124,7 @@ class Finder {
       const Space& space = symmetry_.spaces[i];
       const bool gauge = space.category == Category::qk || space.category == Category::vo ||
                          space.category == Category::ffn;
-      const bool behind_norm = shape.qk_norm && space.category == Category::qk;
+      const bool behind_norm = qk_norm && space.category == Category::qk;
       if (gauge && !behind_norm && space.dimension() > 0 && space.name.starts_with(prefix)) {
         unknown.insert(space.name);
       }

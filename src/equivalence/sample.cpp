@@ -14,15 +14,15 @@ constexpr std::int64_t kTokens = 4;  // for each coordinate
 
 }  // namespace
 
-Architecture sample_of(Architecture shape) {
-  if (shape.placement == Placement::pre) shape.layers = 1;
-  shape.vocabulary = std::min(shape.vocabulary, kTokens * shape.width);
-  return shape;
+Architecture sample_of(const Architecture& shape, std::int64_t layer) {
+  Architecture sample = shape.pre() ? shape.with_layers_like(layer, 1) : shape;
+  sample.vocabulary = std::min(shape.vocabulary, kTokens * shape.width);
+  return sample;
 }
 
 ParameterSource Sampler::operator()(const Architecture& shape, const Patches& patches,
                                     std::int64_t layer) {
-  const Architecture sample = sample_of(shape);
+  const Architecture sample = sample_of(shape, layer);
   std::set<std::string> held;
   for (const auto& spec : parameter_specs(model_.architecture)) held.insert(spec.name);
   // Patches may need more of a tensor than the sample has of it.

@@ -11,7 +11,8 @@ namespace regauge {
 // nothing does is seen in a fraction of the time. One layer between embedding and head (all of
 // them unless norms stand before the sub-layers: else a layer's constants belong to the one
 // before), and a few tokens for each coordinate of the stream.
-Architecture sample_of(Architecture shape);
+// `layer` is the one that is kept.
+Architecture sample_of(const Architecture& shape, std::int64_t layer);
 
 class Sampler {
  public:

@@ -27,12 +27,12 @@ constexpr double kClose = 16;  // times rounding
 constexpr int kMoreThanEnough = 64;
 
 // QK-norm, head by head.
-void normalise(const Architecture& a, const Matrix<double>& gain, Matrix<double>& x) {
+void normalise(std::int64_t width, double eps, const Matrix<double>& gain, Matrix<double>& x) {
   for (Eigen::Index row = 0; row < x.rows(); ++row) {
-    for (Eigen::Index at = 0; at < x.cols(); at += a.qk_width) {
-      auto head = x.row(row).segment(at, a.qk_width);
-      const double mean = head.squaredNorm() / static_cast<double>(a.qk_width);
-      if (mean + a.norm_eps > 0) head /= std::sqrt(mean + a.norm_eps);
+    for (Eigen::Index at = 0; at < x.cols(); at += width) {
+      auto head = x.row(row).segment(at, width);
+      const double mean = head.squaredNorm() / static_cast<double>(width);
+      if (mean + eps > 0) head /= std::sqrt(mean + eps);
       head = head.cwiseProduct(gain.row(0)).eval();
     }
   }
@@ -40,7 +40,7 @@ void normalise(const Architecture& a, const Matrix<double>& gain, Matrix<double>
 
 // The inner product of a query with a key that is `distance` further on.
 template <class Row>
-double logit(const Architecture& a, const Row& q, const Row& k, double distance) {
+double logit(const Attention& a, const Row& q, const Row& k, double distance) {
   double sum = 0;
   const auto pairs = static_cast<Eigen::Index>(a.rotary_frequencies.size());
   for (Eigen::Index b = 0; b < pairs; ++b) {
@@ -150,10 +150,11 @@ class FreePlaces {
 
 }  // namespace
 
-Matrix<double> head_signatures(const Architecture& a, std::int64_t layer,
+Matrix<double> head_signatures(const Architecture& architecture, std::int64_t layer,
                                const Parameters<double>& parameters, const Known& known) {
+  const Attention& a = architecture.layer(layer).attention;
   const std::string at = fmt::format("layers.{}.attn", layer);
-  const auto group = a.heads / a.kv_heads;
+  const auto group = a.group();
   const Matrix<double> y = probes("key", known);
   const Matrix<double>& o_weight = parameters.at(at + ".o.weight");
   Matrix<double> q = linear(parameters, at + ".q", probes("query", known));
@@ -161,8 +162,8 @@ Matrix<double> head_signatures(const Architecture& a, std::int64_t layer,
   const Matrix<double> v = linear(parameters, at + ".v", y);
   const Matrix<double> o = probes("write", known) * o_weight.transpose();
   if (a.qk_norm) {
-    normalise(a, parameters.at(at + ".q_norm.gain"), q);
-    normalise(a, parameters.at(at + ".k_norm.gain"), k);
+    normalise(a.qk_width, architecture.norm_eps, parameters.at(at + ".q_norm.gain"), q);
+    normalise(a.qk_width, architecture.norm_eps, parameters.at(at + ".k_norm.gain"), k);
   }
   constexpr auto kKinds = static_cast<std::int64_t>(kDistances.size());
   Matrix<double> rows(a.heads, kProbes * (kKinds + 1));
@@ -190,8 +191,9 @@ Matrix<double> head_signatures(const Architecture& a, std::int64_t layer,
   return side_by_side(parts);
 }
 
-Matrix<double> neuron_signatures(const Architecture& a, std::int64_t layer,
+Matrix<double> neuron_signatures(const Architecture& architecture, std::int64_t layer,
                                  const Parameters<double>& parameters, const Known& known) {
+  const FeedForward& a = architecture.layer(layer).ffn;
   const std::string at = fmt::format("layers.{}.ffn", layer);
   const Matrix<double> x = probes("input", known);
   const bool relu = a.activation == Activation::relu;

@@ -54,7 +54,7 @@ VocabularyNotes vocabulary_differences(const Model& a, const Model& b) {
       last == first ? fmt::format("{}", first) : fmt::format("{} to {}", first, last));
   if (longer.architecture.output == Output::tokens) {
     const char* table = longer.architecture.tied ? "embed.tokens" : "head.weight";
-    const bool bias = longer.architecture.biases.head;
+    const bool bias = longer.architecture.head_bias;
     const bool zero = !bias && rows_are_zero(longer, table, first, last + 1);
     notes.matter.push_back(
         which + (zero ? ": their rows are zero, as converters pad, but a logit of 0 still gets a "

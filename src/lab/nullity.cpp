@@ -22,15 +22,22 @@ constexpr double kRare = 0.02;
 // derivatives differ in size.
 constexpr std::int64_t kChoices = 12;
 
+std::int64_t positions_needed(const Architecture& a) {
+  std::int64_t most = 7;
+  for (const auto& kind : a.kinds) {
+    const Attention& attention = kind.attention;
+    if (attention.positions == Positions::rotary) most = std::max<std::int64_t>(most, 12);
+    if (attention.positions == Positions::relative) most = attention.relative_max_distance + 2;
+  }
+  return most;
+}
+
 // Long enough for every position, bucket and distance to be seen, many enough for every token.
 Batch random_batch(const Architecture& a, std::uint64_t seed) {
   Random random(seed, "nullity.inputs");
   const bool table = a.has_position_table();
   Batch batch;
-  const std::int64_t positions = table                                ? a.max_positions
-                                 : a.positions == Positions::rotary   ? 12
-                                 : a.positions == Positions::relative ? a.relative_max_distance + 2
-                                                                      : 7;
+  const std::int64_t positions = table ? a.max_positions : positions_needed(a);
   batch.length = positions - (table && a.class_token ? 1 : 0);
   // At least three outputs for every parameter.
   const std::int64_t outputs =
@@ -145,7 +152,9 @@ Nullity measure_nullity(const Architecture& architecture, const Parameters<doubl
 
 std::int64_t stuck_units(const Architecture& a, const Parameters<double>& parameters,
                          std::uint64_t seed) {
-  if (a.activation != Activation::relu) return 0;
+  const bool relu = std::ranges::any_of(
+      a.kinds, [](const Layer& kind) { return kind.ffn.activation == Activation::relu; });
+  if (!relu) return 0;
   const Batch batch = random_batch(a, seed);
   Tensors taps;
   Transformer(a, batch.length, at::kDouble)(view(parameters), batch, &taps);

@@ -53,7 +53,7 @@ Transformer::Transformer(const Architecture& architecture, std::int64_t length, 
         fmt::format("sequences of {} positions, and the model has a table of {}; use shorter ones",
                     n, a.max_positions));
   }
-  if (a.positions == Positions::sinusoidal) {
+  if (a.position_table == PositionTable::sinusoidal) {
     at::Tensor table = at::empty({n, a.width}, at::kDouble);
     for (std::int64_t t = 0; t < n; ++t) {
       for (std::int64_t i = 0; i < a.width; ++i) {
@@ -62,34 +62,40 @@ Transformer::Transformer(const Architecture& architecture, std::int64_t length, 
     }
     sinusoids_ = table.to(type);
   }
+  for (const auto& kind : a.kinds) tables_.push_back(tables(kind.attention, a.causal, n, type));
+}
+
+Transformer::Tables Transformer::tables(const Attention& a, bool causal, std::int64_t n,
+                                        at::ScalarType type) {
+  Tables made;
   if (a.positions == Positions::rotary) {
     const at::Tensor frequencies = at::tensor(a.rotary_frequencies, at::kDouble);
     const at::Tensor angles = at::outer(at::arange(n, at::kDouble), frequencies);
-    turns_ = at::polar(at::ones_like(angles), angles).to(at::toComplexType(type));
+    made.turns = at::polar(at::ones_like(angles), angles).to(at::toComplexType(type));
   }
   const at::Tensor place = at::arange(n, at::kLong);
   const at::Tensor offset = place.unsqueeze(0) - place.unsqueeze(1);  // key - query
   if (a.positions == Positions::alibi) {
     at::Tensor slopes = at::empty({a.heads, 1, 1}, at::kDouble);
     for (std::int64_t i = 0; i < a.heads; ++i) slopes[i] = alibi_slope(i, a.heads);
-    mask_ = (-slopes * offset.abs()).to(type);
+    made.mask = (-slopes * offset.abs()).to(type);
   }
-  const bool masked =
-      a.attention_window > 0 || mask_.defined() || a.positions == Positions::relative;
+  const bool masked = a.window > 0 || made.mask.defined() || a.positions == Positions::relative;
   if (masked) {
-    if (!mask_.defined()) mask_ = at::zeros({1, n, n}, type);
+    if (!made.mask.defined()) made.mask = at::zeros({1, n, n}, type);
     at::Tensor hidden = at::zeros({n, n}, at::kBool);
-    if (a.causal) hidden = hidden | (offset > 0);
-    if (a.attention_window > 0) hidden = hidden | (-offset >= a.attention_window);
-    mask_ = mask_.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+    if (causal) hidden = hidden | (offset > 0);
+    if (a.window > 0) hidden = hidden | (-offset >= a.window);
+    made.mask = made.mask.masked_fill(hidden, -std::numeric_limits<double>::infinity());
   }
   if (a.positions == Positions::relative) {
-    buckets_ = offset.reshape(-1).clone();
-    for (std::int64_t i = 0; i < buckets_.numel(); ++i) {
-      auto& bucket = buckets_.mutable_data_ptr<std::int64_t>()[i];
-      bucket = relative_bucket(a, bucket);
+    made.buckets = offset.reshape(-1).clone();
+    for (std::int64_t i = 0; i < made.buckets.numel(); ++i) {
+      auto& bucket = made.buckets.mutable_data_ptr<std::int64_t>()[i];
+      bucket = relative_bucket(a, causal, bucket);
     }
   }
+  return made;
 }
 
 // One evaluation; x is [sequences, positions, width] throughout.
@@ -101,14 +107,17 @@ class Transformer::Pass {
   at::Tensor run(const Batch& batch) const {
     at::Tensor x = embed(batch);
     for (std::int64_t n = 0; n < a_.layers; ++n) {
-      const std::string layer = fmt::format("layers.{}.", n);
-      const auto attn = [&](const at::Tensor& y) { return attention(layer + "attn.", y); };
-      const auto ffn = [&](const at::Tensor& y) { return feed_forward(layer + "ffn.", y); };
-      const std::string first = layer + "attn.norm", second = layer + "ffn.norm";
-      if (a_.placement == Placement::post) {
+      const Layer& layer = a_.layer(n);
+      const std::string at = fmt::format("layers.{}.", n);
+      const auto attn = [&](const at::Tensor& y) {
+        return attention(layer.attention, t_.tables_of(n), at + "attn.", y);
+      };
+      const auto ffn = [&](const at::Tensor& y) { return feed_forward(layer.ffn, at + "ffn.", y); };
+      const std::string first = at + "attn.norm", second = at + "ffn.norm";
+      if (layer.placement == Placement::post) {
         x = norm(first, x + attn(x));
         x = norm(second, x + ffn(x));
-      } else if (a_.parallel) {
+      } else if (layer.parallel) {
         x = x + attn(norm(first, x)) + ffn(norm(second, x));
       } else {
         x = x + attn(norm(first, x));
@@ -117,7 +126,7 @@ class Transformer::Pass {
     }
     if (a_.output == Output::classes) x = x.narrow(1, a_.causal ? x.size(1) - 1 : 0, 1);
     if (a_.head_transform) {
-      x = activated(linear("head.transform", x));
+      x = activated(a_.kinds.front().ffn.activation, linear("head.transform", x));
       tap("head.hidden", x);
     }
     if (a_.has_final_norm()) x = norm("head.norm", x);
@@ -125,7 +134,7 @@ class Transformer::Pass {
     if (a_.output == Output::hidden) return x;
     if (a_.output == Output::classes) x = x.squeeze(1);
     return at::linear(x, a_.tied ? p_.at("embed.tokens") : p_.at("head.weight").t(),
-                      optional(a_.biases.head, "head.bias"));
+                      optional(a_.head_bias, "head.bias"));
   }
 
  private:
@@ -153,10 +162,10 @@ class Transformer::Pass {
       const at::Tensor token = p_.at("embed.class_token").expand({batch.sequences, 1, a_.width});
       x = at::cat({token, x}, 1);
     }
-    if (a_.positions == Positions::learned) {
+    if (a_.position_table == PositionTable::learned) {
       x = x + p_.at("embed.positions").narrow(0, 0, t_.positions_);
     }
-    if (a_.positions == Positions::sinusoidal) x = x + t_.sinusoids_;
+    if (a_.position_table == PositionTable::sinusoidal) x = x + t_.sinusoids_;
     if (a_.token_types > 0) {
       const at::Tensor& table = p_.at("embed.types");
       x = x + (batch.types.empty() ? table.narrow(0, 0, 1)
@@ -177,8 +186,8 @@ class Transformer::Pass {
     return at::layer_norm(x, {a_.width}, gain, optional(a_.norm_bias, name + ".bias"), a_.norm_eps);
   }
 
-  at::Tensor activated(const at::Tensor& x) const {
-    switch (a_.activation) {
+  static at::Tensor activated(Activation activation, const at::Tensor& x) {
+    switch (activation) {
       case Activation::relu:
         return at::relu(x);
       case Activation::gelu:
@@ -191,9 +200,9 @@ class Transformer::Pass {
     throw std::logic_error("an activation without a forward pass");
   }
 
-  at::Tensor feed_forward(const std::string& at, const at::Tensor& x) const {
-    at::Tensor hidden = a_.gated ? activated(linear(at + "gate", x)) * linear(at + "up", x)
-                                 : activated(linear(at + "up", x));
+  at::Tensor feed_forward(const FeedForward& f, const std::string& at, const at::Tensor& x) const {
+    at::Tensor hidden = activated(f.activation, linear(at + (f.gated ? "gate" : "up"), x));
+    if (f.gated) hidden = hidden * linear(at + "up", x);
     tap(at + "hidden", hidden);
     return linear(at + "down", hidden);
   }
@@ -205,21 +214,23 @@ class Transformer::Pass {
   }
 
   // q or k: normed, then turned by its position.
-  at::Tensor prepared(const std::string& gain, at::Tensor x) const {
-    if (a_.qk_norm) x = at::rms_norm(x, {a_.qk_width}, optional(true, gain), a_.norm_eps);
-    if (a_.positions != Positions::rotary) return x;
-    const std::int64_t turning = a_.rotary_dims;
+  at::Tensor prepared(const Attention& a, const Tables& tables, const std::string& gain,
+                      at::Tensor x) const {
+    if (a.qk_norm) x = at::rms_norm(x, {a.qk_width}, optional(true, gain), a_.norm_eps);
+    if (a.positions != Positions::rotary) return x;
+    const std::int64_t turning = a.rotary_dims;
     const at::Tensor pairs = x.narrow(3, 0, turning).unflatten(3, {turning / 2, 2}).contiguous();
-    const at::Tensor turned = at::view_as_real(at::view_as_complex(pairs) * t_.turns_).flatten(3);
-    if (turning == a_.qk_width) return turned;
-    return at::cat({turned, x.narrow(3, turning, a_.qk_width - turning)}, 3);
+    const at::Tensor turned =
+        at::view_as_real(at::view_as_complex(pairs) * tables.turns).flatten(3);
+    if (turning == a.qk_width) return turned;
+    return at::cat({turned, x.narrow(3, turning, a.qk_width - turning)}, 3);
   }
 
   // What the softmax gives: [sequences, positions, heads * positions].
-  at::Tensor patterns(const at::Tensor& q, const at::Tensor& k,
+  at::Tensor patterns(const Attention& a, const at::Tensor& q, const at::Tensor& k,
                       const std::optional<at::Tensor>& mask) const {
-    const at::Tensor keys = k.repeat_interleave(a_.heads / a_.kv_heads, 1);
-    at::Tensor logits = at::matmul(q, keys.transpose(2, 3)) * a_.attention_scale;
+    const at::Tensor keys = k.repeat_interleave(a.group(), 1);
+    at::Tensor logits = at::matmul(q, keys.transpose(2, 3)) * a.scale;
     if (mask) {
       logits = logits + *mask;
     } else if (a_.causal) {
@@ -230,21 +241,24 @@ class Transformer::Pass {
     return at::softmax(logits, 3).transpose(1, 2).flatten(2);
   }
 
-  at::Tensor attention(const std::string& at, const at::Tensor& x) const {
-    const at::Tensor q = prepared(at + "q_norm.gain", heads(at + "q", x, a_.heads, a_.qk_width));
-    const at::Tensor k = prepared(at + "k_norm.gain", heads(at + "k", x, a_.kv_heads, a_.qk_width));
-    const at::Tensor v = heads(at + "v", x, a_.kv_heads, a_.v_width);
+  at::Tensor attention(const Attention& a, const Tables& tables, const std::string& at,
+                       const at::Tensor& x) const {
+    const at::Tensor q =
+        prepared(a, tables, at + "q_norm.gain", heads(at + "q", x, a.heads, a.qk_width));
+    const at::Tensor k =
+        prepared(a, tables, at + "k_norm.gain", heads(at + "k", x, a.kv_heads, a.qk_width));
+    const at::Tensor v = heads(at + "v", x, a.kv_heads, a.v_width);
     std::optional<at::Tensor> mask;
-    if (t_.mask_.defined()) mask = t_.mask_;
-    if (a_.positions == Positions::relative) {
+    if (tables.mask.defined()) mask = tables.mask;
+    if (a.positions == Positions::relative) {
       const std::int64_t n = t_.positions_;
-      const at::Tensor bias = p_.at(at + "relative_bias").index_select(0, t_.buckets_);
-      mask = t_.mask_ + bias.view({n, n, a_.heads}).permute({2, 0, 1});
+      const at::Tensor bias = p_.at(at + "relative_bias").index_select(0, tables.buckets);
+      mask = tables.mask + bias.view({n, n, a.heads}).permute({2, 0, 1});
     }
     const bool causal = a_.causal && !mask;
-    if (taps_ != nullptr) tap(at + "patterns", patterns(q, k, mask));
-    at::Tensor mixed = at::scaled_dot_product_attention(
-        q, k, v, mask, 0, causal, a_.attention_scale, a_.heads != a_.kv_heads);
+    if (taps_ != nullptr) tap(at + "patterns", patterns(a, q, k, mask));
+    at::Tensor mixed =
+        at::scaled_dot_product_attention(q, k, v, mask, 0, causal, a.scale, a.heads != a.kv_heads);
     mixed = mixed.transpose(1, 2).flatten(2);
     tap(at + "heads", mixed);
     return linear(at + "o", mixed);

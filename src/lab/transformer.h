@@ -19,14 +19,26 @@ class Transformer {
 
  private:
   class Pass;
+  // What attention needs of the positions alone; undefined where it does not.
+  struct Tables {
+    at::Tensor turns;    // [positions, pairs], complex
+    at::Tensor mask;     // [1 or h, positions, positions], added to the logits
+    at::Tensor buckets;  // [positions * positions], rows of the relative table
+  };
+  static Tables tables(const Attention& attention, bool causal, std::int64_t positions,
+                       at::ScalarType type);
+  const Tables& tables_of(std::int64_t layer) const {
+    const auto& pattern = architecture_.pattern;
+    return tables_.at(pattern.empty()
+                          ? 0
+                          : static_cast<std::size_t>(pattern.at(static_cast<std::size_t>(layer))));
+  }
 
   Architecture architecture_;
   std::int64_t positions_;  // with the class token
   at::ScalarType type_;
-  at::Tensor sinusoids_;  // [positions, D]
-  at::Tensor turns_;      // [positions, pairs], complex
-  at::Tensor mask_;       // [1 or h, positions, positions], added to the logits; undefined: none
-  at::Tensor buckets_;    // [positions * positions], rows of the relative table
+  at::Tensor sinusoids_;        // [positions, D]
+  std::vector<Tables> tables_;  // by the kind of layer
 };
 
 // The batch's targets as a tensor of `count` numbers; throws UsageError if they are not as many.

@@ -5,45 +5,46 @@
 namespace regauge {
 
 void SymmetryBuilder::add_attention(std::int64_t layer) {
+  const Attention& a = attention(layer);
   const std::string at = fmt::format("layers.{}.attn", layer);
   const std::string heads = at + ".heads";
-  const bool rotary = a_.positions == Positions::rotary;
+  const bool rotary = a.positions == Positions::rotary;
   const auto length = lengths_free_ ? Scaling::Kind::positive : Scaling::Kind::trivial;
 
   add_space({.name = heads,
              .category = Category::heads,
-             .group = Scaling(a_.qk_norm ? length : Scaling::Kind::trivial),
-             .count = a_.heads,
-             .shuffle = a_.positions == Positions::alibi ? Shuffle::none : Shuffle::grouped,
-             .group_size = a_.heads / a_.kv_heads});
+             .group = Scaling(a.qk_norm ? length : Scaling::Kind::trivial),
+             .count = a.heads,
+             .shuffle = a.positions == Positions::alibi ? Shuffle::none : Shuffle::grouped,
+             .group_size = a.group()});
   Axis query;
   Axis key;
-  if (a_.qk_norm) {
+  if (a.qk_norm) {
     add_space({.name = at + ".k",
                .category = Category::qk,
                .group = Scaling(lengths_free_ ? Scaling::Kind::nonzero : Scaling::Kind::signs),
-               .count = a_.kv_heads,
+               .count = a.kv_heads,
                .shuffle = Shuffle::follows,
                .follows = heads});
     add_space({.name = at + ".qk_gain",
                .category = Category::qk,
-               .group = GainExchange(a_.qk_width, a_.rotary_frequencies)});
+               .group = GainExchange(a.qk_width, a.rotary_frequencies)});
     using Take = AxisPart::Take;
-    query = {{.space = at + ".k", .take = Take::signs, .repeat = a_.qk_width, .lift = heads},
-             {.space = heads, .repeat = a_.qk_width},
-             {.space = at + ".qk_gain", .take = Take::pattern, .tile = a_.heads}};
-    key = {{.space = at + ".k", .repeat = a_.qk_width},
-           {.space = at + ".qk_gain", .take = Take::pattern, .tile = a_.kv_heads}};
+    query = {{.space = at + ".k", .take = Take::signs, .repeat = a.qk_width, .lift = heads},
+             {.space = heads, .repeat = a.qk_width},
+             {.space = at + ".qk_gain", .take = Take::pattern, .tile = a.heads}};
+    key = {{.space = at + ".k", .repeat = a.qk_width},
+           {.space = at + ".qk_gain", .take = Take::pattern, .tile = a.kv_heads}};
     tensor(at + ".q_norm.gain").cols = {{.space = at + ".qk_gain", .take = Take::absolute}};
     tensor(at + ".k_norm.gain").cols = {
         {.space = at + ".qk_gain", .dual = true, .take = Take::absolute}};
   } else {
-    BlockGroup group = GeneralLinear(a_.qk_width);
-    if (rotary) group = RotaryCommutant(a_.qk_width, a_.rotary_frequencies);
+    BlockGroup group = GeneralLinear(a.qk_width);
+    if (rotary) group = RotaryCommutant(a.qk_width, a.rotary_frequencies);
     add_space({.name = at + ".qk",
                .category = Category::qk,
                .group = std::move(group),
-               .count = a_.kv_heads,
+               .count = a.kv_heads,
                .shuffle = Shuffle::follows,
                .follows = heads});
     query = {{.space = at + ".qk", .lift = heads}};
@@ -51,8 +52,8 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   }
   add_space({.name = at + ".vo",
              .category = Category::vo,
-             .group = GeneralLinear(a_.v_width),
-             .count = a_.kv_heads,
+             .group = GeneralLinear(a.v_width),
+             .count = a.kv_heads,
              .shuffle = Shuffle::follows,
              .follows = heads});
 
@@ -61,42 +62,42 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
     add_gain_space(at + ".norm");
     add_pre_norm(at + ".norm");
   }
-  const Reader q = add_reader(at + ".q", a_.biases.q, wire, std::move(query));
-  const Reader k = add_reader(at + ".k", a_.biases.k, wire, std::move(key));
-  const Reader v = add_reader(at + ".v", a_.biases.v, wire, {{.space = at + ".vo"}});
-  add_writer(at + ".o", a_.biases.o, wire, {{.space = at + ".vo", .dual = true, .lift = heads}});
+  const Reader q = add_reader(at + ".q", a.biases.q, wire, std::move(query));
+  const Reader k = add_reader(at + ".k", a.biases.k, wire, std::move(key));
+  const Reader v = add_reader(at + ".v", a.biases.v, wire, {{.space = at + ".vo"}});
+  add_writer(at + ".o", a.biases.o, wire, {{.space = at + ".vo", .dual = true, .lift = heads}});
 
-  if (a_.positions == Positions::relative) {
+  if (a.positions == Positions::relative) {
     tensor(at + ".relative_bias").cols = {{.space = heads, .take = AxisPart::Take::permutation}};
     Shift shift;  // softmax does not see a constant over keys
     shift.name = at + ".relative_bias.constant";
-    shift.length = shift.dimension = a_.heads;
+    shift.length = shift.dimension = a.heads;
     shift.axis = tensor(at + ".relative_bias").cols;
     Effect effect;
     effect.tensor = at + ".relative_bias";
     shift.effects = {effect};
     add_shift(std::move(shift));
-    add_unreached_rows(at + ".relative_bias");
+    add_unreached_rows(a, at + ".relative_bias");
   }
-  add_key_shift(at, k, wire);
+  add_key_shift(layer, k, wire);
   add_constants(layer, true, v);
   if (!pre()) add_post_norm(at + ".norm", wire_into(layer, false));
 }
 
 // Rows of the table that no distance falls into (in bidirectional models the first row for later
 // keys: distance 0 is not later).
-void SymmetryBuilder::add_unreached_rows(const std::string& table) {
-  std::vector<bool> reached(static_cast<std::size_t>(a_.relative_buckets));
-  const std::int64_t farthest = a_.relative_buckets + 2 * a_.relative_max_distance;
+void SymmetryBuilder::add_unreached_rows(const Attention& a, const std::string& table) {
+  std::vector<bool> reached(static_cast<std::size_t>(a.relative_buckets));
+  const std::int64_t farthest = a.relative_buckets + 2 * a.relative_max_distance;
   for (std::int64_t t = 0; t <= farthest; ++t) {
-    reached[static_cast<std::size_t>(relative_bucket(a_, -t))] = true;
-    if (!a_.causal) reached[static_cast<std::size_t>(relative_bucket(a_, t))] = true;
+    reached[static_cast<std::size_t>(relative_bucket(a, a_.causal, -t))] = true;
+    if (!a_.causal) reached[static_cast<std::size_t>(relative_bucket(a, a_.causal, t))] = true;
   }
-  for (std::int64_t row = 0; row < a_.relative_buckets; ++row) {
+  for (std::int64_t row = 0; row < a.relative_buckets; ++row) {
     if (reached[static_cast<std::size_t>(row)]) continue;
     Shift shift;
     shift.name = fmt::format("{}.unreached.{}", table, row);
-    shift.length = shift.dimension = a_.heads;
+    shift.length = shift.dimension = a.heads;
     shift.axis = tensor(table).cols;
     Effect effect;
     effect.tensor = table;
@@ -108,15 +109,16 @@ void SymmetryBuilder::add_unreached_rows(const std::string& table) {
 }
 
 // Softmax does not see a constant added to all keys, except in coordinates that rotate.
-void SymmetryBuilder::add_key_shift(const std::string& at, const Reader& k, const Wire& wire) {
-  if (a_.qk_norm || (k.bias.empty() && !constant_behind(wire.norm))) return;
-  const auto still = RotaryClasses(a_.qk_width, a_.rotary_frequencies).still;
+void SymmetryBuilder::add_key_shift(std::int64_t layer, const Reader& k, const Wire& wire) {
+  const Attention& a = attention(layer);
+  if (a.qk_norm || (k.bias.empty() && !constant_behind(wire.norm))) return;
+  const auto still = RotaryClasses(a.qk_width, a.rotary_frequencies).still;
   Shift shift;
-  shift.name = at + ".k.constant";
-  shift.length = a_.kv_heads * a_.qk_width;
-  shift.free.resize(static_cast<std::size_t>(a_.qk_width));
+  shift.name = fmt::format("layers.{}.attn.k.constant", layer);
+  shift.length = a.kv_heads * a.qk_width;
+  shift.free.resize(static_cast<std::size_t>(a.qk_width));
   for (const auto i : still) shift.free[static_cast<std::size_t>(i)] = true;
-  shift.dimension = a_.kv_heads * static_cast<std::int64_t>(still.size());
+  shift.dimension = a.kv_heads * static_cast<std::int64_t>(still.size());
   shift.axis = tensor(k.weight).cols;
   shift.effects = {constant_effect(k, wire)};
   add_shift(std::move(shift));
@@ -138,11 +140,13 @@ Effect SymmetryBuilder::constant_effect(const Reader& reader, const Wire& wire) 
 // take it.
 void SymmetryBuilder::add_value_shift(std::int64_t layer, const Reader& v, const Wire& wire) {
   if (v.bias.empty() && !constant_behind(wire.norm)) return;
+  const Attention& a = attention(layer);
   const std::string at = fmt::format("layers.{}", layer);
-  const std::string taker = a_.biases.o                     ? at + ".attn.o.bias"
-                            : a_.parallel && a_.biases.down ? at + ".ffn.down.bias"
-                                                            : "";
-  const std::int64_t length = a_.kv_heads * a_.v_width;
+  const std::string taker = a.biases.o ? at + ".attn.o.bias"
+                            : a_.layer(layer).parallel && feed_forward(layer).biases.down
+                                ? at + ".ffn.down.bias"
+                                : "";
+  const std::int64_t length = a.kv_heads * a.v_width;
   if (taker.empty()) {
     add_counted_shift(at + ".attn.v.constant", std::max<std::int64_t>(0, length - visible_width()));
     return;
@@ -155,8 +159,8 @@ void SymmetryBuilder::add_value_shift(std::int64_t layer, const Reader& v, const
   absorb.kind = Effect::Kind::absorb;
   absorb.tensor = at + ".attn.o.weight";
   absorb.target = taker;
-  absorb.spread = a_.heads / a_.kv_heads;
-  absorb.width = a_.v_width;
+  absorb.spread = a.group();
+  absorb.width = a.v_width;
   absorb.centred = layer_norm();
   shift.effects = {constant_effect(v, wire), absorb};
   add_shift(std::move(shift));

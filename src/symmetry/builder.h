@@ -51,8 +51,8 @@ class SymmetryBuilder {
 
   // attention.cpp
   void add_attention(std::int64_t layer);
-  void add_unreached_rows(const std::string& table);
-  void add_key_shift(const std::string& at, const Reader& k, const Wire& wire);
+  void add_unreached_rows(const Attention& a, const std::string& table);
+  void add_key_shift(std::int64_t layer, const Reader& k, const Wire& wire);
   void add_value_shift(std::int64_t layer, const Reader& v, const Wire& wire);
   Effect constant_effect(const Reader& reader, const Wire& wire) const;
 
@@ -82,7 +82,9 @@ class SymmetryBuilder {
   TensorAxes& tensor(const std::string& name) { return symmetry_.tensors.at(name); }
 
   bool layer_norm() const { return a_.norm == Norm::layer; }
-  bool pre() const { return a_.placement == Placement::pre; }
+  bool pre() const { return a_.pre(); }
+  const Attention& attention(std::int64_t layer) const { return a_.layer(layer).attention; }
+  const FeedForward& feed_forward(std::int64_t layer) const { return a_.layer(layer).ffn; }
   // The constant that a norm's bias makes, readable through a reader without a bias of its own.
   bool constant_behind(const std::string& norm) const {
     return !norm.empty() && layer_norm() && a_.norm_bias;

@@ -8,7 +8,7 @@ void SymmetryBuilder::add_embedding() {
   const Wire first = wire_into(0, true);
   Axis cols = stream_axis();
   append_scalar(cols, embedding_scale_space(), a_.width, false);
-  const bool pinned = rotates_ && a_.positions == Positions::sinusoidal;
+  const bool pinned = rotates_ && a_.position_table == PositionTable::sinusoidal;
   // The norm that reads the tables, where it is a layer norm, does not see their mean.
   const bool mean_unseen = layer_norm() && (pre() || a_.embedding_norm);
   const auto add_table = [&](const std::string& name, bool shifted, bool may_shift) {
@@ -70,7 +70,7 @@ void SymmetryBuilder::add_embedding_exchanges() {
     effect.last_row = last;
     return effect;
   };
-  const bool learned = a_.positions == Positions::learned;
+  const bool learned = a_.position_table == PositionTable::learned;
   if (a_.input == Input::vectors) {
     const std::int64_t first = a_.class_token ? 1 : 0;
     if (learned && a_.input_bias) {
@@ -90,12 +90,12 @@ void SymmetryBuilder::add_embedding_exchanges() {
   // A tied table may take a constant only where logits count up to a constant, or along 1/gain of
   // the norm in front of the head, which that norm does not let through.
   if (a_.tied && !a_.log_probabilities) {
-    const bool unseen = layer_norm() && (!a_.norm_bias || a_.biases.head);
+    const bool unseen = layer_norm() && (!a_.norm_bias || a_.head_bias);
     if (unseen && !other.empty()) add_counted_shift("embed.exchange.tied", 1);
     return;
   }
   // What a tied table adds to all logits alike is kept out of a head's bias.
-  const bool meets_bias = a_.tied && a_.biases.head && constant_behind(head_norm());
+  const bool meets_bias = a_.tied && a_.head_bias && constant_behind(head_norm());
   const auto keep_out = [&](Effect& effect) {
     if (!meets_bias) return;
     effect.target = "head.bias";

@@ -5,25 +5,26 @@
 namespace regauge {
 
 void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
+  const FeedForward& f = feed_forward(layer);
   const std::string at = fmt::format("layers.{}.ffn", layer);
   const std::string neurons = at + ".neurons";
-  const bool relu = a_.activation == Activation::relu;
+  const bool relu = f.activation == Activation::relu;
   auto kind = Scaling::Kind::trivial;
-  if (a_.gated) kind = Scaling::Kind::nonzero;
-  if (!a_.gated && relu) kind = Scaling::Kind::positive;
+  if (f.gated) kind = Scaling::Kind::nonzero;
+  if (!f.gated && relu) kind = Scaling::Kind::positive;
   add_space({.name = neurons,
              .category = Category::ffn,
              .group = Scaling(kind),
-             .count = a_.ffn_width,
+             .count = f.width,
              .shuffle = Shuffle::symmetric});
-  const bool gate_scales = a_.gated && relu;
+  const bool gate_scales = f.gated && relu;
   Axis gate = {{.space = neurons, .take = AxisPart::Take::permutation}};
   Axis down = {{.space = neurons, .dual = true}};
   if (gate_scales) {
     add_space({.name = at + ".gates",
                .category = Category::ffn,
                .group = Scaling(Scaling::Kind::positive),
-               .count = a_.ffn_width,
+               .count = f.width,
                .shuffle = Shuffle::follows,
                .follows = neurons});
     gate = {{.space = at + ".gates"}};
@@ -36,12 +37,12 @@ void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
     add_gain_space(at + ".norm");
     add_pre_norm(at + ".norm");
   }
-  if (a_.gated) add_reader(at + ".gate", a_.biases.gate, wire, std::move(gate));
-  const Reader up = add_reader(at + ".up", a_.biases.up, wire, {{.space = neurons}});
-  add_writer(at + ".down", a_.biases.down, wire, std::move(down));
+  if (f.gated) add_reader(at + ".gate", f.biases.gate, wire, std::move(gate));
+  const Reader up = add_reader(at + ".up", f.biases.up, wire, {{.space = neurons}});
+  add_writer(at + ".down", f.biases.down, wire, std::move(down));
   add_constants(layer, false, up);
 
-  if (a_.parallel && a_.biases.o && a_.biases.down) {
+  if (a_.layer(layer).parallel && attention(layer).biases.o && f.biases.down) {
     Shift shift;
     shift.name = fmt::format("layers.{}.exchange", layer);
     shift.length = a_.width;

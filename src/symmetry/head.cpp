@@ -26,7 +26,7 @@ void SymmetryBuilder::add_head() {
                    {.space = "head.transform", .dual = true}};
     }
   }
-  const std::string bias = a_.biases.head ? "head.bias" : "";
+  const std::string bias = a_.head_bias ? "head.bias" : "";
   NormSite& site = symmetry_.norms.at(norm);
   if (a_.tied) {
     // A change of the table's length is undone by the norm in front of the head.
@@ -41,7 +41,7 @@ void SymmetryBuilder::add_head() {
     site.readers.push_back(head);
     add_reader_shift(norm, head);
   }
-  if (constant_behind(norm) && (!a_.tied || a_.biases.head)) add_norm_shift(norm, shift_axis, {});
+  if (constant_behind(norm) && (!a_.tied || a_.head_bias)) add_norm_shift(norm, shift_axis, {});
   if (a_.log_probabilities) add_log_probability_shifts(norm, shift_axis);
 }
 
@@ -61,7 +61,7 @@ void SymmetryBuilder::add_head_transform(const Wire& wire) {
                .shuffle = Shuffle::symmetric});
     neurons = gain = {{.space = "head.transform"}};
   }
-  if (lengths_free_ && a_.activation == Activation::relu) {
+  if (lengths_free_ && feed_forward(0).activation == Activation::relu) {
     add_space({.name = "head.transform.scale",
                .category = Category::scales,
                .group = Scaling(Scaling::Kind::positive)});
@@ -80,7 +80,7 @@ void SymmetryBuilder::add_head_transform(const Wire& wire) {
 
 // Log-probabilities do not see a number that is added to all logits.
 void SymmetryBuilder::add_log_probability_shifts(const std::string& norm, const Axis& axis) {
-  if (a_.biases.head) {
+  if (a_.head_bias) {
     Shift shift;
     shift.name = "head.bias.constant";
     shift.length = shift.dimension = 1;
@@ -102,11 +102,11 @@ void SymmetryBuilder::add_log_probability_shifts(const std::string& norm, const 
   Effect effect;
   effect.kind = Effect::Kind::reader_columns;
   effect.tensor = "head.weight";
-  effect.target = a_.biases.head ? "head.bias" : "";
+  effect.target = a_.head_bias ? "head.bias" : "";
   effect.norm = norm;
   shift.effects = {effect};
   add_shift(std::move(shift));
-  if (constant_behind(norm) && !a_.biases.head) {
+  if (constant_behind(norm) && !a_.head_bias) {
     Shift constant;
     constant.name = "head.weight.constant.behind_bias";
     constant.length = constant.dimension = 1;

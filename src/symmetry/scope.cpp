@@ -10,17 +10,6 @@
 namespace regauge {
 namespace {
 
-constexpr std::string_view kLayers = "layers.";
-
-// The layer that a factor belongs to by its name; nothing for the stream, embedding and head.
-std::optional<std::int64_t> layer_of(std::string_view name) {
-  if (!name.starts_with(kLayers)) return std::nullopt;
-  name.remove_prefix(kLayers.size());
-  std::int64_t layer = 0;
-  std::from_chars(name.data(), name.data() + name.size(), layer);
-  return layer;
-}
-
 std::int64_t parse_layer(std::string_view text) {
   std::int64_t layer = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), layer);
@@ -75,8 +64,8 @@ void require_layers(const Scope& scope, std::int64_t layers) {
 
 bool Scope::contains_layer(std::string_view name) const {
   if (!layered_) return true;
-  const auto layer = layer_of(name);
-  return layer && *layer >= first_ && (!last_ || *layer <= *last_);
+  const std::int64_t layer = layer_of(name);
+  return layer >= 0 && layer >= first_ && (!last_ || layer <= *last_);
 }
 
 bool Scope::contains_tensor(std::string_view name) const {

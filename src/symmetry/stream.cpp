@@ -7,7 +7,7 @@ namespace {
 
 // What the fixed table adds that nothing can take up, as rows: its differences.
 Matrix<double> fixed_rows(const Architecture& a) {
-  if (a.positions != Positions::sinusoidal) return Matrix<double>(0, a.width);
+  if (a.position_table != PositionTable::sinusoidal) return Matrix<double>(0, a.width);
   // The class token is a row of its own and takes up whatever happens to the first position.
   const std::int64_t begin = a.class_token ? 1 : 0;
   Matrix<double> rows(std::max<std::int64_t>(0, a.max_positions - begin), a.width);
@@ -40,7 +40,7 @@ double fixed_origin(const Architecture& a, std::string_view tensor, std::int64_t
 
 void SymmetryBuilder::add_stream() {
   rotates_ = pre() && !a_.embedding_norm && !a_.tied && a_.output != Output::hidden;
-  const bool fixed_table = a_.positions == Positions::sinusoidal;
+  const bool fixed_table = a_.position_table == PositionTable::sinusoidal;
   if (rotates_) {
     add_space({.name = "residual",
                .category = Category::residual,
@@ -69,8 +69,9 @@ void SymmetryBuilder::add_stream() {
   };
   if (pre() && (a_.embedding_norm || !fixed_table)) add_length("residual.scale");
   if (a_.embedding_norm && !fixed_table) {
-    const bool rows_alone = a_.input == Input::tokens && a_.positions != Positions::learned &&
-                            a_.token_types == 0 && !a_.tied;
+    const bool rows_alone = a_.input == Input::tokens &&
+                            a_.position_table != PositionTable::learned && a_.token_types == 0 &&
+                            !a_.tied;
     if (rows_alone) {
       add_space({.name = "embed.rows",
                  .category = Category::scales,
@@ -81,7 +82,7 @@ void SymmetryBuilder::add_stream() {
     }
   }
   const bool one_type = a_.embedding_norm && !fixed_table && !a_.tied && a_.token_types == 1 &&
-                        a_.positions != Positions::learned;
+                        a_.position_table != PositionTable::learned;
   if (one_type) add_counted_shift("embed.rows", a_.vocabulary - 1);
   if (a_.embedding_norm && a_.class_token) add_counted_shift("embed.class_token.scale", 1);
   if (!pre()) {
@@ -97,7 +98,7 @@ void SymmetryBuilder::add_stream() {
 void SymmetryBuilder::add_stream_exceptions() {
   if (!layer_norm() || a_.tied) return;
   const bool raw = !pre() && !a_.embedding_norm;
-  const bool fixed_table = a_.positions == Positions::sinusoidal;
+  const bool fixed_table = a_.position_table == PositionTable::sinusoidal;
   if (raw) {
     // The raw sum x of the tables may become x + (x p) 1: the next norm does not see 1, and q, k, v
     // undo it. A fixed table must not notice.

@@ -19,7 +19,9 @@ double Symmetry::log2_components() const {
   for (const auto& space : spaces) sum += space.log2_components();
   // Behind a QK-norm -1 on all of q and k is twice there: as a sign of every kv head, and as half a
   // turn of every pair.
-  if (architecture.qk_norm) sum -= static_cast<double>(architecture.layers);
+  for (std::int64_t layer = 0; layer < architecture.layers; ++layer) {
+    if (architecture.layer(layer).attention.qk_norm) sum -= 1;
+  }
   return sum;
 }
 

@@ -37,15 +37,16 @@ void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Re
   }
   // After a post-norm the wire is also the residual: its constant c meets the sum again, where the
   // sub-layer's output must bring -c.
-  const bool has_taker = attention ? a_.biases.o : a_.biases.down;
-  const std::int64_t values = a_.kv_heads * a_.v_width;
+  const Attention& of = this->attention(layer);
+  const bool has_taker = attention ? of.biases.o : feed_forward(layer).biases.down;
+  const std::int64_t values = of.kv_heads * of.v_width;
   if (wire.norm.empty()) {
     const std::int64_t free = raw_wire_constants();
     if (has_taker) {
       add_counted_shift(at + ".input.constant", free);
       add_value_shift(layer, reader, wire);
     } else {
-      const std::int64_t unknowns = free + (a_.biases.v ? values : 0);
+      const std::int64_t unknowns = free + (of.biases.v ? values : 0);
       add_counted_shift(at + ".constants", std::max<std::int64_t>(0, unknowns - visible_width()));
     }
   } else if (!constant_behind(wire.norm)) {
@@ -67,16 +68,17 @@ void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Re
 // Constants of the raw sum of embedding tables that its readers can take: none where no table can
 // shift, and only those that a query (or a rotating key) without a bias does not see.
 std::int64_t SymmetryBuilder::raw_wire_constants() const {
-  const bool learned = a_.positions == Positions::learned;
+  const bool learned = a_.position_table == PositionTable::learned;
   const bool shifts = a_.input == Input::tokens
                           ? learned || a_.token_types > 0 || !a_.tied || a_.log_probabilities
                           : learned || a_.input_bias;
   if (!shifts) return 0;
+  const Attention& a = attention(0);
   std::int64_t seen = 0;
-  if (!a_.biases.q) seen += a_.heads * a_.qk_width;
-  const auto still = RotaryClasses(a_.qk_width, a_.rotary_frequencies).still;
-  const std::int64_t invisible = a_.qk_norm ? 0 : static_cast<std::int64_t>(still.size());
-  if (!a_.biases.k) seen += a_.kv_heads * (a_.qk_width - invisible);
+  if (!a.biases.q) seen += a.heads * a.qk_width;
+  const auto still = RotaryClasses(a.qk_width, a.rotary_frequencies).still;
+  const std::int64_t invisible = a.qk_norm ? 0 : static_cast<std::int64_t>(still.size());
+  if (!a.biases.k) seen += a.kv_heads * (a.qk_width - invisible);
   return std::max<std::int64_t>(0, a_.width - seen);
 }
 

@@ -26,7 +26,7 @@ void fold(const Symmetry& symmetry, Parameters<double>& parameters) {
 
 // With eps = 0 a QK-norm forgets lengths: no length is the least.
 Architecture with_lengths(Architecture a) {
-  if (a.qk_norm && a.norm_eps == 0) a.norm_eps = 1e-6;
+  if (a.kinds[0].attention.qk_norm && a.norm_eps == 0) a.norm_eps = 1e-6;
   return a;
 }
 
@@ -94,7 +94,7 @@ TEST(Balance, DoesNotDependOnTheGaugeItStartsFrom) {
 
 TEST(Balance, GroupedHeadsShareTheirKey) {
   Architecture a = known_architectures()[1].architecture;  // no positions: GL(4)
-  a.heads = 4;
+  a.kinds[0].attention.heads = 4;
   const Symmetry symmetry = symmetry_of(a);
   auto parameters = random_parameters(a, 23);
   fold(symmetry, parameters);
@@ -121,7 +121,7 @@ TEST(Balance, SurvivesDegenerateHeadsAndNeurons) {
     const Symmetry symmetry = symmetry_of(a);
     auto parameters = random_parameters(a, 29);
     fold(symmetry, parameters);
-    const auto d = a.qk_width;
+    const auto d = a.kinds[0].attention.qk_width;
     Matrix<double>& q = parameters.at("layers.0.attn.q.weight");
     Matrix<double>& k = parameters.at("layers.0.attn.k.weight");
     q.leftCols(d).setZero();                            // a head that asks nothing
@@ -144,7 +144,7 @@ TEST(Balance, SurvivesDegenerateHeadsAndNeurons) {
     EXPECT_LE(testing::change(a, parameters, balanced), 1e-9) << known.name;
     EXPECT_LE(distance(symmetry, balance(symmetry, balanced), {}), 1e-6) << known.name;
     // The neurons beside the dead one are balanced all the same.
-    if (a.gated && !a.biases.up) {
+    if (a.kinds[0].ffn.gated && !a.kinds[0].ffn.biases.up) {
       EXPECT_NEAR(balanced.at("layers.1.ffn.up.weight").col(1).norm(),
                   balanced.at("layers.1.ffn.down.weight").row(1).norm(), 1e-12);
       ++tested;

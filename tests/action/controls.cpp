@@ -11,8 +11,10 @@ using P = Parameters<double>;
 
 // One matrix on every head of q, its dual on every head of k.
 void on_heads(const Architecture& a, P& p, const Matrix<double>& map) {
-  const BlockMap<double> q(a.heads, a.qk_width, {}, map.replicate(a.heads, 1));
-  const BlockMap<double> k(a.kv_heads, a.qk_width, {}, map.replicate(a.kv_heads, 1));
+  const BlockMap<double> q(a.kinds[0].attention.heads, a.kinds[0].attention.qk_width, {},
+                           map.replicate(a.kinds[0].attention.heads, 1));
+  const BlockMap<double> k(a.kinds[0].attention.kv_heads, a.kinds[0].attention.qk_width, {},
+                           map.replicate(a.kinds[0].attention.kv_heads, 1));
   for (const char* end : {"weight", "bias"}) {
     const std::string at = "layers.0.attn.";
     if (p.contains(at + "q." + end)) q.apply(p[at + "q." + end], 1);
@@ -22,13 +24,14 @@ void on_heads(const Architecture& a, P& p, const Matrix<double>& map) {
 
 void general_linear(const Architecture& a, P& p) {
   Random random(1, "control");
-  on_heads(a, p, random_invertible(a.qk_width, random));
+  on_heads(a, p, random_invertible(a.kinds[0].attention.qk_width, random));
 }
 
 // A turn of coordinates (0, dims/2), as if pairs were halves.
 void wrong_pairs(const Architecture& a, P& p) {
-  Matrix<double> turn = Matrix<double>::Identity(a.qk_width, a.qk_width);
-  const auto half = a.rotary_dims / 2;
+  Matrix<double> turn =
+      Matrix<double>::Identity(a.kinds[0].attention.qk_width, a.kinds[0].attention.qk_width);
+  const auto half = a.kinds[0].attention.rotary_dims / 2;
   turn(0, 0) = turn(half, half) = std::cos(0.7);
   turn(0, half) = std::sin(0.7);
   turn(half, 0) = -std::sin(0.7);
@@ -49,8 +52,10 @@ void into_halves(Matrix<double>& value, std::int64_t heads, std::int64_t rotary_
 
 // A layout permutation of keys and queries that was done once too often.
 void layout_twice(const Architecture& a, P& p) {
-  into_halves(p["layers.0.attn.q.weight"], a.heads, a.rotary_dims);
-  into_halves(p["layers.0.attn.k.weight"], a.kv_heads, a.rotary_dims);
+  into_halves(p["layers.0.attn.q.weight"], a.kinds[0].attention.heads,
+              a.kinds[0].attention.rotary_dims);
+  into_halves(p["layers.0.attn.k.weight"], a.kinds[0].attention.kv_heads,
+              a.kinds[0].attention.rotary_dims);
 }
 
 // Keys permuted as if there were one head.
@@ -61,15 +66,15 @@ void wrong_kv_heads(const Architecture&, P& p) {
 
 void across_heads(const Architecture& a, P& p) {
   auto& v = p["layers.0.attn.v.weight"];
-  v.col(0).swap(v.col(a.v_width));
+  v.col(0).swap(v.col(a.kinds[0].attention.v_width));
   auto& o = p["layers.0.attn.o.weight"];
-  const std::int64_t group = a.heads / a.kv_heads;
+  const std::int64_t group = a.kinds[0].attention.heads / a.kinds[0].attention.kv_heads;
   for (std::int64_t i = 0; i < group; ++i) {
-    o.row(i * a.v_width).swap(o.row((group + i) * a.v_width));
+    o.row(i * a.kinds[0].attention.v_width).swap(o.row((group + i) * a.kinds[0].attention.v_width));
   }
   if (p.contains("layers.0.attn.v.bias")) {
     auto& bias = p["layers.0.attn.v.bias"];
-    bias.col(0).swap(bias.col(a.v_width));
+    bias.col(0).swap(bias.col(a.kinds[0].attention.v_width));
   }
 }
 
@@ -116,7 +121,8 @@ void gains_as_offsets(const Architecture&, P& p) {
 }  // namespace
 
 bool rotary(const Architecture& a) {
-  return a.positions == Positions::rotary && a.rotary_dims >= 4;
+  return a.kinds[0].attention.positions == Positions::rotary &&
+         a.kinds[0].attention.rotary_dims >= 4;
 }
 
 bool tokens_before_rms(const Architecture& a) {
@@ -129,17 +135,22 @@ const std::vector<Control>& negative_controls() {
       {"a rotation in the wrong pairs", rotary, wrong_pairs},
       {"a layout permutation applied twice", rotary, layout_twice},
       {"a layout permutation with the wrong number of kv heads",
-       [](const Architecture& a) { return rotary(a) && a.kv_heads < a.heads && a.kv_heads > 1; },
+       [](const Architecture& a) {
+         return rotary(a) && a.kinds[0].attention.kv_heads < a.kinds[0].attention.heads &&
+                a.kinds[0].attention.kv_heads > 1;
+       },
        wrong_kv_heads},
-      {"a permutation across heads", [](const Architecture& a) { return a.kv_heads > 1; },
-       across_heads},
+      {"a permutation across heads",
+       [](const Architecture& a) { return a.kinds[0].attention.kv_heads > 1; }, across_heads},
       {"a centred table in front of an rms norm", tokens_before_rms, centring},
       {"a rotation past the gains",
-       [](const Architecture& a) { return tokens_before_rms(a) && a.placement == Placement::pre; },
+       [](const Architecture& a) {
+         return tokens_before_rms(a) && a.kinds[0].placement == Placement::pre;
+       },
        rotation_past_gains},
       {"a tied model rotated",
        [](const Architecture& a) {
-         return tokens_before_rms(a) && a.placement == Placement::pre && a.tied;
+         return tokens_before_rms(a) && a.kinds[0].placement == Placement::pre && a.tied;
        },
        rotation_of_a_tied_model},
       {"gains read as w instead of 1 + w", [](const Architecture&) { return true; },

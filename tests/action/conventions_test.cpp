@@ -48,13 +48,13 @@ void expect_equal(const Matrix<double>& found, const Matrix<double>& expected) {
 // D = 2, one layer, one head of width 2, three neurons, no positions; a key bias.
 Architecture tiny() {
   Architecture a;
-  a.width = a.qk_width = a.v_width = 2;
-  a.layers = a.heads = a.kv_heads = 1;
-  a.ffn_width = 3;
+  a.width = a.kinds[0].attention.qk_width = a.kinds[0].attention.v_width = 2;
+  a.layers = a.kinds[0].attention.heads = a.kinds[0].attention.kv_heads = 1;
+  a.kinds[0].ffn.width = 3;
   a.vocabulary = 5;
   a.max_positions = 4;
-  a.attention_scale = 1;
-  a.biases.k = true;
+  a.kinds[0].attention.scale = 1;
+  a.kinds[0].attention.biases.k = true;
   return a;
 }
 
@@ -115,8 +115,8 @@ TEST(Conventions, QueryHeadsFollowEachOther) {
   // Head 1 of 4 reads kv head 0 of 2: with the other heads silent, the values of kv head 1 are not
   // seen.
   Architecture a = tiny();
-  a.heads = 4;
-  a.kv_heads = 2;
+  a.kinds[0].attention.heads = 4;
+  a.kinds[0].attention.kv_heads = 2;
   auto parameters = random_parameters(a, 1);
   auto& output = parameters.at("layers.0.attn.o.weight");
   output.topRows(2).setZero();
@@ -132,8 +132,8 @@ TEST(Conventions, QueryHeadsFollowEachOther) {
 
 TEST(Conventions, KvHeadsMoveWithTheirQueryHeads) {
   Architecture a = tiny();
-  a.heads = 4;
-  a.kv_heads = 2;
+  a.kinds[0].attention.heads = 4;
+  a.kinds[0].attention.kv_heads = 2;
   const Symmetry symmetry = symmetry_of(a);
   Element element;
   element.maps["layers.0.attn.heads"] = permutation({2, 3, 1, 0});

@@ -93,7 +93,7 @@ TEST(Elements, HaveAShapeOfTheirOwn) {
 // Signs of q and k under a QK-norm, all of them against what they do to the parameters.
 TEST(Elements, ComponentsAreOfWhatActs) {
   Architecture a = known_architectures().front().architecture;
-  a.qk_norm = true;
+  a.kinds[0].attention.qk_norm = true;
   a.layers = 1;
   const Symmetry symmetry = symmetry_of(a);
   const auto x = random_parameters(a, 1);
@@ -141,10 +141,10 @@ TEST(Elements, SurviveAFile) {
   std::filesystem::remove(path);
   save_element(other, random_element(other, 1), path);
   Architecture a = other.architecture;
-  for (auto& frequency : a.rotary_frequencies)
+  for (auto& frequency : a.kinds[0].attention.rotary_frequencies)
     frequency = static_cast<float>(frequency * (1 + 1e-9));
   EXPECT_NO_THROW(load_element(symmetry_of(a), path));  // as another format rounds it
-  a.rotary_frequencies.back() *= 1.001;
+  a.kinds[0].attention.rotary_frequencies.back() *= 1.001;
   EXPECT_THROW(load_element(symmetry_of(a), path), UsageError);
   a = other.architecture;
   a.norm_eps = 1e-9;
@@ -157,11 +157,14 @@ TEST(Elements, OutsidersAreRefused) {
   const Symmetry symmetry = symmetry_of(a);
   Element element = random_element(symmetry, 1);
   Random random(1, "outsider");
-  element.maps["layers.0.attn.qk"] = BlockMap<double>(
-      a.kv_heads, a.qk_width, {}, random_invertible(a.qk_width, random).replicate(a.kv_heads, 1));
+  element.maps["layers.0.attn.qk"] =
+      BlockMap<double>(a.kinds[0].attention.kv_heads, a.kinds[0].attention.qk_width, {},
+                       random_invertible(a.kinds[0].attention.qk_width, random)
+                           .replicate(a.kinds[0].attention.kv_heads, 1));
   EXPECT_THROW(check_member(symmetry, element), UsageError);
   element = {};
-  element.maps["layers.9.attn.qk"] = BlockMap<double>(a.kv_heads, a.qk_width);
+  element.maps["layers.9.attn.qk"] =
+      BlockMap<double>(a.kinds[0].attention.kv_heads, a.kinds[0].attention.qk_width);
   EXPECT_THROW(check_member(symmetry, element), UsageError);
   EXPECT_THROW(compose(symmetry, element, {}), UsageError);
   Parameters<double> parameters = random_parameters(a, 1);

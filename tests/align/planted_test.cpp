@@ -75,8 +75,9 @@ TEST(Weights, FindAPlantedElementOfEveryKnownArchitecture) {
 
 TEST(Weights, FindAPlantedElementOfRandomArchitectures) {
   int tested = 0;
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    const Architecture architecture = random_architecture(seed);
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const Architecture architecture =
+        seed < 40 ? random_architecture(seed) : mixed_architecture(seed);
     const Symmetry symmetry = symmetry_of(architecture);
     const auto a = random_parameters(architecture, 1);
     std::vector<std::string> limits;
@@ -87,7 +88,7 @@ TEST(Weights, FindAPlantedElementOfRandomArchitectures) {
         << seed << " " << to_json(architecture).dump();
     ++tested;
   }
-  EXPECT_GE(tested, 25);
+  EXPECT_GE(tested, 38);
 }
 
 class Fixtures : public ::testing::TestWithParam<std::string> {};
@@ -106,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(Every, Fixtures, ::testing::ValuesIn(testing::fixture_n
 TEST(TwoStage, FindsAPlantedElementOfItsOwnGroup) {
   int tested = 0;
   for (const auto& known : known_architectures()) {
-    if (known.architecture.qk_norm) continue;  // two_stage does not cover it
+    if (known.architecture.kinds[0].attention.qk_norm) continue;  // two_stage does not cover it
     const Symmetry symmetry = symmetry_of(known.architecture);
     const auto a = random_parameters(known.architecture, 1);
     const auto b =
@@ -132,8 +133,9 @@ Element permuted_stream(const Symmetry& symmetry, Element element, std::uint64_t
 TEST(TwoStage, FindsTheStreamAndTheNeuronsWhenAsked) {
   for (const char* name : {"llama", "llama, no positions", "llama, learned positions"}) {
     Architecture architecture = known_architecture(name);
-    architecture.activation = Activation::gelu;
-    architecture.gated = false;  // no scales between up and down, which nothing here balances
+    architecture.kinds[0].ffn.activation = Activation::gelu;
+    architecture.kinds[0].ffn.gated =
+        false;  // no scales between up and down, which nothing here balances
     const Symmetry symmetry = symmetry_of(architecture);
     const auto a = random_parameters(architecture, 1);
     const Element inside =
@@ -224,10 +226,10 @@ const std::set<Category> kAttention = {Category::heads, Category::qk, Category::
 // coordinates turns with (theory.md section 5): by that matrix alone they are one head.
 TEST(RotaryHeads, ThatShareTheirProductAreToldApartByWeightsOnly) {
   const Architecture& architecture = known_architectures().front().architecture;
-  ASSERT_EQ(architecture.positions, Positions::rotary);
-  ASSERT_EQ(architecture.heads, 2);
+  ASSERT_EQ(architecture.kinds[0].attention.positions, Positions::rotary);
+  ASSERT_EQ(architecture.kinds[0].attention.heads, 2);
   const Symmetry symmetry = symmetry_of(architecture);
-  const auto width = architecture.qk_width;
+  const auto width = architecture.kinds[0].attention.qk_width;
   int two_stage_fails = 0, tested = 0;
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     auto a = random_parameters(architecture, seed);
@@ -240,9 +242,11 @@ TEST(RotaryHeads, ThatShareTheirProductAreToldApartByWeightsOnly) {
         }
       }
       auto& v = a.at(at + "v.weight");
-      v.rightCols(architecture.v_width) = v.leftCols(architecture.v_width).eval();
+      v.rightCols(architecture.kinds[0].attention.v_width) =
+          v.leftCols(architecture.kinds[0].attention.v_width).eval();
       auto& o = a.at(at + "o.weight");
-      o.bottomRows(architecture.v_width) = o.topRows(architecture.v_width).eval();
+      o.bottomRows(architecture.kinds[0].attention.v_width) =
+          o.topRows(architecture.kinds[0].attention.v_width).eval();
     }
     const auto b = planted(symmetry, a, random_element(symmetry, seed, kAttention), 0, 0);
     EXPECT_LE(difference(a, aligned(align_weights, symmetry, a, b)), kExact) << seed;
@@ -281,7 +285,7 @@ double heads_at_home(Method method, const Symmetry& symmetry, bool all_moved, co
 TEST(Recovery, AgainstNoise) {
   Architecture architecture = known_architectures().front().architecture;
   architecture.width = 16;
-  architecture.heads = architecture.kv_heads = 4;
+  architecture.kinds[0].attention.heads = architecture.kinds[0].attention.kv_heads = 4;
   architecture.vocabulary = 40;
   architecture.norm_eps = 1e-5;
   const Symmetry symmetry = symmetry_of(architecture);

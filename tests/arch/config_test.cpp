@@ -48,14 +48,14 @@ Json llama_config() {
 
 TEST(Config, DefaultsOfLlama) {
   const Architecture a = read(llama_config());
-  EXPECT_EQ(a.kv_heads, 4);
-  EXPECT_EQ(a.qk_width, 8);
-  EXPECT_EQ(a.activation, Activation::silu);
+  EXPECT_EQ(a.kinds[0].attention.kv_heads, 4);
+  EXPECT_EQ(a.kinds[0].attention.qk_width, 8);
+  EXPECT_EQ(a.kinds[0].ffn.activation, Activation::silu);
   EXPECT_FALSE(a.tied);
-  EXPECT_FALSE(a.biases.q);
-  EXPECT_EQ(a.rotary_dims, 8);
-  EXPECT_EQ(a.rotary_frequencies, rotary_frequencies(8, 10000));
-  EXPECT_DOUBLE_EQ(a.attention_scale, 1 / std::sqrt(8.0));
+  EXPECT_FALSE(a.kinds[0].attention.biases.q);
+  EXPECT_EQ(a.kinds[0].attention.rotary_dims, 8);
+  EXPECT_EQ(a.kinds[0].attention.rotary_frequencies, rotary_frequencies(8, 10000));
+  EXPECT_DOUBLE_EQ(a.kinds[0].attention.scale, 1 / std::sqrt(8.0));
 }
 
 TEST(Config, BothSpellingsOfRopeMeanTheSame) {
@@ -77,13 +77,14 @@ TEST(Config, BothSpellingsOfRopeMeanTheSame) {
   EXPECT_EQ(read(old_way), read(new_way));
 
   old_way["rope_scaling"] = {{"type", "linear"}, {"factor", 4.0}};
-  EXPECT_EQ(read(old_way).rotary_frequencies[0], 0.25);
+  EXPECT_EQ(read(old_way).kinds[0].attention.rotary_frequencies[0], 0.25);
 }
 
 // Values of transformers' own llama3 rule for theta 500000, factor 8, factors 1 and 4, 32
 // positions.
 TEST(Config, Llama3Frequencies) {
-  const auto& f = Model::open(fixture("llama-tied-biased")).architecture.rotary_frequencies;
+  const auto f =
+      Model::open(fixture("llama-tied-biased")).architecture.kinds[0].attention.rotary_frequencies;
   ASSERT_EQ(f.size(), 4u);
   EXPECT_EQ(f[0], 1);
   EXPECT_NEAR(f[1], std::pow(500.0, -0.25), 1e-15);
@@ -133,11 +134,11 @@ TEST(Config, MistralsWindow) {
   Json config = llama_config();
   config["model_type"] = "mistral";
   config["num_key_value_heads"] = 2;
-  EXPECT_EQ(read(config).attention_window, 4096);  // transformers' default
+  EXPECT_EQ(read(config).kinds[0].attention.window, 4096);  // transformers' default
   config["sliding_window"] = nullptr;
-  EXPECT_EQ(read(config).attention_window, 0);
+  EXPECT_EQ(read(config).kinds[0].attention.window, 0);
   config["sliding_window"] = 16;
-  EXPECT_EQ(read(config).attention_window, 16);
+  EXPECT_EQ(read(config).kinds[0].attention.window, 16);
 }
 
 TEST(Config, OldSpellingsOfNeoX) {
@@ -149,7 +150,7 @@ TEST(Config, OldSpellingsOfNeoX) {
   config["rotary_emb_base"] = 10000;
   config["layer_norm_eps"] = 1e-5;
   const Architecture old_way = read(config);
-  EXPECT_EQ(old_way.rotary_dims, 4);
+  EXPECT_EQ(old_way.kinds[0].attention.rotary_dims, 4);
   config.erase("rotary_pct");
   config.erase("rotary_emb_base");
   config["rope_parameters"] = {{"partial_rotary_factor", 0.5}, {"rope_theta", 10000.0}};
@@ -211,8 +212,10 @@ TEST(ConfigFor, ConvertsLlamaBetweenFormats) {
   EXPECT_NEAR(layout.constants()[0].values[3], 8, 1e-9);
 
   Architecture plain = Model::open(fixture("qwen2")).architecture;
-  plain.biases = {};
-  plain.rotary_frequencies = rotary_frequencies(6, 10000);
+  plain.kinds[0].attention.biases = {};
+  plain.kinds[0].ffn.biases = {};
+  plain.head_bias = false;
+  plain.kinds[0].attention.rotary_frequencies = rotary_frequencies(6, 10000);
   plain.norm_eps = 1e-5;
   EXPECT_EQ(config_for("llama", Format::llama2c, plain, nullptr).at("hidden_dim"), 27);
   EXPECT_EQ(config_for("llama", Format::safetensors, plain, nullptr).at("rope_theta"), 10000.0);
@@ -223,7 +226,7 @@ TEST(ConfigFor, ConvertsLlamaBetweenFormats) {
 
 TEST(ConfigFor, ListsAllThatAFamilyCannotSay) {
   Architecture a = Model::open(fixture("mistral")).architecture;
-  a.activation = Activation::relu;
+  a.kinds[0].ffn.activation = Activation::relu;
   a.norm_eps = 1e-3;
   EXPECT_NO_THROW(config_for("mistral", Format::safetensors, a, nullptr));
   const std::string text = message_of([&] { config_for("llama", Format::gguf, a, nullptr); });
@@ -237,13 +240,83 @@ TEST(ConfigFor, KeepsKeysThatAreNotItsBusiness) {
   Json base = model.checkpoint.config();
   base["something_else"] = {1, 2, 3};
   Architecture a = model.architecture;
-  a.biases.gate = a.biases.up = a.biases.down = true;
+  a.kinds[0].ffn.biases.gate = a.kinds[0].ffn.biases.up = a.kinds[0].ffn.biases.down = true;
   const Json config = config_for("llama", Format::safetensors, a, base);
   EXPECT_EQ(config.at("something_else"), base.at("something_else"));
   EXPECT_EQ(config.at("mlp_bias"), true);
   EXPECT_EQ(config.at("transformers_version"), base.at("transformers_version"));
-  a.biases.gate = false;
+  a.kinds[0].ffn.biases.gate = false;
   EXPECT_THROW(config_for("llama", Format::safetensors, a, base), UsageError);
+}
+
+Json smollm3_config() {
+  Json config = llama_config();
+  config["model_type"] = "smollm3";
+  config["num_hidden_layers"] = 5;
+  config["no_rope_layer_interval"] = 2;
+  return config;
+}
+
+TEST(Config, LayersWithoutPositions) {
+  Json config = smollm3_config();
+  const auto rotates = [](const Architecture& a) {
+    std::vector<bool> result;
+    for (std::int64_t n = 0; n < a.layers; ++n) {
+      result.push_back(a.layer(n).attention.positions == Positions::rotary);
+    }
+    return result;
+  };
+  const Architecture by_period = read(config);
+  EXPECT_EQ(rotates(by_period), (std::vector<bool>{true, false, true, false, true}));
+  EXPECT_EQ(by_period.kinds.size(), 2u);
+  config["no_rope_layers"] = {0, 1, 1, 0, 1};  // a list goes before the period
+  EXPECT_EQ(rotates(read(config)), (std::vector<bool>{false, true, true, false, true}));
+  config["no_rope_layers"] = {1, 1, 1, 1, 1};
+  EXPECT_EQ(read(config).kinds.size(), 1u);
+}
+
+TEST(Config, RefusesPatternsThatDoNotFit) {
+  Json config = smollm3_config();
+  config["no_rope_layers"] = {0, 1};
+  EXPECT_TRUE(says(message_of([&] { read(config); }), "each of the 5 layers"));
+  config["no_rope_layers"] = {0, 1, 2, 0, 1};
+  EXPECT_TRUE(says(message_of([&] { read(config); }), "known are 1, 0"));
+}
+
+TEST(Config, WritesLayersThatDiffer) {
+  const Architecture wanted = read(smollm3_config());
+  const Json written = config_for("smollm3", Format::safetensors, wanted, nullptr);
+  EXPECT_EQ(written.at("no_rope_layers"), Json({1, 0, 1, 0, 1}));
+  EXPECT_EQ(read(written), wanted);
+  EXPECT_TRUE(says(message_of([&] { config_for("llama", Format::safetensors, wanted, nullptr); }),
+                   "cannot say"));
+}
+
+TEST(Architecture, KindsSurviveJson) {
+  const Architecture a = read(smollm3_config());
+  const Json json = to_json(a);
+  EXPECT_EQ(json.at("pattern"), Json({0, 1, 0, 1, 0}));
+  EXPECT_EQ(architecture_from_json(json), a);
+  for (const Json& wrong :
+       {Json({0, 1}), Json({1, 0, 1, 0, 1}), Json({0, 2, 0, 2, 0}), Json({0, 0, 0, 0, 0})}) {
+    Json other = json;
+    other["pattern"] = wrong;
+    EXPECT_TRUE(says(message_of([&] { architecture_from_json(other); }), "pattern")) << wrong;
+  }
+}
+
+TEST(Architecture, DifferencesNameTheLayers) {
+  const Architecture a = read(smollm3_config());
+  Architecture b = a;
+  b.kinds[1].ffn.activation = Activation::relu;
+  const auto found = differing_fields(a, b);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].field, "activation");
+  EXPECT_EQ(found[0].where(), "layers 1, 3: ");
+  b = a;
+  b.norm_eps = 0.5;
+  ASSERT_EQ(differing_fields(a, b).size(), 1u);
+  EXPECT_EQ(differing_fields(a, b)[0].where(), "");
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ const std::vector<std::string>& fixture_names() {
                                                  "mistral",
                                                  "qwen2",
                                                  "qwen3",
+                                                 "smollm3",
                                                  "gemma",
                                                  "gpt2",
                                                  "gpt_neox",

@@ -20,22 +20,22 @@ class Forward {
       const auto attn = [&](const Mat& y) { return attention(layer + "attn.", y); };
       const auto ffn = [&](const Mat& y) { return feed_forward(layer + "ffn.", y); };
       const std::string before = layer + "attn.norm", after = layer + "ffn.norm";
-      if (a_.placement == Placement::post) {
+      if (!a_.pre()) {
         x = norm(before, x + attn(x));
         x = norm(after, x + ffn(x));
-      } else if (a_.parallel) {
+      } else if (a_.layer(n).parallel) {
         x = (x + attn(norm(before, x)) + ffn(norm(after, x))).eval();
       } else {
         x = (x + attn(norm(before, x))).eval();
         x = (x + ffn(norm(after, x))).eval();
       }
     }
-    if (a_.head_transform) x = activated(linear("head.transform", x));
+    if (a_.head_transform) x = activated(a_.kinds[0].ffn.activation, linear("head.transform", x));
     if (a_.has_final_norm()) x = norm("head.norm", x);
     if (a_.output == Output::hidden) return x;
     if (a_.output == Output::classes) x = x.row(a_.causal ? x.rows() - 1 : 0).eval();
     Mat y = a_.tied ? Mat(x * p_.at("embed.tokens").transpose()) : Mat(x * p_.at("head.weight"));
-    if (a_.biases.head) y.rowwise() += p_.at("head.bias").row(0);
+    if (a_.head_bias) y.rowwise() += p_.at("head.bias").row(0);
     return y;
   }
 
@@ -56,8 +56,9 @@ class Forward {
       longer << p_.at("embed.class_token"), x;
       x = longer;
     }
-    if (a_.positions == Positions::learned) x += p_.at("embed.positions").topRows(x.rows());
-    if (a_.positions == Positions::sinusoidal) {
+    if (a_.position_table == PositionTable::learned)
+      x += p_.at("embed.positions").topRows(x.rows());
+    if (a_.position_table == PositionTable::sinusoidal) {
       for (Eigen::Index t = 0; t < x.rows(); ++t) {
         for (Eigen::Index i = 0; i < a_.width; ++i) x(t, i) += sinusoid(t, i, a_.width);
       }
@@ -87,9 +88,9 @@ class Forward {
     return x;
   }
 
-  Mat activated(Mat x) const {
-    return x.unaryExpr([this](double v) {
-      switch (a_.activation) {
+  static Mat activated(Activation activation, const Mat& x) {
+    return x.unaryExpr([activation](double v) {
+      switch (activation) {
         case Activation::relu:
           return std::max(v, 0.0);
         case Activation::gelu:
@@ -105,23 +106,25 @@ class Forward {
   }
 
   Mat feed_forward(const std::string& at, const Mat& x) const {
-    if (!a_.gated) return linear(at + "down", activated(linear(at + "up", x)));
-    const Mat gate = activated(linear(at + "gate", x));
+    const FeedForward& f = a_.layer(layer_of(at)).ffn;
+    if (!f.gated) return linear(at + "down", activated(f.activation, linear(at + "up", x)));
+    const Mat gate = activated(f.activation, linear(at + "gate", x));
     return linear(at + "down", gate.cwiseProduct(linear(at + "up", x)));
   }
 
   // One head of q or k: normed, then rotated by its position.
   Mat prepared(const Mat& all, std::int64_t head, const std::string& gain) const {
-    Mat x = all.middleCols(head * a_.qk_width, a_.qk_width);
+    const Attention& a = a_.layer(layer_of(gain)).attention;
+    Mat x = all.middleCols(head * a.qk_width, a.qk_width);
     for (Eigen::Index t = 0; t < x.rows(); ++t) {
-      if (a_.qk_norm) {
+      if (a.qk_norm) {
         x.row(t) /= std::sqrt(x.row(t).squaredNorm() / static_cast<double>(x.cols()) + a_.norm_eps);
         x.row(t).array() *= p_.at(gain).row(0).array();
       }
-      if (a_.positions != Positions::rotary) continue;
-      for (std::int64_t b = 0; b < a_.rotary_dims / 2; ++b) {
+      if (a.positions != Positions::rotary) continue;
+      for (std::int64_t b = 0; b < a.rotary_dims / 2; ++b) {
         const double angle =
-            static_cast<double>(t) * a_.rotary_frequencies[static_cast<std::size_t>(b)];
+            static_cast<double>(t) * a.rotary_frequencies[static_cast<std::size_t>(b)];
         const double u = x(t, 2 * b), v = x(t, 2 * b + 1);
         x(t, 2 * b) = u * std::cos(angle) - v * std::sin(angle);
         x(t, 2 * b + 1) = u * std::sin(angle) + v * std::cos(angle);
@@ -130,31 +133,33 @@ class Forward {
     return x;
   }
 
-  bool sees(Eigen::Index i, Eigen::Index j) const {
+  bool sees(std::int64_t window, Eigen::Index i, Eigen::Index j) const {
     if (a_.causal && j > i) return false;
-    return a_.attention_window == 0 || i - j < a_.attention_window;
+    return window == 0 || i - j < window;
   }
 
   Mat attention(const std::string& at, const Mat& x) const {
+    const Attention& a = a_.layer(layer_of(at)).attention;
     const Mat q = linear(at + "q", x), k = linear(at + "k", x), v = linear(at + "v", x);
-    Mat mixed(x.rows(), a_.heads * a_.v_width);
-    for (std::int64_t head = 0; head < a_.heads; ++head) {
-      const std::int64_t kv = head / (a_.heads / a_.kv_heads);
-      Mat weights = a_.attention_scale * prepared(q, head, at + "q_norm.gain") *
+    Mat mixed(x.rows(), a.heads * a.v_width);
+    for (std::int64_t head = 0; head < a.heads; ++head) {
+      const std::int64_t kv = head / a.group();
+      Mat weights = a.scale * prepared(q, head, at + "q_norm.gain") *
                     prepared(k, kv, at + "k_norm.gain").transpose();
       for (Eigen::Index i = 0; i < weights.rows(); ++i) {
         for (Eigen::Index j = 0; j < weights.cols(); ++j) {
-          if (a_.positions == Positions::alibi) {
-            weights(i, j) -= alibi_slope(head, a_.heads) * static_cast<double>(std::abs(i - j));
-          } else if (a_.positions == Positions::relative) {
-            weights(i, j) += p_.at(at + "relative_bias")(relative_bucket(a_, j - i), head);
+          if (a.positions == Positions::alibi) {
+            weights(i, j) -= alibi_slope(head, a.heads) * static_cast<double>(std::abs(i - j));
+          } else if (a.positions == Positions::relative) {
+            weights(i, j) +=
+                p_.at(at + "relative_bias")(relative_bucket(a, a_.causal, j - i), head);
           }
-          weights(i, j) = sees(i, j) ? std::exp(weights(i, j)) : 0;
+          weights(i, j) = sees(a.window, i, j) ? std::exp(weights(i, j)) : 0;
         }
         weights.row(i) /= weights.row(i).sum();
       }
-      mixed.middleCols(head * a_.v_width, a_.v_width) =
-          weights * v.middleCols(kv * a_.v_width, a_.v_width);
+      mixed.middleCols(head * a.v_width, a.v_width) =
+          weights * v.middleCols(kv * a.v_width, a.v_width);
     }
     return linear(at + "o", mixed);
   }

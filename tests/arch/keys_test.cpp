@@ -141,7 +141,9 @@ TEST(Keys, KeysOfGgufThatLlamaCppReadsAreNamed) {
 
 TEST(Keys, AFactorOfGgufNeedsNoType) {
   const auto frequency = [](const Json& changes) {
-    return declared(with(kGguf, changes), Format::gguf).architecture.rotary_frequencies[0];
+    return declared(with(kGguf, changes), Format::gguf)
+        .architecture.kinds[0]
+        .attention.rotary_frequencies[0];
   };
   EXPECT_EQ(frequency(Json::object()), 1);
   EXPECT_EQ(frequency({{"llama.rope.scaling.factor", 4.0}}), 0.25);
@@ -214,7 +216,7 @@ TEST(Spellings, ThatAgreeAreRead) {
                                  {"rope_theta", 500},
                                  {"rotary_pct", 0.5},
                                  {"partial_rotary_factor", 0.5}});
-  EXPECT_EQ(declared(neox).architecture.rotary_dims, 4);
+  EXPECT_EQ(declared(neox).architecture.kinds[0].attention.rotary_dims, 4);
   EXPECT_EQ(named(neox), Named());
 }
 
@@ -229,7 +231,7 @@ TEST(Spellings, AreWrittenWhereTheyStand) {
   const Json rope = {{"rope_type", "default"}, {"rope_theta", 10000.0}};
   const Json config = with(kLlama, {{"rope_parameters", rope}});
   Architecture wanted = declared(config).architecture;
-  for (double& frequency : wanted.rotary_frequencies) frequency /= 2;
+  for (double& frequency : wanted.kinds[0].attention.rotary_frequencies) frequency /= 2;
   const Json written = config_for("llama", Format::safetensors, wanted, config);
   EXPECT_FALSE(written.contains("rope_scaling")) << written.dump();
   EXPECT_EQ(written["rope_parameters"]["factor"], 2);

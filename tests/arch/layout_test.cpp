@@ -29,7 +29,7 @@ TEST(Layout, HalfPairsBecomeAdjacentPairs) {
 
 TEST(Layout, OnlyTheRotaryPartOfAHeadIsPermuted) {
   const Model model = Model::open(fixture("gpt_neox"));  // width 32, 4 heads of 8, 4 of them rotate
-  ASSERT_EQ(model.architecture.rotary_dims, 4);
+  ASSERT_EQ(model.architecture.kinds[0].attention.rotary_dims, 4);
   const auto stored = values(model.checkpoint, "gpt_neox.layers.0.attention.query_key_value.bias");
   const Matrix<double> q = model.read<double>("layers.0.attn.q.bias");
   const Matrix<double> k = model.read<double>("layers.0.attn.k.bias");
@@ -80,15 +80,15 @@ TEST(Layout, RefusesWrongSizes) {
 
 TEST(Layout, SaysWhatAFamilyHasNoPlaceFor) {
   Architecture architecture = Model::open(fixture("gpt2")).architecture;
-  architecture.biases.head = true;
+  architecture.head_bias = true;
   try {
     layout_for("gpt2", Format::safetensors, architecture);
     FAIL();
   } catch (const UsageError& error) {
     EXPECT_NE(std::string(error.what()).find("head.bias"), std::string::npos) << error.what();
   }
-  architecture.biases.head = false;
-  architecture.biases.k = false;
+  architecture.head_bias = false;
+  architecture.kinds[0].attention.biases.k = false;
   EXPECT_THROW(layout_for("gpt2", Format::safetensors, architecture), UsageError);
 }
 
@@ -97,7 +97,7 @@ TEST(Layout, LargeMatricesDoNotCrawl) {
   Architecture architecture = Model::open(fixture("llama")).architecture;
   architecture.layers = 1;
   architecture.width = 4096;
-  architecture.ffn_width = 14336;
+  architecture.kinds[0].ffn.width = 14336;
   const Layout layout = layout_for("llama", Format::safetensors, architecture);
   std::vector<float> stored(static_cast<std::size_t>(4096) * 14336);
   std::iota(stored.begin(), stored.end(), 0.0F);

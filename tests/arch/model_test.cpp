@@ -81,13 +81,17 @@ TEST_P(EveryPair, GgufIsTheSameModelAsSafetensors) {
   ASSERT_EQ(of_a.size(), of_b.size());
   for (const auto& [name, value] : of_a) EXPECT_EQ(value, of_b.at(name)) << name;
   Architecture expected = a.architecture;
-  expected.attention_window = 0;  // llama.cpp drops Mistral's window
-  ASSERT_EQ(expected.rotary_frequencies.size(), b.architecture.rotary_frequencies.size());
-  for (std::size_t i = 0; i < expected.rotary_frequencies.size(); ++i) {
+  expected.kinds[0].attention.window = 0;  // llama.cpp drops Mistral's window
+  ASSERT_EQ(expected.kinds[0].attention.rotary_frequencies.size(),
+            b.architecture.kinds[0].attention.rotary_frequencies.size());
+  for (std::size_t i = 0; i < expected.kinds[0].attention.rotary_frequencies.size(); ++i) {
     // Divisors of frequencies are 32-bit floats in GGUF.
-    EXPECT_NEAR(b.architecture.rotary_frequencies[i] / expected.rotary_frequencies[i], 1, 5e-7);
+    EXPECT_NEAR(b.architecture.kinds[0].attention.rotary_frequencies[i] /
+                    expected.kinds[0].attention.rotary_frequencies[i],
+                1, 5e-7);
   }
-  expected.rotary_frequencies = b.architecture.rotary_frequencies;
+  expected.kinds[0].attention.rotary_frequencies =
+      b.architecture.kinds[0].attention.rotary_frequencies;
   EXPECT_EQ(to_json(expected), to_json(b.architecture));
 }
 
@@ -122,8 +126,8 @@ TEST(Model, RealLlama2cFile) {
   const Model model = Model::open(file);
   EXPECT_EQ(model.layout.family(), "llama");
   EXPECT_EQ(model.architecture.width, 64);
-  EXPECT_EQ(model.architecture.heads, 8);
-  EXPECT_EQ(model.architecture.kv_heads, 4);
+  EXPECT_EQ(model.architecture.kinds[0].attention.heads, 8);
+  EXPECT_EQ(model.architecture.kinds[0].attention.kv_heads, 4);
   EXPECT_EQ(model.architecture.vocabulary, 512);
   EXPECT_TRUE(model.architecture.tied);
   EXPECT_EQ(model.unclaimed, (std::vector<std::string>{"freq_cis_real", "freq_cis_imag"}));

@@ -27,9 +27,9 @@ class Anchors : public ::testing::Test {
 
 Architecture with_more_heads(Architecture a) {
   a.width = 24;
-  a.heads = 6;
-  a.kv_heads = 3;
-  a.ffn_width = 32;
+  a.kinds[0].attention.heads = 6;
+  a.kinds[0].attention.kv_heads = 3;
+  a.kinds[0].ffn.width = 32;
   a.norm_eps = 1e-6;
   return a;
 }
@@ -57,9 +57,10 @@ TEST_F(Anchors, FewerThanTheStreamIsWide) {
 
 TEST_F(Anchors, ASmallViewOfImages) {
   Architecture shape = with_more_heads(known_architectures().front().architecture);
-  shape.positions = Positions::learned;
-  shape.rotary_dims = 0;
-  shape.rotary_frequencies.clear();
+  shape.position_table = PositionTable::learned;
+  shape.kinds[0].attention.positions = Positions::none;
+  shape.kinds[0].attention.rotary_dims = 0;
+  shape.kinds[0].attention.rotary_frequencies.clear();
   shape.input = Input::vectors;
   shape.vocabulary = 0;
   shape.input_width = 4;
@@ -140,7 +141,9 @@ TEST_F(Anchors, WhatOneSideLeavesOut) {
   const auto original = random_parameters(shape, 1);
   Architecture full = shape;
   full.tied = false;
-  full.biases = {true, true, true, true, false, true, true, true};
+  full.kinds[0].attention.biases = {true, true, true, true};
+  full.kinds[0].ffn.biases = {false, true, true};
+  full.head_bias = true;
   auto written_out = random_parameters(full, 2);
   for (auto& [name, tensor] : written_out) {
     if (original.contains(name)) {

@@ -13,9 +13,9 @@ namespace {
 using testing::report;
 
 // A layer's parts as blocks of columns (of readers) or rows (of writers).
-class Layer {
+class DegenerateLayer {
  public:
-  Layer(const Architecture& shape, std::int64_t layer, Parameters<double>& parameters)
+  DegenerateLayer(const Architecture& shape, std::int64_t layer, Parameters<double>& parameters)
       : shape_(shape), at_("layers." + std::to_string(layer) + "."), parameters_(parameters) {}
 
   bool has(const std::string& name) const { return parameters_.contains(at_ + name); }
@@ -61,16 +61,20 @@ class Layer {
     }
   }
   void copy_head(std::int64_t from, std::int64_t to) {
-    copy("attn.q", from * shape_.qk_width, to * shape_.qk_width, shape_.qk_width);
-    copy("attn.o", from * shape_.v_width, to * shape_.v_width, shape_.v_width);
+    copy("attn.q", from * shape_.kinds[0].attention.qk_width,
+         to * shape_.kinds[0].attention.qk_width, shape_.kinds[0].attention.qk_width);
+    copy("attn.o", from * shape_.kinds[0].attention.v_width, to * shape_.kinds[0].attention.v_width,
+         shape_.kinds[0].attention.v_width);
     if (has("attn.relative_bias")) {
       of("attn.relative_bias").col(to) = of("attn.relative_bias").col(from).eval();
     }
   }
   void copy_group(std::int64_t from, std::int64_t to) {
-    const auto group = shape_.heads / shape_.kv_heads;
-    copy("attn.k", from * shape_.qk_width, to * shape_.qk_width, shape_.qk_width);
-    copy("attn.v", from * shape_.v_width, to * shape_.v_width, shape_.v_width);
+    const auto group = shape_.kinds[0].attention.heads / shape_.kinds[0].attention.kv_heads;
+    copy("attn.k", from * shape_.kinds[0].attention.qk_width,
+         to * shape_.kinds[0].attention.qk_width, shape_.kinds[0].attention.qk_width);
+    copy("attn.v", from * shape_.kinds[0].attention.v_width, to * shape_.kinds[0].attention.v_width,
+         shape_.kinds[0].attention.v_width);
     for (std::int64_t i = 0; i < group; ++i) copy_head(from * group + i, to * group + i);
   }
 
@@ -82,19 +86,19 @@ class Layer {
 
 struct Defect {
   const char* name;
-  std::function<void(const Architecture&, Layer&)> spoil;
+  std::function<void(const Architecture&, DegenerateLayer&)> spoil;
 };
 
 const std::vector<Defect>& defects() {
   static const std::vector<Defect> all = {
       {"EqualNeurons",
-       [](const Architecture&, Layer& layer) {
+       [](const Architecture&, DegenerateLayer& layer) {
          layer.copy_neuron(0, 2);
          layer.copy_neuron(0, 3);
          layer.copy_neuron(1, 5);
        }},
       {"DeadNeurons",
-       [](const Architecture& a, Layer& layer) {
+       [](const Architecture& a, DegenerateLayer& layer) {
          for (const std::int64_t i : {0, 1}) layer.zero("ffn.down", i, 1);
          for (const std::int64_t i : {2, 3}) layer.zero("ffn.up", i, 1);
          for (const std::int64_t i : {4, 5}) {
@@ -102,10 +106,10 @@ const std::vector<Defect>& defects() {
            layer.zero("ffn.up", i, 1);
          }
          // With a ReLU gate that is off nothing tells the unit's two lengths apart.
-         if (a.activation != Activation::relu) layer.zero("ffn.gate", 6, 1);
+         if (a.kinds[0].ffn.activation != Activation::relu) layer.zero("ffn.gate", 6, 1);
        }},
       {"OppositeNeurons",
-       [](const Architecture&, Layer& layer) {
+       [](const Architecture&, DegenerateLayer& layer) {
          layer.copy_neuron(0, 1);
          layer.of("ffn.down.weight").row(1) *= -1;
          layer.of("ffn.up.weight").col(1) *= -1;
@@ -115,44 +119,57 @@ const std::vector<Defect>& defects() {
          layer.of("ffn.up.weight").col(3) *= -1;
        }},
       {"ZeroHeads",
-       [](const Architecture& a, Layer& layer) {
-         layer.zero("attn.q", 0, a.qk_width);
-         layer.zero("attn.o", 0, a.v_width);
-         layer.zero("attn.q", (a.heads - 1) * a.qk_width, a.qk_width);
-         layer.zero("attn.o", (a.heads - 1) * a.v_width, a.v_width);
+       [](const Architecture& a, DegenerateLayer& layer) {
+         layer.zero("attn.q", 0, a.kinds[0].attention.qk_width);
+         layer.zero("attn.o", 0, a.kinds[0].attention.v_width);
+         layer.zero("attn.q", (a.kinds[0].attention.heads - 1) * a.kinds[0].attention.qk_width,
+                    a.kinds[0].attention.qk_width);
+         layer.zero("attn.o", (a.kinds[0].attention.heads - 1) * a.kinds[0].attention.v_width,
+                    a.kinds[0].attention.v_width);
        }},
       {"NoQueries",
-       [](const Architecture& a, Layer& layer) { layer.zero("attn.q", 0, a.heads * a.qk_width); }},
-      {"NoKeys", [](const Architecture& a,
-                    Layer& layer) { layer.zero("attn.k", 0, a.kv_heads * a.qk_width); }},
-      {"NoValues", [](const Architecture& a,
-                      Layer& layer) { layer.zero("attn.v", 0, a.kv_heads * a.v_width); }},
+       [](const Architecture& a, DegenerateLayer& layer) {
+         layer.zero("attn.q", 0, a.kinds[0].attention.heads * a.kinds[0].attention.qk_width);
+       }},
+      {"NoKeys",
+       [](const Architecture& a, DegenerateLayer& layer) {
+         layer.zero("attn.k", 0, a.kinds[0].attention.kv_heads * a.kinds[0].attention.qk_width);
+       }},
+      {"NoValues",
+       [](const Architecture& a, DegenerateLayer& layer) {
+         layer.zero("attn.v", 0, a.kinds[0].attention.kv_heads * a.kinds[0].attention.v_width);
+       }},
       {"NothingAtAll",
-       [](const Architecture& a, Layer& layer) {
-         layer.zero("attn.q", 0, a.heads * a.qk_width);
-         layer.zero("attn.k", 0, a.kv_heads * a.qk_width);
-         layer.zero("attn.v", 0, a.kv_heads * a.v_width);
-         layer.zero("attn.o", 0, a.heads * a.v_width);
+       [](const Architecture& a, DegenerateLayer& layer) {
+         layer.zero("attn.q", 0, a.kinds[0].attention.heads * a.kinds[0].attention.qk_width);
+         layer.zero("attn.k", 0, a.kinds[0].attention.kv_heads * a.kinds[0].attention.qk_width);
+         layer.zero("attn.v", 0, a.kinds[0].attention.kv_heads * a.kinds[0].attention.v_width);
+         layer.zero("attn.o", 0, a.kinds[0].attention.heads * a.kinds[0].attention.v_width);
          for (const char* part : {"ffn.gate", "ffn.up", "ffn.down"}) {
-           layer.zero(part, 0, a.ffn_width);
+           layer.zero(part, 0, a.kinds[0].ffn.width);
          }
        }},
       {"FlatValues",
-       [](const Architecture& a, Layer& layer) { layer.flatten("attn.v", a.v_width, 2); }},
+       [](const Architecture& a, DegenerateLayer& layer) {
+         layer.flatten("attn.v", a.kinds[0].attention.v_width, 2);
+       }},
       {"FlatValuesAndOutputs",
-       [](const Architecture& a, Layer& layer) {
-         layer.flatten("attn.v", a.v_width, 2);
-         layer.flatten("attn.o", a.v_width, 3);
+       [](const Architecture& a, DegenerateLayer& layer) {
+         layer.flatten("attn.v", a.kinds[0].attention.v_width, 2);
+         layer.flatten("attn.o", a.kinds[0].attention.v_width, 3);
        }},
       {"FlatQueriesAndKeys",
-       [](const Architecture& a, Layer& layer) {
-         layer.flatten("attn.q", a.qk_width, 2);
-         layer.flatten("attn.k", a.qk_width, 1);
+       [](const Architecture& a, DegenerateLayer& layer) {
+         layer.flatten("attn.q", a.kinds[0].attention.qk_width, 2);
+         layer.flatten("attn.k", a.kinds[0].attention.qk_width, 1);
        }},
       {"EqualHeads",
-       [](const Architecture& a, Layer& layer) { layer.copy_head(0, a.heads / a.kv_heads - 1); }},
-      {"EqualGroups",
-       [](const Architecture& a, Layer& layer) { layer.copy_group(0, a.kv_heads - 1); }}};
+       [](const Architecture& a, DegenerateLayer& layer) {
+         layer.copy_head(0, a.kinds[0].attention.heads / a.kinds[0].attention.kv_heads - 1);
+       }},
+      {"EqualGroups", [](const Architecture& a, DegenerateLayer& layer) {
+         layer.copy_group(0, a.kinds[0].attention.kv_heads - 1);
+       }}};
   return all;
 }
 
@@ -176,9 +193,9 @@ std::vector<KnownArchitecture> architectures() {
   for (KnownArchitecture known : known_architectures()) {
     Architecture& a = known.architecture;
     a.width = 16;
-    a.heads = 6;
-    a.kv_heads = 3;
-    a.ffn_width = 20;
+    a.kinds[0].attention.heads = 6;
+    a.kinds[0].attention.kv_heads = 3;
+    a.kinds[0].ffn.width = 20;
     a.vocabulary = 30;
     a.norm_eps = 1e-6;
     known.name += ", wider";
@@ -203,7 +220,7 @@ TEST_P(Degenerate, IsRecognised) {
   for (const auto& [name, shape, parameters, nullity] : architectures()) {
     if (++turn % kEvery != 0) continue;
     auto original = random_parameters(shape, 3);
-    Layer layer(shape, 1, original);
+    DegenerateLayer layer(shape, 1, original);
     GetParam().spoil(shape, layer);
     const Model a = write(shape, original);
     const Diff result = diff(a, write(shape, moved(shape, original)), Progress::silent());

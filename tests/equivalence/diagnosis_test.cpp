@@ -49,15 +49,15 @@ Architecture wide() {
   Architecture a = known_architectures().front().architecture;
   a.width = 16;
   a.layers = 3;
-  a.heads = 4;
-  a.kv_heads = 2;
-  a.qk_width = a.v_width = 8;
-  a.rotary_dims = 8;
-  a.rotary_frequencies = rotary_frequencies(8, 100);
-  a.ffn_width = 24;
+  a.kinds[0].attention.heads = 4;
+  a.kinds[0].attention.kv_heads = 2;
+  a.kinds[0].attention.qk_width = a.kinds[0].attention.v_width = 8;
+  a.kinds[0].attention.rotary_dims = 8;
+  a.kinds[0].attention.rotary_frequencies = rotary_frequencies(8, 100);
+  a.kinds[0].ffn.width = 24;
   a.vocabulary = 40;
   a.norm_eps = 1e-6;
-  a.attention_scale = 0.35;
+  a.kinds[0].attention.scale = 0.35;
   return a;
 }
 

@@ -178,7 +178,7 @@ TEST(Estimate, IsNearTheFullComparison) {
 TEST(Estimate, FindsOneWeight) {
   Architecture shape = known_architectures().front().architecture;
   shape.width = 48;
-  shape.ffn_width = 100;
+  shape.kinds[0].ffn.width = 100;
   shape.vocabulary = 60;
   Pair pair(shape, "one-weight", DType::f32);
   for (const auto& r : pair.judged(seen, pair.original())) {

@@ -19,7 +19,7 @@ using testing::Temporary;
 Architecture in_more_width(Architecture shape) {
   shape.width = 96;
   shape.vocabulary = 120;
-  shape.ffn_width = 50;
+  shape.kinds[0].ffn.width = 50;
   return shape;
 }
 

@@ -15,8 +15,8 @@ std::string at(std::int64_t layer, const std::string& name) {
 }
 
 bool stream_turns(const Architecture& a) {
-  return tokens_before_rms(a) && a.placement == Placement::pre &&
-         a.positions != Positions::sinusoidal && a.output != Output::hidden;
+  return tokens_before_rms(a) && a.kinds[0].placement == Placement::pre &&
+         a.position_table != PositionTable::sinusoidal && a.output != Output::hidden;
 }
 bool anything(const Architecture&) { return true; }
 
@@ -51,7 +51,7 @@ void convert_rotary(Victim& v, const std::string& name, std::int64_t heads, Conv
   const auto found = v.parameters.find(name);
   if (found == v.parameters.end()) return;
   M& tensor = found->second;
-  const auto dims = v.architecture.rotary_dims;
+  const auto dims = v.architecture.kinds[0].attention.rotary_dims;
   const M source = v.halves ? tensor : to_halves(tensor, heads, dims);
   const M file = convert(source, heads, dims);
   tensor = v.halves ? from_halves(file, heads, dims) : file;
@@ -73,8 +73,11 @@ void on_rotary(Victim& v, Random& random, Convert&& convert) {
   for (std::int64_t layer = 0; layer < a.layers; ++layer) {
     if (!everywhere && layer != only) continue;
     for (const char* end : {"weight", "bias"}) {
-      if (queries) convert_rotary(v, at(layer, std::string("attn.q.") + end), a.heads, convert);
-      convert_rotary(v, at(layer, std::string("attn.k.") + end), a.kv_heads, convert);
+      if (queries)
+        convert_rotary(v, at(layer, std::string("attn.q.") + end), a.kinds[0].attention.heads,
+                       convert);
+      convert_rotary(v, at(layer, std::string("attn.k.") + end), a.kinds[0].attention.kv_heads,
+                     convert);
     }
   }
 }
@@ -97,9 +100,11 @@ void rotary_heads(Victim& v, Random&) {
   const Architecture& a = v.architecture;
   for (std::int64_t layer = 0; layer < a.layers; ++layer) {
     for (const char* end : {"attn.k.weight", "attn.k.bias"}) {
-      convert_rotary(v, at(layer, end), a.kv_heads, [&](const M& m, std::int64_t, std::int64_t) {
-        return right(v, m, a.heads, m.cols() / a.heads);
-      });
+      convert_rotary(v, at(layer, end), a.kinds[0].attention.kv_heads,
+                     [&](const M& m, std::int64_t, std::int64_t) {
+                       return right(v, m, a.kinds[0].attention.heads,
+                                    m.cols() / a.kinds[0].attention.heads);
+                     });
     }
   }
 }
@@ -131,7 +136,7 @@ void gate_and_up(Victim& v, Random& random) {
   const bool everywhere = random.below(2) == 0;
   for (std::int64_t layer = 0; layer < (everywhere ? a.layers : 1); ++layer) {
     v.parameters.at(at(layer, "ffn.gate.weight")).swap(v.parameters.at(at(layer, "ffn.up.weight")));
-    if (a.biases.gate && a.biases.up) {
+    if (a.kinds[0].ffn.biases.gate && a.kinds[0].ffn.biases.up) {
       v.parameters.at(at(layer, "ffn.gate.bias")).swap(v.parameters.at(at(layer, "ffn.up.bias")));
     }
   }
@@ -142,10 +147,11 @@ void gate_and_up(Victim& v, Random& random) {
 std::vector<Eigen::VectorXd> fused_rows(const Victim& v, std::int64_t layer, const char* end) {
   std::vector<Eigen::VectorXd> rows;
   const Architecture& a = v.architecture;
-  for (const auto& [name, heads] :
-       {std::pair{"q.", a.heads}, {"k.", a.kv_heads}, {"v.", std::int64_t{0}}}) {
+  for (const auto& [name, heads] : {std::pair{"q.", a.kinds[0].attention.heads},
+                                    {"k.", a.kinds[0].attention.kv_heads},
+                                    {"v.", std::int64_t{0}}}) {
     M tensor = v.parameters.at(at(layer, std::string("attn.") + name + end));
-    if (v.halves && heads > 0) tensor = to_halves(tensor, heads, a.rotary_dims);
+    if (v.halves && heads > 0) tensor = to_halves(tensor, heads, a.kinds[0].attention.rotary_dims);
     for (Eigen::Index c = 0; c < tensor.cols(); ++c) rows.emplace_back(tensor.col(c));
   }
   return rows;
@@ -154,17 +160,19 @@ void set_fused_rows(Victim& v, std::int64_t layer, const char* end,
                     const std::vector<Eigen::VectorXd>& rows) {
   const Architecture& a = v.architecture;
   std::size_t next = 0;
-  for (const auto& [name, heads] :
-       {std::pair{"q.", a.heads}, {"k.", a.kv_heads}, {"v.", std::int64_t{0}}}) {
+  for (const auto& [name, heads] : {std::pair{"q.", a.kinds[0].attention.heads},
+                                    {"k.", a.kinds[0].attention.kv_heads},
+                                    {"v.", std::int64_t{0}}}) {
     M& tensor = v.parameters.at(at(layer, std::string("attn.") + name + end));
     for (Eigen::Index c = 0; c < tensor.cols(); ++c) tensor.col(c) = rows[next++];
-    if (v.halves && heads > 0) tensor = from_halves(tensor, heads, a.rotary_dims);
+    if (v.halves && heads > 0)
+      tensor = from_halves(tensor, heads, a.kinds[0].attention.rotary_dims);
   }
 }
 
 template <class Rearrange>
 void on_fused(Victim& v, Rearrange&& rearrange) {
-  const Biases& biases = v.architecture.biases;
+  const Attention::Biases& biases = v.architecture.kinds[0].attention.biases;
   for (std::int64_t layer = 0; layer < v.architecture.layers; ++layer) {
     for (const char* end : {"weight", "bias"}) {
       if (end[0] == 'b' && !(biases.q && biases.k && biases.v)) continue;
@@ -176,7 +184,7 @@ void on_fused(Victim& v, Rearrange&& rearrange) {
 // Rows written q, k, v head by head, read one tensor after the other.
 void split_by_head(Victim& v, Random&) {
   const Architecture& a = v.architecture;
-  const auto group = a.heads / a.kv_heads;
+  const auto group = a.kinds[0].attention.heads / a.kinds[0].attention.kv_heads;
   on_fused(v, [&](const std::vector<Eigen::VectorXd>& rows) {
     std::vector<Eigen::VectorXd> out;
     const auto take = [&](std::int64_t begin, std::int64_t count) {
@@ -184,11 +192,12 @@ void split_by_head(Victim& v, Random&) {
         out.push_back(rows[static_cast<std::size_t>(begin + i)]);
       }
     };
-    const auto q = a.heads * a.qk_width, k = a.kv_heads * a.qk_width;
-    for (std::int64_t kv = 0; kv < a.kv_heads; ++kv) {
-      take(kv * group * a.qk_width, group * a.qk_width);
-      take(q + kv * a.qk_width, a.qk_width);
-      take(q + k + kv * a.v_width, a.v_width);
+    const auto q = a.kinds[0].attention.heads * a.kinds[0].attention.qk_width,
+               k = a.kinds[0].attention.kv_heads * a.kinds[0].attention.qk_width;
+    for (std::int64_t kv = 0; kv < a.kinds[0].attention.kv_heads; ++kv) {
+      take(kv * group * a.kinds[0].attention.qk_width, group * a.kinds[0].attention.qk_width);
+      take(q + kv * a.kinds[0].attention.qk_width, a.kinds[0].attention.qk_width);
+      take(q + k + kv * a.kinds[0].attention.v_width, a.kinds[0].attention.v_width);
     }
     return out;
   });
@@ -196,7 +205,8 @@ void split_by_head(Victim& v, Random&) {
 
 // Three tensors of one size in another order.
 void qkv_order(Victim& v, Random& random) {
-  const auto size = static_cast<std::size_t>(v.architecture.heads * v.architecture.qk_width);
+  const auto size = static_cast<std::size_t>(v.architecture.kinds[0].attention.heads *
+                                             v.architecture.kinds[0].attention.qk_width);
   constexpr std::array<std::array<std::size_t, 3>, 5> kOrders = {
       {{0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}};
   const auto order = kOrders[static_cast<std::size_t>(random.below(5))];
@@ -223,11 +233,11 @@ void transpose(Victim& v, Random& random) {
   const Architecture& a = v.architecture;
   const bool q = name.ends_with("attn.q.weight"), k = name.ends_with("attn.k.weight");
   const bool halves = v.halves && (q || k);
-  const std::int64_t heads = q ? a.heads : a.kv_heads;
+  const std::int64_t heads = q ? a.kinds[0].attention.heads : a.kinds[0].attention.kv_heads;
   M& tensor = v.parameters.at(name);
-  M file = halves ? to_halves(tensor, heads, a.rotary_dims) : tensor;
+  M file = halves ? to_halves(tensor, heads, a.kinds[0].attention.rotary_dims) : tensor;
   file.transposeInPlace();
-  tensor = halves ? from_halves(file, heads, a.rotary_dims) : file;
+  tensor = halves ? from_halves(file, heads, a.kinds[0].attention.rotary_dims) : file;
 }
 
 void exchange_layers(Victim& v, Random& random) {
@@ -243,8 +253,9 @@ void exchange_layers(Victim& v, Random& random) {
 // A slice of one feed-forward matrix written over another's.
 void rows_from_another(Victim& v, Random& random) {
   const std::string to = at(random.below(v.architecture.layers), "ffn.up.weight");
-  const std::string from =
-      v.architecture.gated ? to.substr(0, to.size() - 9) + "gate.weight" : at(0, "attn.v.weight");
+  const std::string from = v.architecture.kinds[0].ffn.gated
+                               ? to.substr(0, to.size() - 9) + "gate.weight"
+                               : at(0, "attn.v.weight");
   M& target = v.parameters.at(to);
   const M& source = v.parameters.at(from);
   const auto count = std::max<std::int64_t>(2, std::min(target.cols(), source.cols()) / 4);
@@ -265,10 +276,11 @@ void one_weight(Victim& v, Random& random) {
 }
 
 void other_base(Victim& v, Random&) {
-  v.architecture.rotary_frequencies = rotary_frequencies(v.architecture.rotary_dims, 777);
+  v.architecture.kinds[0].attention.rotary_frequencies =
+      rotary_frequencies(v.architecture.kinds[0].attention.rotary_dims, 777);
 }
 void other_scaling(Victim& v, Random&) {
-  for (double& frequency : v.architecture.rotary_frequencies) frequency /= 4;
+  for (double& frequency : v.architecture.kinds[0].attention.rotary_frequencies) frequency /= 4;
 }
 void other_constant(Victim& v, Random& random) {
   Architecture& a = v.architecture;
@@ -277,7 +289,7 @@ void other_constant(Victim& v, Random& random) {
       a.norm_eps = 10 * a.norm_eps + 1e-3;
       break;
     case 1:
-      a.attention_scale *= 1.5;
+      a.kinds[0].attention.scale *= 1.5;
       break;
     case 2:
       if (a.input == Input::tokens) {
@@ -286,7 +298,7 @@ void other_constant(Victim& v, Random& random) {
       }
       [[fallthrough]];
     default:
-      a.attention_window = a.attention_window == 0 ? 3 : 0;
+      a.kinds[0].attention.window = a.kinds[0].attention.window == 0 ? 3 : 0;
   }
 }
 
@@ -304,27 +316,39 @@ const std::vector<Injection>& injections() {
       // Of 4 coordinates the permutation is its own inverse, of 8 it is that of its square: the
       // same mistake by another name.
       {"rotary layout doubled", Mistake::rotary_doubled,
-       [](const Architecture& a) { return rotary(a) && a.rotary_dims > 4; }, rotary_doubled},
+       [](const Architecture& a) { return rotary(a) && a.kinds[0].attention.rotary_dims > 4; },
+       rotary_doubled},
       {"rotary layout inverted", Mistake::rotary_inverted,
-       [](const Architecture& a) { return rotary(a) && a.rotary_dims > 4 && a.rotary_dims != 8; },
+       [](const Architecture& a) {
+         return rotary(a) && a.kinds[0].attention.rotary_dims > 4 &&
+                a.kinds[0].attention.rotary_dims != 8;
+       },
        rotary_inverted},
       {"rotary layout for the queries' heads", Mistake::rotary_heads,
        [](const Architecture& a) {
-         return rotary(a) && a.kv_heads < a.heads && a.rotary_dims == a.qk_width &&
-                a.kv_heads * a.qk_width / a.heads % 2 == 0 &&
-                a.kv_heads * a.qk_width / a.heads > 2;  // of 2 there is nothing to permute
+         return rotary(a) && a.kinds[0].attention.kv_heads < a.kinds[0].attention.heads &&
+                a.kinds[0].attention.rotary_dims == a.kinds[0].attention.qk_width &&
+                a.kinds[0].attention.kv_heads * a.kinds[0].attention.qk_width /
+                        a.kinds[0].attention.heads % 2 ==
+                    0 &&
+                a.kinds[0].attention.kv_heads * a.kinds[0].attention.qk_width /
+                        a.kinds[0].attention.heads >
+                    2;  // of 2 there is nothing to permute
        },
        rotary_heads},
       {"gains off by one", Mistake::gain_offset, anything, gains},
       {"embedding centred", Mistake::centred, tokens_before_rms, centre_embedding},
       {"writers centred", Mistake::centred, tokens_before_rms, centre_writers},
       {"gate and up swapped", Mistake::gate_up_swapped,
-       [](const Architecture& a) { return a.gated; }, gate_and_up},
+       [](const Architecture& a) { return a.kinds[0].ffn.gated; }, gate_and_up},
       {"q, k, v in another order", Mistake::qkv_order,
-       [](const Architecture& a) { return a.heads == a.kv_heads && a.qk_width == a.v_width; },
+       [](const Architecture& a) {
+         return a.kinds[0].attention.heads == a.kinds[0].attention.kv_heads &&
+                a.kinds[0].attention.qk_width == a.kinds[0].attention.v_width;
+       },
        qkv_order},
       {"q, k, v split head by head", Mistake::qkv_order,
-       [](const Architecture& a) { return a.kv_heads > 1; }, split_by_head},
+       [](const Architecture& a) { return a.kinds[0].attention.kv_heads > 1; }, split_by_head},
       {"a square matrix transposed", Mistake::transposed,
        [](const Architecture& a) { return !square(a).empty(); }, transpose},
       {"two layers exchanged", Mistake::layers_exchanged,
@@ -337,7 +361,8 @@ const std::vector<Injection>& injections() {
       {"a general linear map on rotary heads", Mistake::not_rotary, rotary, make_control<0>},
       {"a rotation in the wrong pairs", Mistake::not_rotary, rotary, make_control<1>},
       {"coordinates across heads", Mistake::across_heads,
-       [](const Architecture& a) { return a.kv_heads > 1; }, make_control<4>, false},
+       [](const Architecture& a) { return a.kinds[0].attention.kv_heads > 1; }, make_control<4>,
+       false},
       {"a rotation past the gains", Mistake::rotation_unfolded,
        [](const Architecture& a) { return stream_turns(a) && !a.tied; }, make_control<6>, false},
       {"a tied model rotated", Mistake::rotation_incomplete,

@@ -16,15 +16,15 @@ using testing::Temporary;
 Architecture small_llama() {
   Architecture a = known_architectures().front().architecture;
   a.width = 16;
-  a.heads = 4;
-  a.kv_heads = 2;
-  a.qk_width = a.v_width = 8;
-  a.rotary_dims = 8;
-  a.rotary_frequencies = rotary_frequencies(8, 100);
-  a.ffn_width = 24;
+  a.kinds[0].attention.heads = 4;
+  a.kinds[0].attention.kv_heads = 2;
+  a.kinds[0].attention.qk_width = a.kinds[0].attention.v_width = 8;
+  a.kinds[0].attention.rotary_dims = 8;
+  a.kinds[0].attention.rotary_frequencies = rotary_frequencies(8, 100);
+  a.kinds[0].ffn.width = 24;
   a.vocabulary = 40;
   a.norm_eps = 1e-6;
-  a.attention_scale = 0.35;
+  a.kinds[0].attention.scale = 0.35;
   return a;
 }
 
@@ -93,9 +93,10 @@ TEST_F(Refusal, RotaryPairsInTheWrongLayout) {
   for (const char* name : {"layers.0.attn.q.weight", "layers.0.attn.k.weight"}) {
     Matrix<double>& tensor = changed.at(name);
     const Matrix<double> before = tensor;
-    const auto half = shape.qk_width / 2;
+    const auto half = shape.kinds[0].attention.qk_width / 2;
     for (Eigen::Index i = 0; i < tensor.cols(); ++i) {
-      const auto head = i / shape.qk_width * shape.qk_width, at = i % shape.qk_width;
+      const auto head = i / shape.kinds[0].attention.qk_width * shape.kinds[0].attention.qk_width,
+                 at = i % shape.kinds[0].attention.qk_width;
       tensor.col(i) = before.col(head + (at % 2) * half + at / 2);
     }
   }
@@ -112,7 +113,7 @@ TEST_F(Refusal, QueryHeadsAcrossGroups) {
   auto changed = original;
   auto& q = changed.at("layers.0.attn.q.weight");
   auto& o = changed.at("layers.0.attn.o.weight");
-  const auto w = shape.qk_width;
+  const auto w = shape.kinds[0].attention.qk_width;
   q.middleCols(w, w).swap(q.middleCols(2 * w, w));
   o.middleRows(w, w).swap(o.middleRows(2 * w, w));
   EXPECT_NE(against(changed).verdict, Verdict::same);
@@ -122,8 +123,8 @@ TEST_F(Refusal, CoordinatesAcrossHeads) {
   auto changed = original;
   auto& v = changed.at("layers.0.attn.v.weight");
   auto& o = changed.at("layers.0.attn.o.weight");
-  v.col(0).swap(v.col(shape.v_width));
-  o.row(0).swap(o.row(shape.v_width));
+  v.col(0).swap(v.col(shape.kinds[0].attention.v_width));
+  o.row(0).swap(o.row(shape.kinds[0].attention.v_width));
   EXPECT_NE(against(changed).verdict, Verdict::same);
 }
 
@@ -161,10 +162,12 @@ TEST_F(Refusal, ARotationPastTheGains) {
 TEST_F(Refusal, AGeneralMapOnARotaryHead) {
   auto changed = original;
   Random random(2, "control");
-  const BlockMap<double> map(
-      shape.kv_heads, shape.qk_width, {},
-      random_invertible(shape.qk_width, random).replicate(shape.kv_heads, 1));
-  map.lifted(BlockMap<double>(shape.heads, 1)).apply(changed.at("layers.0.attn.q.weight"), 1);
+  const BlockMap<double> map(shape.kinds[0].attention.kv_heads, shape.kinds[0].attention.qk_width,
+                             {},
+                             random_invertible(shape.kinds[0].attention.qk_width, random)
+                                 .replicate(shape.kinds[0].attention.kv_heads, 1));
+  map.lifted(BlockMap<double>(shape.kinds[0].attention.heads, 1))
+      .apply(changed.at("layers.0.attn.q.weight"), 1);
   map.dual().apply(changed.at("layers.0.attn.k.weight"), 1);
   EXPECT_NE(against(changed).verdict, Verdict::same);
 }
@@ -180,7 +183,7 @@ TEST_F(Refusal, TheWrongNumberOfKeyHeads) {
 
 TEST_F(Refusal, AnotherRotaryBase) {
   const Model a = write("a", original);
-  shape.rotary_frequencies = rotary_frequencies(8, 101);
+  shape.kinds[0].attention.rotary_frequencies = rotary_frequencies(8, 101);
   const Diff result = diff(a, write("b", original), Progress::silent());
   EXPECT_EQ(result.verdict, Verdict::different);
   ASSERT_EQ(result.reasons.size(), 1U);

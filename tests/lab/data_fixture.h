@@ -53,7 +53,7 @@ inline std::string big_endian(std::uint32_t value) {
 inline Architecture language_model(std::int64_t vocabulary, std::int64_t positions) {
   Architecture a;
   a.vocabulary = vocabulary;
-  a.positions = Positions::learned;
+  a.position_table = PositionTable::learned;
   a.max_positions = positions;
   return a;
 }
@@ -63,7 +63,7 @@ inline Architecture classifier(std::int64_t input_width, std::int64_t positions,
   Architecture a;
   a.input = Input::vectors;
   a.input_width = input_width;
-  a.positions = Positions::learned;
+  a.position_table = PositionTable::learned;
   a.max_positions = positions;
   a.causal = false;
   a.output = Output::classes;

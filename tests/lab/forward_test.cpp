@@ -51,6 +51,8 @@ TEST(Forward, EqualsThePlainOneOnRandomArchitectures) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const Architecture a = random_architecture(seed);
     EXPECT_LE(parity(a, seed), 1e-11) << seed << " " << to_json(a).dump();
+    const Architecture mixed = mixed_architecture(seed);
+    EXPECT_LE(parity(mixed, seed), 1e-11) << seed << " " << to_json(mixed).dump();
   }
 }
 
@@ -96,15 +98,17 @@ TEST(Forward, PatternsMixTheValues) {
   const Matrix<double> values = x * p.at("layers.0.attn.v.weight");
   const Matrix<double>& patterns = taps.at("layers.0.attn.patterns");
   const std::int64_t n = batch.length;
-  ASSERT_EQ(patterns.cols(), a.heads * n);
+  ASSERT_EQ(patterns.cols(), a.kinds[0].attention.heads * n);
   for (std::int64_t s = 0; s < batch.sequences; ++s) {
-    for (std::int64_t head = 0; head < a.heads; ++head) {
+    for (std::int64_t head = 0; head < a.kinds[0].attention.heads; ++head) {
       const Matrix<double> pattern = patterns.block(s * n, head * n, n, n);
       EXPECT_LE((pattern.rowwise().sum().array() - 1).abs().maxCoeff(), 1e-12);
-      const std::int64_t kv = head / (a.heads / a.kv_heads);
-      const Matrix<double> mixed = pattern * values.block(s * n, kv * a.v_width, n, a.v_width);
+      const std::int64_t kv = head / (a.kinds[0].attention.heads / a.kinds[0].attention.kv_heads);
+      const Matrix<double> mixed = pattern * values.block(s * n, kv * a.kinds[0].attention.v_width,
+                                                          n, a.kinds[0].attention.v_width);
       const Matrix<double> tapped =
-          taps.at("layers.0.attn.heads").block(s * n, head * a.v_width, n, a.v_width);
+          taps.at("layers.0.attn.heads")
+              .block(s * n, head * a.kinds[0].attention.v_width, n, a.kinds[0].attention.v_width);
       EXPECT_LE((mixed - tapped).norm(), 1e-10);
     }
   }
@@ -120,9 +124,10 @@ TEST(Forward, RefusesWhatTheModelCannotTake) {
   batch.tokens.pop_back();
   EXPECT_THROW(lab::forward(a, p, batch), UsageError);
   Architecture learned = a;
-  learned.positions = Positions::learned;
-  learned.rotary_dims = 0;
-  learned.rotary_frequencies.clear();
+  learned.position_table = PositionTable::learned;
+  learned.kinds[0].attention.positions = Positions::none;
+  learned.kinds[0].attention.rotary_dims = 0;
+  learned.kinds[0].attention.rotary_frequencies.clear();
   batch = testing::random_batch(learned, 1, 1);
   ++batch.length;
   batch.tokens.push_back(0);

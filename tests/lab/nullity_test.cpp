@@ -37,8 +37,9 @@ INSTANTIATE_TEST_SUITE_P(Theory, KnownNullity, ::testing::Range(0, 31));
 
 // A post-norm block whose feed-forward does not notice the length that the norm before it sets.
 bool is_homogeneous_post_norm(const Architecture& a) {
-  return a.placement == Placement::post && a.activation == Activation::relu && !a.gated &&
-         !a.biases.up && !a.biases.down && !a.norm_bias;
+  return a.kinds[0].placement == Placement::post && a.kinds[0].ffn.activation == Activation::relu &&
+         !a.kinds[0].ffn.gated && !a.kinds[0].ffn.biases.up && !a.kinds[0].ffn.biases.down &&
+         !a.norm_bias;
 }
 
 // random_architecture, where the group is known to be whole and the function is not degenerate: a
@@ -46,14 +47,14 @@ bool is_homogeneous_post_norm(const Architecture& a) {
 // from, by a second layer that asks it more than one question (docs/findings.md).
 Architecture generic_architecture(std::uint64_t seed) {
   Architecture a = random_architecture(seed);
-  if (a.parallel && a.input == Input::tokens) {
+  if (a.kinds[0].parallel && a.input == Input::tokens) {
     a.vocabulary = std::max(a.vocabulary, std::int64_t{50});
   }
-  if (is_homogeneous_post_norm(a)) a.activation = Activation::gelu;
+  if (is_homogeneous_post_norm(a)) a.kinds[0].ffn.activation = Activation::gelu;
   if (a.class_token) {
     a.causal = a.causal && a.output != Output::classes;
     a.layers = std::max(a.layers, std::int64_t{2});
-    a.v_width = std::max(a.v_width, std::int64_t{3});
+    a.kinds[0].attention.v_width = std::max(a.kinds[0].attention.v_width, std::int64_t{3});
   }
   return a;
 }
@@ -66,6 +67,39 @@ TEST_P(RandomNullity, IsTheDimensionOfTheGroup) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, RandomNullity, ::testing::Range(0, 24));
+
+// Layers with and without rotations, of other heads and widths.
+Architecture layers_with_and_without_positions(int index) {
+  Architecture a = known_architecture(index % 2 == 0 ? "llama" : "layer norm, gelu, rotary");
+  Layer still = a.kinds[0];
+  still.attention.positions = Positions::none;
+  still.attention.rotary_dims = 0;
+  still.attention.rotary_frequencies.clear();
+  Layer narrow = a.kinds[0];
+  narrow.attention.kv_heads = 1;
+  narrow.ffn.width = 5;
+  narrow.attention.biases.k = true;
+  a.vocabulary = 40;
+  a.tied = index >= 4;
+  switch (index / 2 % 2) {
+    case 0:
+      a.set_layers({a.kinds[0], still});
+      break;
+    default:
+      a.set_layers({still, narrow});
+      break;
+  }
+  return a;
+}
+
+class MixedNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(MixedNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = layers_with_and_without_positions(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(LayersThatDiffer, MixedNullity, ::testing::Range(0, 6));
 
 // docs/findings.md, 13: what symmetry_of leaves out.
 TEST(Nullity, IsLargerBehindAHomogeneousPostNormBlock) {
@@ -81,11 +115,11 @@ TEST(Nullity, IsLargerBehindAHomogeneousPostNormBlock) {
 // T5's own table: every bucket is reached.
 TEST(Nullity, OfALargeRelativeTable) {
   Architecture a = known_architectures().front().architecture;
-  a.positions = Positions::relative;
-  a.rotary_dims = 0;
-  a.rotary_frequencies.clear();
-  a.relative_buckets = 32;
-  a.relative_max_distance = 128;
+  a.kinds[0].attention.positions = Positions::relative;
+  a.kinds[0].attention.rotary_dims = 0;
+  a.kinds[0].attention.rotary_frequencies.clear();
+  a.kinds[0].attention.relative_buckets = 32;
+  a.kinds[0].attention.relative_max_distance = 128;
   a.layers = 1;
   expect_complete(a, symmetry_of(a).dimension());
 }

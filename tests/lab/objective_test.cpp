@@ -46,7 +46,7 @@ TEST(Objective, GradientIsTheSlopeOfTheLoss) {
   int tested = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const Architecture a = random_architecture(seed);
-    if (a.output == Output::hidden || a.activation == Activation::relu) continue;
+    if (a.output == Output::hidden || a.kinds[0].ffn.activation == Activation::relu) continue;
     const auto data = std::make_shared<RandomData>(a, 50);
     const auto objective = lab::make_objective<double>(a, data, 5, seed);
     objective->advance();
@@ -93,7 +93,7 @@ TEST(Distillation, ComparesWithTheEnds) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     const Architecture architecture = random_architecture(seed);
     if (architecture.output == Output::hidden) continue;
-    if (architecture.activation == Activation::relu) continue;
+    if (architecture.kinds[0].ffn.activation == Activation::relu) continue;
     const auto data = std::make_shared<RandomData>(architecture, 50);
     const auto a = random_parameters(architecture, 1), b = random_parameters(architecture, 2);
     const auto objective = lab::make_distillation<double>(architecture, a, b, data, 5, seed);

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <numbers>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "regauge/base/random.h"
@@ -20,29 +21,34 @@ Architecture with(Architecture architecture, Change change) {
 }
 
 void no_positions(Architecture& a) {
-  a.positions = Positions::none;
-  a.rotary_dims = 0;
-  a.rotary_frequencies.clear();
+  a.position_table = PositionTable::none;
+  a.kinds[0].attention.positions = Positions::none;
+  a.kinds[0].attention.rotary_dims = 0;
+  a.kinds[0].attention.rotary_frequencies.clear();
 }
 
-void position_table(Architecture& a, Positions positions, std::int64_t rows) {
+void position_table(Architecture& a, PositionTable table, std::int64_t rows) {
   no_positions(a);
-  a.positions = positions;
+  a.position_table = table;
   a.max_positions = rows;
 }
 
 void rotary(Architecture& a, std::int64_t dims) {
-  a.positions = Positions::rotary;
-  a.rotary_dims = dims;
-  a.rotary_frequencies = rotary_frequencies(dims, 10000);
+  a.position_table = PositionTable::none;
+  a.kinds[0].attention.positions = Positions::rotary;
+  a.kinds[0].attention.rotary_dims = dims;
+  a.kinds[0].attention.rotary_frequencies = rotary_frequencies(dims, 10000);
 }
 
-void qkv_biases(Architecture& a) { a.biases.q = a.biases.k = a.biases.v = true; }
+void qkv_biases(Architecture& a) {
+  a.kinds[0].attention.biases.q = a.kinds[0].attention.biases.k = a.kinds[0].attention.biases.v =
+      true;
+}
 
 // q, k, v, o, up, down; a gate and the head have none.
 void sublayer_biases(Architecture& a) {
   qkv_biases(a);
-  a.biases.o = a.biases.up = a.biases.down = true;
+  a.kinds[0].attention.biases.o = a.kinds[0].ffn.biases.up = a.kinds[0].ffn.biases.down = true;
 }
 
 void layer_norm(Architecture& a) {
@@ -52,7 +58,7 @@ void layer_norm(Architecture& a) {
 
 void post_norm(Architecture& a) {
   layer_norm(a);
-  a.placement = Placement::post;
+  a.kinds[0].placement = Placement::post;
   a.embedding_norm = true;
   a.causal = false;
 }
@@ -62,13 +68,13 @@ Architecture llama() {
   a.vocabulary = 9;
   a.width = 6;
   a.layers = 2;
-  a.heads = a.kv_heads = 2;
-  a.qk_width = a.v_width = 4;
-  a.ffn_width = 7;
+  a.kinds[0].attention.heads = a.kinds[0].attention.kv_heads = 2;
+  a.kinds[0].attention.qk_width = a.kinds[0].attention.v_width = 4;
+  a.kinds[0].ffn.width = 7;
   a.max_positions = 4;
-  a.attention_scale = 0.5;
-  a.activation = Activation::silu;
-  a.gated = true;
+  a.kinds[0].attention.scale = 0.5;
+  a.kinds[0].ffn.activation = Activation::silu;
+  a.kinds[0].ffn.gated = true;
   rotary(a, 4);
   return a;
 }
@@ -79,8 +85,8 @@ Architecture plain() {
   no_positions(a);
   a.vocabulary = 30;
   a.max_positions = 5;
-  a.activation = Activation::gelu;
-  a.gated = false;
+  a.kinds[0].ffn.activation = Activation::gelu;
+  a.kinds[0].ffn.gated = false;
   return a;
 }
 
@@ -89,8 +95,8 @@ Architecture gpt2() {
   layer_norm(a);
   sublayer_biases(a);
   a.vocabulary = 9;
-  position_table(a, Positions::learned, 4);
-  a.biases.head = true;
+  position_table(a, PositionTable::learned, 4);
+  a.head_bias = true;
   return a;
 }
 
@@ -117,36 +123,38 @@ std::vector<KnownArchitecture> make_known_architectures() {
   from_llama("llama, no positions", 774, 188, no_positions);
   from_llama("llama, alibi", 774, 188, [](Architecture& a) {
     no_positions(a);
-    a.positions = Positions::alibi;
+    a.kinds[0].attention.positions = Positions::alibi;
   });
   from_llama("llama, half rotary", 774, 148, [](Architecture& a) { rotary(a, 2); });
-  from_llama("llama, one kv head", 678, 100, [](Architecture& a) { a.kv_heads = 1; });
+  from_llama("llama, one kv head", 678, 100,
+             [](Architecture& a) { a.kinds[0].attention.kv_heads = 1; });
   from_llama("llama, tied", 720, 119, [](Architecture& a) { a.tied = true; });
   from_llama("llama, q/k/v biases", 822, 144, qkv_biases);
-  from_llama("llama, qk norm", 790, 136, [](Architecture& a) { a.qk_norm = true; });
+  from_llama("llama, qk norm", 790, 136,
+             [](Architecture& a) { a.kinds[0].attention.qk_norm = true; });
   from_llama("llama, qk norm, one kv head", 694, 102, [](Architecture& a) {
-    a.qk_norm = true;
-    a.kv_heads = 1;
+    a.kinds[0].attention.qk_norm = true;
+    a.kinds[0].attention.kv_heads = 1;
   });
   from_llama("llama, sinusoidal, T = 4", 774, 175,
-             [](Architecture& a) { position_table(a, Positions::sinusoidal, 4); });
+             [](Architecture& a) { position_table(a, PositionTable::sinusoidal, 4); });
   from_llama("llama, sinusoidal, T = 12", 774, 172,
-             [](Architecture& a) { position_table(a, Positions::sinusoidal, 12); });
+             [](Architecture& a) { position_table(a, PositionTable::sinusoidal, 12); });
   from_llama("llama, learned positions", 798, 194,
-             [](Architecture& a) { position_table(a, Positions::learned, 4); });
+             [](Architecture& a) { position_table(a, PositionTable::learned, 4); });
   from_plain("rms, gelu, rotary", 942, 126, [](Architecture& a) { rotary(a, 4); });
   from_plain("rms, gelu, rotary, tied", 762, 105, [](Architecture& a) {
     rotary(a, 4);
     a.tied = true;
   });
   add("gpt2, untied, head bias", gpt2(), 839, 354);
-  from_gpt2("gpt2, untied", 830, 345, [](Architecture& a) { a.biases.head = false; });
+  from_gpt2("gpt2, untied", 830, 345, [](Architecture& a) { a.head_bias = false; });
   from_gpt2("gpt2, tied", 776, 309, [](Architecture& a) {
-    a.biases.head = false;
+    a.head_bias = false;
     a.tied = true;
   });
   from_gpt2("gpt2, tied, log-probabilities", 776, 315, [](Architecture& a) {
-    a.biases.head = false;
+    a.head_bias = false;
     a.tied = true;
     a.log_probabilities = true;
   });
@@ -156,7 +164,7 @@ std::vector<KnownArchitecture> make_known_architectures() {
     layer_norm(a);
     sublayer_biases(a);
     rotary(a, 2);
-    a.parallel = true;
+    a.kinds[0].parallel = true;
   });
 
   from_plain("layer norm, gelu, rotary", 0, 217, [](Architecture& a) {
@@ -165,21 +173,21 @@ std::vector<KnownArchitecture> make_known_architectures() {
   });
   from_plain("layer norm, swiglu, no positions, tied", 0, 243, [](Architecture& a) {
     layer_norm(a);
-    a.gated = true;
-    a.activation = Activation::silu;
+    a.kinds[0].ffn.gated = true;
+    a.kinds[0].ffn.activation = Activation::silu;
     a.tied = true;
   });
   from_plain("rms, swiglu, alibi, q/k/v biases, one kv head", 0, 132, [](Architecture& a) {
-    a.positions = Positions::alibi;
-    a.gated = true;
-    a.activation = Activation::silu;
-    a.kv_heads = 1;
+    a.kinds[0].attention.positions = Positions::alibi;
+    a.kinds[0].ffn.gated = true;
+    a.kinds[0].ffn.activation = Activation::silu;
+    a.kinds[0].attention.kv_heads = 1;
     qkv_biases(a);
   });
   from_plain("rms, gelu, rotary, biases, parallel", 0, 154, [](Architecture& a) {
     rotary(a, 4);
     sublayer_biases(a);
-    a.parallel = true;
+    a.kinds[0].parallel = true;
   });
   from_plain("layer norm, gelu, rotary, q/k/v biases, tied, log-probabilities", 0, 214,
              [](Architecture& a) {
@@ -192,15 +200,15 @@ std::vector<KnownArchitecture> make_known_architectures() {
   from_plain("layer norm, gelu, sinusoidal, biases", 0, 346, [](Architecture& a) {
     layer_norm(a);
     sublayer_biases(a);
-    a.positions = Positions::sinusoidal;
+    a.position_table = PositionTable::sinusoidal;
   });
   from_plain("rms, swiglu, qk norm, no positions", 0, 140, [](Architecture& a) {
-    a.gated = true;
-    a.activation = Activation::silu;
-    a.qk_norm = true;
+    a.kinds[0].ffn.gated = true;
+    a.kinds[0].ffn.activation = Activation::silu;
+    a.kinds[0].attention.qk_norm = true;
   });
   from_plain("rms, gelu, learned, biases, tied, log-probabilities", 0, 191, [](Architecture& a) {
-    a.positions = Positions::learned;
+    a.position_table = PositionTable::learned;
     sublayer_biases(a);
     a.tied = true;
     a.log_probabilities = true;
@@ -208,22 +216,22 @@ std::vector<KnownArchitecture> make_known_architectures() {
   from_plain("post layer norm, gelu, learned, biases, bidirectional", 0, 337, [](Architecture& a) {
     post_norm(a);
     sublayer_biases(a);
-    a.positions = Positions::learned;
+    a.position_table = PositionTable::learned;
   });
   from_plain("post layer norm, swiglu, learned, biases, bidirectional, head bias", 0, 381,
              [](Architecture& a) {
                post_norm(a);
                sublayer_biases(a);
-               a.biases.head = true;
-               a.gated = true;
-               a.activation = Activation::silu;
-               a.positions = Positions::learned;
+               a.head_bias = true;
+               a.kinds[0].ffn.gated = true;
+               a.kinds[0].ffn.activation = Activation::silu;
+               a.position_table = PositionTable::learned;
              });
   from_plain("post layer norm, gelu, rotary, biases, head bias, V 12, T 6", 0, 268,
              [](Architecture& a) {
                post_norm(a);
                sublayer_biases(a);
-               a.biases.head = true;
+               a.head_bias = true;
                a.causal = true;
                a.vocabulary = 12;
                a.max_positions = 6;
@@ -254,23 +262,25 @@ class Draw {
 
 // Distinct, repeated or real (pi) frequencies, all or some coordinates.
 void draw_rotary(Draw& draw, Architecture& a) {
-  a.positions = Positions::rotary;
-  a.rotary_dims = 2 * draw.between(1, a.qk_width / 2);
-  const std::int64_t pairs = a.rotary_dims / 2;
+  a.kinds[0].attention.positions = Positions::rotary;
+  a.kinds[0].attention.rotary_dims = 2 * draw.between(1, a.kinds[0].attention.qk_width / 2);
+  const std::int64_t pairs = a.kinds[0].attention.rotary_dims / 2;
   switch (draw.between(0, 3)) {
     case 0:
-      a.rotary_frequencies = rotary_frequencies(a.rotary_dims, 100);
+      a.kinds[0].attention.rotary_frequencies =
+          rotary_frequencies(a.kinds[0].attention.rotary_dims, 100);
       break;
     case 1:
-      a.rotary_frequencies.assign(static_cast<std::size_t>(pairs), 0.7);
+      a.kinds[0].attention.rotary_frequencies.assign(static_cast<std::size_t>(pairs), 0.7);
       break;
     case 2:
-      a.rotary_frequencies = rotary_frequencies(a.rotary_dims, 10);
-      a.rotary_frequencies.back() = std::numbers::pi;
+      a.kinds[0].attention.rotary_frequencies =
+          rotary_frequencies(a.kinds[0].attention.rotary_dims, 10);
+      a.kinds[0].attention.rotary_frequencies.back() = std::numbers::pi;
       break;
     default:
       for (std::int64_t b = 0; b < pairs; ++b) {
-        a.rotary_frequencies.push_back(0.3 + 0.45 * static_cast<double>(b));
+        a.kinds[0].attention.rotary_frequencies.push_back(0.3 + 0.45 * static_cast<double>(b));
       }
   }
 }
@@ -289,17 +299,24 @@ void draw_input(Draw& draw, Architecture& a) {
 }
 
 void draw_positions(Draw& draw, Architecture& a) {
-  a.positions =
-      draw.one_of({Positions::none, Positions::sinusoidal, Positions::learned, Positions::rotary,
-                   Positions::rotary, Positions::alibi, Positions::relative});
+  using Both = std::pair<PositionTable, Positions>;
+  const auto none = PositionTable::none;
+  std::tie(a.position_table, a.kinds[0].attention.positions) =
+      draw.one_of<Both>({{none, Positions::none},
+                         {PositionTable::sinusoidal, Positions::none},
+                         {PositionTable::learned, Positions::none},
+                         {none, Positions::rotary},
+                         {none, Positions::rotary},
+                         {none, Positions::alibi},
+                         {none, Positions::relative}});
   a.max_positions = draw.between(3, 8);
-  if (a.positions == Positions::rotary) {
-    if (a.qk_width < 2) a.qk_width = 2;
+  if (a.kinds[0].attention.positions == Positions::rotary) {
+    if (a.kinds[0].attention.qk_width < 2) a.kinds[0].attention.qk_width = 2;
     draw_rotary(draw, a);
   }
-  if (a.positions == Positions::relative) {
-    a.relative_buckets = draw.one_of<std::int64_t>({4, 6, 8});
-    a.relative_max_distance = draw.between(12, 16);
+  if (a.kinds[0].attention.positions == Positions::relative) {
+    a.kinds[0].attention.relative_buckets = draw.one_of<std::int64_t>({4, 6, 8});
+    a.kinds[0].attention.relative_max_distance = draw.between(12, 16);
   }
 }
 
@@ -309,14 +326,14 @@ void draw_output(Draw& draw, Architecture& a) {
              : draw.yes(0.7)         ? Output::classes
                                      : Output::hidden;
   if (a.output == Output::hidden) return;
-  a.biases.head = draw.yes();
+  a.head_bias = draw.yes();
   a.log_probabilities = draw.yes(0.4);
   if (a.output == Output::classes) {
     a.classes = draw.between(3, 9);
     return;
   }
   a.tied = draw.yes();
-  a.head_transform = a.placement == Placement::post && draw.yes();
+  a.head_transform = a.kinds[0].placement == Placement::post && draw.yes();
 }
 
 }  // namespace
@@ -335,9 +352,9 @@ const Architecture& known_architecture(const std::string& name) {
 
 Architecture widened(Architecture a) {
   a.width = 16;
-  a.heads = 4;
-  a.kv_heads = a.kv_heads == 1 ? 1 : 2;
-  a.ffn_width = 24;
+  a.kinds[0].attention.heads = 4;
+  a.kinds[0].attention.kv_heads = a.kinds[0].attention.kv_heads == 1 ? 1 : 2;
+  a.kinds[0].ffn.width = 24;
   a.vocabulary = 40;
   a.norm_eps = 1e-6;
   return a;
@@ -347,10 +364,10 @@ std::vector<Architecture> full_turn_architectures(std::size_t count) {
   std::vector<Architecture> all;
   for (std::uint64_t seed = 0; all.size() < count; ++seed) {
     Architecture a = random_architecture(seed);
-    if (a.positions != Positions::rotary) continue;
-    a.rotary_frequencies.back() = 2 * std::numbers::pi;
-    if (seed % 3 == 0) a.rotary_frequencies.front() = 4 * std::numbers::pi;
-    if (seed % 2 == 0) a.biases.k = true;
+    if (a.kinds[0].attention.positions != Positions::rotary) continue;
+    a.kinds[0].attention.rotary_frequencies.back() = 2 * std::numbers::pi;
+    if (seed % 3 == 0) a.kinds[0].attention.rotary_frequencies.front() = 4 * std::numbers::pi;
+    if (seed % 2 == 0) a.kinds[0].attention.biases.k = true;
     all.push_back(std::move(a));
   }
   return all;
@@ -361,39 +378,59 @@ Architecture random_architecture(std::uint64_t seed) {
   Architecture a;
   a.width = draw.between(4, 7);
   a.layers = draw.one_of<std::int64_t>({1, 1, 2, 2, 3});
-  a.kv_heads = draw.between(1, 2);
-  a.heads = a.kv_heads * draw.between(1, 2);
-  a.qk_norm = draw.yes(0.25);
-  a.qk_width = draw.between(a.qk_norm ? 2 : 1, std::min<std::int64_t>(5, a.width - 1));
-  a.v_width = draw.between(1, std::min<std::int64_t>(5, a.width - 1));
-  a.ffn_width = draw.between(3, 8);
-  a.attention_scale = 1 / std::sqrt(static_cast<double>(a.qk_width));
+  a.kinds[0].attention.kv_heads = draw.between(1, 2);
+  a.kinds[0].attention.heads = a.kinds[0].attention.kv_heads * draw.between(1, 2);
+  a.kinds[0].attention.qk_norm = draw.yes(0.25);
+  a.kinds[0].attention.qk_width =
+      draw.between(a.kinds[0].attention.qk_norm ? 2 : 1, std::min<std::int64_t>(5, a.width - 1));
+  a.kinds[0].attention.v_width = draw.between(1, std::min<std::int64_t>(5, a.width - 1));
+  a.kinds[0].ffn.width = draw.between(3, 8);
+  a.kinds[0].attention.scale = 1 / std::sqrt(static_cast<double>(a.kinds[0].attention.qk_width));
   draw_input(draw, a);
   a.embedding_norm = draw.yes(0.35);
   draw_positions(draw, a);
   a.norm = draw.one_of({Norm::rms, Norm::layer});
   a.norm_bias = a.norm == Norm::layer && draw.yes(0.7);
   a.norm_eps = draw.yes(0.3) ? 0.01 : 0;
-  a.placement = draw.yes(0.35) ? Placement::post : Placement::pre;
+  a.kinds[0].placement = draw.yes(0.35) ? Placement::post : Placement::pre;
   a.causal = draw.yes();
-  a.parallel = a.placement == Placement::pre && draw.yes(0.25);
-  a.attention_window = draw.yes(0.1) ? 64 : 0;
-  a.activation =
+  a.kinds[0].parallel = a.kinds[0].placement == Placement::pre && draw.yes(0.25);
+  a.kinds[0].attention.window = draw.yes(0.1) ? 64 : 0;
+  a.kinds[0].ffn.activation =
       draw.one_of({Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu});
-  a.gated = draw.yes();
+  a.kinds[0].ffn.gated = draw.yes();
   if (draw.yes(0.75)) {
-    a.biases = {.q = draw.yes(),
-                .k = draw.yes(),
-                .v = draw.yes(),
-                .o = draw.yes(),
-                .gate = a.gated && draw.yes(),
-                .up = draw.yes(),
-                .down = draw.yes()};
+    Layer& layer = a.kinds[0];
+    layer.attention.biases = {.q = draw.yes(), .k = draw.yes(), .v = draw.yes(), .o = draw.yes()};
+    layer.ffn.biases = {
+        .gate = layer.ffn.gated && draw.yes(), .up = draw.yes(), .down = draw.yes()};
   }
   draw_output(draw, a);
-  const bool one_table = a.input == Input::tokens && a.token_types < 2 &&
-                         a.positions != Positions::learned && a.positions != Positions::sinusoidal;
+  const bool one_table = a.input == Input::tokens && a.token_types < 2 && !a.has_position_table();
   if (a.embedding_norm && one_table) a.vocabulary += kManyTokens;
+  validate(a);
+  return a;
+}
+
+Architecture mixed_architecture(std::uint64_t seed) {
+  Architecture a = random_architecture(seed);
+  Layer other = random_architecture(seed + 10000).kinds[0];
+  other.placement = a.kinds[0].placement;
+  other.parallel = a.kinds[0].parallel;
+  Attention& attention = other.attention;
+  if (a.has_position_table()) {
+    attention.positions = Positions::none;
+    attention.rotary_dims = attention.relative_buckets = attention.relative_max_distance = 0;
+    attention.rotary_frequencies.clear();
+  }
+  attention.qk_width = std::min(attention.qk_width, a.width - 1);
+  attention.v_width = std::min(attention.v_width, a.width - 1);
+  if (attention.positions == Positions::rotary) {
+    attention.rotary_dims = std::min(attention.rotary_dims, attention.qk_width / 2 * 2);
+    attention.rotary_frequencies.resize(static_cast<std::size_t>(attention.rotary_dims / 2));
+  }
+  const Layer first = a.kinds[0];
+  a.set_layers(seed % 2 == 0 ? std::vector{first, other} : std::vector{other, first, other});
   validate(a);
   return a;
 }

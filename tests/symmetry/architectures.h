@@ -30,6 +30,9 @@ Architecture widened(Architecture architecture);
 // The same seed gives the same architecture.
 Architecture random_architecture(std::uint64_t seed);
 
+// The same with layers that are not alike: heads, widths, positions, biases and activations differ.
+Architecture mixed_architecture(std::uint64_t seed);
+
 // Random rotary architectures of which one or two pairs come round to where they were at every
 // position, many with key biases.
 std::vector<Architecture> full_turn_architectures(std::size_t count);

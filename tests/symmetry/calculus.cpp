@@ -64,10 +64,6 @@ class Judge {
       const Dense centre = seen_ - ones * ones.transpose() / static_cast<double>(d_);
       seen_ = row_basis(centre).transpose();
     }
-    rotations_ = rotations(a_);
-    if (mistake_ == Mistake::rotary_forgotten) {
-      rotations_ = {{Dense::Identity(a_.qk_width, a_.qk_width), true}};
-    }
     for (const auto& [name, value] : random_parameters(architecture, seed)) {
       System::Stage stage = System::local;
       if (name == "embed.positions" || name == "embed.types") stage = System::sublayer;
@@ -77,7 +73,7 @@ class Judge {
   }
 
   CalculusResult judge() {
-    const Wire last = a_.placement == Placement::pre ? pre_norm() : post_norm();
+    const Wire last = a_.pre() ? pre_norm() : post_norm();
     output(last);
     const auto solution = system_.solve();
     return {solution.dimension, solution.gap};
@@ -103,12 +99,12 @@ class Judge {
     for (std::int64_t n = 0; n < a_.layers; ++n) {
       const std::string layer = fmt::format("layers.{}.", n);
       const Wire attended = attention(norm(hull, stream.turn, layer + "attn.norm"), layer);
-      if (!a_.parallel) {
+      if (!a_.layer(n).parallel) {
         read_by_norm({attended}, stream);
         hull = with_row(hull, attended.value);
       }
       const Wire fed = feed_forward(norm(hull, stream.turn, layer + "ffn.norm"), layer);
-      if (a_.parallel) {
+      if (a_.layer(n).parallel) {
         read_by_norm({attended, fed}, stream);
         hull = with_row(hull, attended.value);
       } else {
@@ -131,7 +127,7 @@ class Judge {
       x = norm_of_sum({x, feed_forward(x, layer)}, layer + "ffn.norm");
     }
     if (!a_.head_transform) return x;
-    const Wire hidden = activation(linear(x, "head.transform", 0, d_));
+    const Wire hidden = activation(a_.kinds[0].ffn.activation, linear(x, "head.transform", 0, d_));
     return norm_of_sum({hidden}, "head.norm");
   }
 
@@ -158,13 +154,13 @@ class Judge {
     } else {
       tables.push_back({Dense::Zero(1, d_), Forms(1, d_)});
     }
-    if (a_.positions == Positions::learned && a_.max_positions > first) {
+    if (a_.position_table == PositionTable::learned && a_.max_positions > first) {
       const Tensor& positions = tensor("embed.positions");
       const Index rows = a_.max_positions - first;
       tables.push_back(
           {positions.value.bottomRows(rows), positions.change.block(first, 0, rows, d_)});
     }
-    if (a_.positions == Positions::sinusoidal && a_.max_positions > first) {
+    if (a_.position_table == PositionTable::sinusoidal && a_.max_positions > first) {
       const Dense positions = sinusoidal_hull(a_, first);
       tables.push_back({positions, Forms(positions.rows(), d_)});
     }
@@ -174,11 +170,11 @@ class Judge {
 
   Tensor class_token_row() const {
     Tensor row = tensor("embed.class_token");
-    if (a_.positions == Positions::learned) {
+    if (a_.position_table == PositionTable::learned) {
       row.value += tensor("embed.positions").value.row(0);
       row.change += tensor("embed.positions").change.row(0);
     }
-    if (a_.positions == Positions::sinusoidal) row.value += sinusoidal_hull(a_, 0).row(0);
+    if (a_.position_table == PositionTable::sinusoidal) row.value += sinusoidal_hull(a_, 0).row(0);
     return row;
   }
 
@@ -351,15 +347,18 @@ class Judge {
 
   Wire attention(const Wire& x, const std::string& layer) {
     const std::string name = layer + "attn.";
-    const Index group = a_.heads / a_.kv_heads, dk = a_.qk_width, dv = a_.v_width;
+    const Attention& a = a_.layer(layer_of(layer)).attention;
+    const Index group = a.group(), dk = a.qk_width, dv = a.v_width;
+    rotations_ = rotations(a);
+    if (mistake_ == Mistake::rotary_forgotten) rotations_ = {{Dense::Identity(dk, dk), true}};
     const Tensor& o = tensor(name + "o.weight");
     Wire out{Dense(0, d_), Forms(0, d_)};
     Wire constant{Dense::Zero(1, d_), Forms(1, d_)};
-    for (Index kv = 0; kv < a_.kv_heads; ++kv) {
-      const Wire k = query_or_key(linear(x, name + "k", kv * dk, dk), name + "k_norm.gain");
+    for (Index kv = 0; kv < a.kv_heads; ++kv) {
+      const Wire k = query_or_key(a, linear(x, name + "k", kv * dk, dk), name + "k_norm.gain");
       const Wire v = affine(linear(x, name + "v", kv * dv, dv));
       for (Index head = kv * group; head < (kv + 1) * group; ++head) {
-        logits(query_or_key(linear(x, name + "q", head * dk, dk), name + "q_norm.gain"), k);
+        logits(query_or_key(a, linear(x, name + "q", head * dk, dk), name + "q_norm.gain"), k);
         // A softmax average is an affine combination of values: it passes their change on
         // unchanged.
         const Dense rows = o.value.middleRows(head * dv, dv);
@@ -371,7 +370,7 @@ class Judge {
         constant.change += change.row(v.base());
       }
     }
-    if (a_.positions == Positions::relative) relative_bias(tensor(name + "relative_bias"));
+    if (a.positions == Positions::relative) relative_bias(a, tensor(name + "relative_bias"));
     out = {with_row(out.value, constant.value), stack(out.change, constant.change)};
     if (has(name + "o.bias")) add_to_base(out, tensor(name + "o.bias"));
     return out;
@@ -379,8 +378,8 @@ class Judge {
 
   // With QK-norm the head's vector may turn and (eps = 0) scale; its direction times the gain is
   // handed on.
-  Wire query_or_key(const Wire& x, const std::string& gain_name) {
-    if (!a_.qk_norm) return affine(x);
+  Wire query_or_key(const Attention& a, const Wire& x, const std::string& gain_name) {
+    if (!a.qk_norm) return affine(x);
     const Index d = x.value.cols();
     const Forms turn = system_.skew(d, System::sublayer);
     Forms total = turn;
@@ -406,19 +405,20 @@ class Judge {
   }
 
   // Softmax ignores one constant per head; a bucket that no distance falls into is never read.
-  void relative_bias(const Tensor& table) {
-    const Forms shift = system_.wire(1, a_.heads, System::sublayer);
-    for (const auto b : reached_buckets(a_)) system_.require(table.change.row(b) - shift);
+  void relative_bias(const Attention& a, const Tensor& table) {
+    const Forms shift = system_.wire(1, a.heads, System::sublayer);
+    for (const auto b : reached_buckets(a, a_.causal)) system_.require(table.change.row(b) - shift);
   }
 
   // --- Rules: feed-forward ---------------------------------------------------------------------
 
   Wire feed_forward(const Wire& x, const std::string& layer) {
     const std::string name = layer + "ffn.";
-    const Index m = a_.ffn_width;
+    const FeedForward& f = a_.layer(layer_of(layer)).ffn;
+    const Index m = f.width;
     const Wire up = linear(x, name + "up", 0, m);
-    Wire hidden = a_.gated ? activation(linear(x, name + "gate", 0, m)) : activation(up);
-    if (a_.gated) {
+    Wire hidden = activation(f.activation, f.gated ? linear(x, name + "gate", 0, m) : up);
+    if (f.gated) {
       // The product with the gate is linear in each coordinate of the other branch.
       const Forms scales = scaled(up);
       hidden.change += stack(diagonal(scales), Forms(1, m));
@@ -427,10 +427,10 @@ class Judge {
   }
 
   // A smooth activation passes nothing on; ReLU a positive scale per coordinate.
-  Wire activation(const Wire& x) {
+  Wire activation(Activation kind, const Wire& x) {
     const Index m = x.value.cols();
     Wire out{with_row(Dense::Identity(m, m), Dense::Zero(1, m)), Forms(m + 1, m)};
-    if (a_.activation == Activation::relu) {
+    if (kind == Activation::relu) {
       out.change = stack(diagonal(scaled(x)), Forms(1, m));
     } else {
       system_.require(x.change);

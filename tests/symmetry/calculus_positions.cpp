@@ -15,9 +15,9 @@ bool close(double f, double g) { return std::abs(f - g) < 1e-12; }
 double wrapped(double frequency) { return std::remainder(frequency, 2 * std::numbers::pi); }
 
 // T5's bucket of (key position - query position).
-std::int64_t bucket(const Architecture& a, std::int64_t relative) {
+std::int64_t bucket(const Attention& a, bool causal, std::int64_t relative) {
   std::int64_t buckets = a.relative_buckets, offset = 0;
-  if (!a.causal) {
+  if (!causal) {
     buckets /= 2;
     if (relative > 0) offset = buckets;
   }
@@ -36,7 +36,7 @@ std::int64_t bucket(const Architecture& a, std::int64_t relative) {
 
 }  // namespace
 
-std::vector<Rotation> rotations(const Architecture& a) {
+std::vector<Rotation> rotations(const Attention& a) {
   const Index d = a.qk_width;
   std::vector<Rotation> result;
   Dense fixed = Dense::Zero(d, d);
@@ -67,11 +67,11 @@ std::vector<Rotation> rotations(const Architecture& a) {
   return result;
 }
 
-std::set<std::int64_t> reached_buckets(const Architecture& a) {
+std::set<std::int64_t> reached_buckets(const Attention& a, bool causal) {
   std::set<std::int64_t> reached;
   for (std::int64_t t = 0; t <= a.relative_buckets + 2 * a.relative_max_distance; ++t) {
-    reached.insert(bucket(a, -t));
-    if (!a.causal) reached.insert(bucket(a, t));
+    reached.insert(bucket(a, causal, -t));
+    if (!causal) reached.insert(bucket(a, causal, t));
   }
   return reached;
 }

@@ -107,36 +107,38 @@ TEST(Calculus, RotaryCommutants) {
   // L h = 4 heads: GL(2, C) and GL(4, R) instead of two copies of C^x.
   EXPECT_EQ(difference("llama",
                        [](Architecture& a) {
-                         a.rotary_frequencies = {0.5, 0.5};
+                         a.kinds[0].attention.rotary_frequencies = {0.5, 0.5};
                        }),
             4 * (8 - 4));
-  EXPECT_EQ(difference("llama",
-                       [](Architecture& a) {
-                         a.rotary_frequencies = {std::numbers::pi, std::numbers::pi};
-                       }),
-            4 * (16 - 4));
-  EXPECT_EQ(difference("llama",
-                       [](Architecture& a) {
-                         a.rotary_frequencies = {0.5, 2 * std::numbers::pi - 0.5};
-                       }),
-            4 * (8 - 4));
+  EXPECT_EQ(
+      difference("llama",
+                 [](Architecture& a) {
+                   a.kinds[0].attention.rotary_frequencies = {std::numbers::pi, std::numbers::pi};
+                 }),
+      4 * (16 - 4));
+  EXPECT_EQ(
+      difference("llama",
+                 [](Architecture& a) {
+                   a.kinds[0].attention.rotary_frequencies = {0.5, 2 * std::numbers::pi - 0.5};
+                 }),
+      4 * (8 - 4));
 }
 
 TEST(Calculus, RelativeBias) {
   // One constant per head; bidirectional buckets have one row that no distance reaches.
   EXPECT_EQ(difference("llama, no positions",
                        [](Architecture& a) {
-                         a.positions = Positions::relative;
-                         a.relative_buckets = 8;
-                         a.relative_max_distance = 20;
+                         a.kinds[0].attention.positions = Positions::relative;
+                         a.kinds[0].attention.relative_buckets = 8;
+                         a.kinds[0].attention.relative_max_distance = 20;
                        }),
             2 * 2);
   EXPECT_EQ(difference("llama, no positions",
                        [](Architecture& a) {
-                         a.positions = Positions::relative;
+                         a.kinds[0].attention.positions = Positions::relative;
                          a.causal = false;
-                         a.relative_buckets = 8;
-                         a.relative_max_distance = 20;
+                         a.kinds[0].attention.relative_buckets = 8;
+                         a.kinds[0].attention.relative_max_distance = 20;
                        }),
             2 * 2 * 2);
 }
@@ -158,13 +160,13 @@ TEST(Calculus, ConstantsBetweenTables) {
 }
 
 TEST(Calculus, LogProbabilities) {
-  const Change biased = [](Architecture& a) { a.biases.head = true; };
+  const Change biased = [](Architecture& a) { a.head_bias = true; };
   EXPECT_EQ(difference("llama", biased), 0);
   EXPECT_EQ(difference("llama", [](Architecture& a) { a.log_probabilities = true; }), 6);
   EXPECT_EQ(difference("llama",
                        [](Architecture& a) {
                          a.log_probabilities = true;
-                         a.biases.head = true;
+                         a.head_bias = true;
                        }),
             6 + 1);
 }

@@ -31,8 +31,8 @@ std::string factors(const Symmetry& symmetry) {
 // bijection of rows, and the table takes up its gain, its bias and any rotation by a change that is
 // not linear. symmetry_of knows linear changes only.
 bool table_takes_up_its_norm(const Architecture& a) {
-  const bool alone = a.input == Input::tokens && a.positions != Positions::learned &&
-                     a.positions != Positions::sinusoidal && a.token_types <= 1 && !a.tied;
+  const bool alone = a.input == Input::tokens && a.position_table != PositionTable::learned &&
+                     a.position_table != PositionTable::sinusoidal && a.token_types <= 1 && !a.tied;
   return a.embedding_norm && a.norm_eps > 0 && alone;
 }
 
@@ -55,6 +55,17 @@ TEST(Dimension, EqualsTheCalculusOnRandomArchitectures) {
     expect_the_calculus(architecture, seed);
   }
   EXPECT_GT(compared, 350);
+}
+
+TEST(Dimension, EqualsTheCalculusWhereLayersDiffer) {
+  int compared = 0;
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    const Architecture architecture = mixed_architecture(seed);
+    if (table_takes_up_its_norm(architecture)) continue;
+    ++compared;
+    expect_the_calculus(architecture, seed);
+  }
+  EXPECT_GT(compared, 100);
 }
 
 TEST(Dimension, EqualsTheCalculusWherePairsMakeFullTurns) {

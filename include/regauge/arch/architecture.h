@@ -4,41 +4,88 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace regauge {
 
 enum class Input { tokens, vectors };  // vectors: image patches or audio frames, flattened
-enum class Positions { none, sinusoidal, learned, rotary, alibi, relative };
+enum class PositionTable {
+  none,
+  sinusoidal,
+  learned
+};  // a row for each position, added to the input
+enum class Positions { none, rotary, alibi, relative };  // inside attention
 enum class Norm { rms, layer };
 enum class Placement { pre, post };
 enum class Activation { relu, gelu, gelu_tanh, silu };
 enum class Output { tokens, classes, hidden };
 
-// Which linear maps carry a bias.
-struct Biases {
-  bool q = false, k = false, v = false, o = false;
-  bool gate = false, up = false, down = false;
-  bool head = false;
-  bool operator==(const Biases&) const = default;
+struct Attention {
+  std::int64_t heads = 0;     // h
+  std::int64_t kv_heads = 0;  // h_kv; divides heads
+  std::int64_t qk_width = 0;  // d_k, of one head
+  std::int64_t v_width = 0;   // d_v, of one head
+
+  Positions positions = Positions::none;
+  std::int64_t rotary_dims = 0;  // coordinates of each head that rotate: the first ones; even
+  std::vector<double> rotary_frequencies;  // one per pair, radians per position
+  std::int64_t relative_buckets = 0;       // T5's table: buckets x heads
+  std::int64_t relative_max_distance = 0;
+
+  bool qk_norm = false;     // rms per head on q and k, gains shared by the heads of a layer
+  double scale = 0;         // logits = scale * q.k
+  std::int64_t window = 0;  // keys that a query sees, itself among them; 0: unbounded
+
+  struct Biases {
+    bool q = false, k = false, v = false, o = false;
+    bool operator==(const Biases&) const = default;
+  };
+  Biases biases;
+
+  bool operator==(const Attention&) const = default;
+  std::int64_t group() const { return heads / kv_heads; }  // query heads of a kv head
+};
+
+struct FeedForward {
+  std::int64_t width = 0;  // m
+  Activation activation = Activation::gelu;
+  bool gated = false;
+
+  struct Biases {
+    bool gate = false, up = false, down = false;
+    bool operator==(const Biases&) const = default;
+  };
+  Biases biases;
+
+  bool operator==(const FeedForward&) const = default;
+};
+
+// What a layer does with the stream x:
+//   pre        x += attention(norm(x));    x += ffn(norm(x))
+//   parallel   x += attention(norm(x)) + ffn(norm(x))
+//   post       x = norm(x + attention(x)); x = norm(x + ffn(x))
+struct Layer {
+  Attention attention;
+  FeedForward ffn;
+  Placement placement = Placement::pre;
+  bool parallel = false;  // pre only
+
+  bool operator==(const Layer&) const = default;
 };
 
 // What a Transformer computes, with no word about how a file stores it. Sizes in theory.md's
 // notation.
-//
-//   x = embed(input) + positions;                                [embedding norm]
-//   pre:   x += attention(norm(x)); x += ffn(norm(x));  (parallel: both read the same x);  final
-//   norm post:  x = norm(x + attention(x)); x = norm(x + ffn(x)) output = head(x), or x itself
-//   (hidden); classes: of the first position, of the last one if causal
+//   x = embed(input) + positions; embedding norm, if any; the layers; a final norm, but for post;
+//   the output: head(x), or x itself (hidden). Classes are read off the first position, or off the
+//   last one if causal.
 struct Architecture {
-  // Sizes.
-  std::int64_t width = 0;      // D
-  std::int64_t layers = 0;     // L
-  std::int64_t heads = 0;      // h
-  std::int64_t kv_heads = 0;   // h_kv; divides heads
-  std::int64_t qk_width = 0;   // d_k, of one head
-  std::int64_t v_width = 0;    // d_v, of one head
-  std::int64_t ffn_width = 0;  // m
+  std::int64_t width = 0;   // D
+  std::int64_t layers = 0;  // L
+  // Layers need not be alike: their kinds, all different, in the order of their first layers, and
+  // the kind of each layer. An empty pattern: all layers are of the first kind.
+  std::vector<Layer> kinds = {Layer{}};
+  std::vector<std::int64_t> pattern;
 
   // Input.
   Input input = Input::tokens;
@@ -49,47 +96,42 @@ struct Architecture {
   std::int64_t token_types = 0;  // rows of the segment table; 0: none (tokens)
   double embedding_scale = 1;    // multiplies the token rows (Gemma: sqrt(D))
   bool embedding_norm = false;   // a norm with gain (and bias) on the embedded input
-
-  // Positions.
-  Positions positions = Positions::none;
-  std::int64_t max_positions =
-      0;  // T: rows of a table (the class token has row 0), context length otherwise
-  std::int64_t rotary_dims = 0;  // coordinates of each head that rotate: the first ones; even
-  std::vector<double> rotary_frequencies;  // one per pair, radians per position
-  std::int64_t relative_buckets = 0;       // T5's table, one per layer: buckets x heads
-  std::int64_t relative_max_distance = 0;
+  PositionTable position_table = PositionTable::none;
+  // T: rows of a table (the class token has row 0), context length otherwise.
+  std::int64_t max_positions = 0;
+  bool causal = true;
 
   // Norms.
   Norm norm = Norm::rms;
   bool norm_bias = false;  // layer norms only
   double norm_eps = 0;
-  Placement placement = Placement::pre;
-  bool qk_norm = false;  // rms per head on q and k, gains shared by the heads of a layer
-
-  // Sub-layers.
-  bool causal = true;
-  bool parallel = false;              // attention and feed-forward read the same stream (pre only)
-  double attention_scale = 0;         // logits = scale * q.k
-  std::int64_t attention_window = 0;  // 0: unbounded
-  Activation activation = Activation::gelu;
-  bool gated = false;
-  Biases biases;
 
   // Output.
   Output output = Output::tokens;
   std::int64_t classes = 0;  // columns of the head for Output::classes
-  bool head_transform =
-      false;          // BERT's dense, activation and norm in front of the head (post only)
-  bool tied = false;  // the head is the token table, transposed
+  // BERT's dense map, activation and norm in front of the head (post only).
+  bool head_transform = false;
+  bool head_bias = false;
+  bool tied = false;               // the head is the token table, transposed
   bool log_probabilities = false;  // what counts as the function: logits, or their softmax
 
   bool operator==(const Architecture&) const = default;
 
-  // A row for every position is added to the input: T bounds the length of a sequence.
-  bool has_position_table() const {
-    return positions == Positions::learned || positions == Positions::sinusoidal;
+  const Layer& layer(std::int64_t index) const {
+    return kinds.at(pattern.empty()
+                        ? 0
+                        : static_cast<std::size_t>(pattern.at(static_cast<std::size_t>(index))));
   }
-  bool has_final_norm() const { return placement == Placement::pre || head_transform; }
+  // Sets layers, kinds and pattern.
+  void set_layers(const std::vector<Layer>& all);
+  // The same model with all layers, `count` of them, like the one at `index`.
+  Architecture with_layers_like(std::int64_t index, std::int64_t count) const;
+
+  // Every layer's norms stand on its input, or behind its sums: a model does not mix them.
+  bool pre() const { return kinds.front().placement == Placement::pre; }
+  // A row for every position is added to the input: T bounds the length of a sequence.
+  bool has_position_table() const { return position_table != PositionTable::none; }
+  bool has_final_norm() const { return pre() || head_transform; }
   std::int64_t outputs() const;  // columns of the head: vocabulary or classes
 };
 
@@ -116,16 +158,30 @@ struct ParameterSpec {
 // coordinates the first rotary_dims rotate, in pairs (2b, 2b+1), pair b with rotary_frequencies[b].
 std::vector<ParameterSpec> parameter_specs(const Architecture& architecture);
 std::int64_t parameter_count(const Architecture& architecture);
+// The layer of a parameter, or of anything else that is named after one; -1: none.
+std::int64_t layer_of(std::string_view name);
 
 // Throws UsageError with every problem at once, one per line.
 void validate(const Architecture& architecture);
 
-// The `regauge` family's config.json: every field by its name, absent ones at their defaults,
-// unknown keys refused.
+// The `regauge` family's config.json: every field by its name, those of the first kind of layers
+// beside the model's own; absent ones at their defaults, unknown keys refused. Where layers differ,
+// "kinds" lists what each kind has of its own, and "pattern" the kind of each layer.
 nlohmann::json to_json(const Architecture& architecture);
 Architecture architecture_from_json(const nlohmann::json& json);
 // The same value of a field: files round frequencies, eps and scales, some of them to 32 bits.
 bool same_value(const nlohmann::json& a, const nlohmann::json& b);
+
+// A field in which two architectures differ.
+struct FieldDifference {
+  std::string field;                 // its name in to_json
+  std::string a, b;                  // what they say, as JSON
+  std::vector<std::int64_t> layers;  // where; empty: in the whole model, or in all layers
+
+  std::string where() const;  // "layers 1, 3: ", or nothing
+  std::int64_t first_layer() const { return layers.empty() ? 0 : layers.front(); }
+};
+std::vector<FieldDifference> differing_fields(const Architecture& a, const Architecture& b);
 
 // theta^(-2b/dims) for b < dims/2.
 std::vector<double> rotary_frequencies(std::int64_t dims, double theta);
@@ -140,6 +196,6 @@ double alibi_slope(std::int64_t head, std::int64_t heads);
 // Positions::relative: the row of the table for a key at `offset` = key - query. As in T5: half of
 // the rows for keys that come after the query (bidirectional models), half of the rest exact, the
 // others logarithmic up to the largest distance.
-std::int64_t relative_bucket(const Architecture& architecture, std::int64_t offset);
+std::int64_t relative_bucket(const Attention& attention, bool causal, std::int64_t offset);
 
 }  // namespace regauge

@@ -64,7 +64,6 @@ nlohmann::json head_ranks(const ModelPair& pair, const AlignSettings& settings,
                           const Alignment& found, const lab::Data& data, std::int64_t examples,
                           Progress& progress) {
   const Architecture& shape = pair.symmetry.architecture;
-  const auto group = shape.heads / shape.kv_heads;
   const auto a = moved_parameters<float>(pair.a, pair.symmetry, {});
   AlignOptions options = settings.options;
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
@@ -73,7 +72,7 @@ nlohmann::json head_ranks(const ModelPair& pair, const AlignSettings& settings,
                                .at("heads")
                                .get<std::vector<std::int64_t>>();
   }
-  const auto keeps_groups = [&](const std::vector<std::int64_t>& places) {
+  const auto keeps_groups = [](std::int64_t group, const std::vector<std::int64_t>& places) {
     for (std::size_t i = 0; i < places.size(); ++i) {
       const auto first = i / static_cast<std::size_t>(group) * static_cast<std::size_t>(group);
       if (places[i] / group != places[first] / group) return false;
@@ -98,7 +97,7 @@ nlohmann::json head_ranks(const ModelPair& pair, const AlignSettings& settings,
     std::vector<std::int64_t>& places = other.heads[layer];
     std::sort(places.begin(), places.end());
     do {
-      if (!keeps_groups(places)) continue;
+      if (!keeps_groups(shape.layer(layer).attention.group(), places)) continue;
       const double loss = places == options.heads[layer] ? here : middle_loss(other);
       best = std::min(best, loss);
       rank += loss < here ? 1 : 0;
@@ -112,27 +111,27 @@ nlohmann::json head_ranks(const ModelPair& pair, const AlignSettings& settings,
 
 std::map<std::string, double> imbalance(const Architecture& architecture,
                                         const Parameters<float>& model) {
-  const auto group = architecture.heads / architecture.kv_heads;
-  const auto of_heads = [&](const Matrix<double>& each, const Matrix<double>& shared,
-                            std::int64_t width) {
+  const auto of_heads = [](const Attention& shape, const Matrix<double>& each,
+                           const Matrix<double>& shared, std::int64_t width) {
     double sum = 0;
-    for (std::int64_t i = 0; i < architecture.heads; ++i) {
+    for (std::int64_t i = 0; i < shape.heads; ++i) {
       const Matrix<double> one = each.middleCols(i * width, width);
-      const Matrix<double> other = shared.middleCols(i / group * width, width);
+      const Matrix<double> other = shared.middleCols(i / shape.group() * width, width);
       const Matrix<double> left = one.transpose() * one, right = other.transpose() * other;
       sum += (left - right).norm() / std::max((left + right).norm(), 1e-300);
     }
-    return sum / static_cast<double>(architecture.heads);
+    return sum / static_cast<double>(shape.heads);
   };
   std::map<std::string, double> result;
   for (std::int64_t layer = 0; layer < architecture.layers; ++layer) {
+    const Attention& shape = architecture.layer(layer).attention;
     const std::string at = fmt::format("layers.{}.attn.", layer);
     const auto map = [&](const char* name) {
       return Matrix<double>(model.at(at + name).cast<double>());
     };
-    result[at + "qk"] = of_heads(map("q.weight"), map("k.weight"), architecture.qk_width);
+    result[at + "qk"] = of_heads(shape, map("q.weight"), map("k.weight"), shape.qk_width);
     result[at + "vo"] =
-        of_heads(map("o.weight").transpose(), map("v.weight"), architecture.v_width);
+        of_heads(shape, map("o.weight").transpose(), map("v.weight"), shape.v_width);
   }
   return result;
 }

@@ -25,7 +25,7 @@ TEST(Imbalance, CountsAKeyOnceForEachOfItsQueries) {
   const Architecture& architecture = known_architecture("llama, one kv head");
   auto model = cast<float>(random_parameters(architecture, 1));
   auto& q = model.at("layers.0.attn.q.weight");
-  const auto width = architecture.qk_width;
+  const auto width = architecture.kinds[0].attention.qk_width;
   q.leftCols(width) = model.at("layers.0.attn.k.weight");
   q.rightCols(width).setZero();
   EXPECT_NEAR(imbalance(architecture, model).at("layers.0.attn.qk"), 0.5, 1e-6);
