@@ -52,7 +52,6 @@ std::map<std::string, std::filesystem::path> cases(const Temporary& folder) {
   for (const auto& known : known_architectures()) add(known.name, known.architecture, 3);
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     add(std::to_string(seed), random_architecture(seed), seed);
-    if (seed < 20) add("mixed " + std::to_string(seed), mixed_architecture(seed), seed);
   }
   for (const auto& name : testing::fixture_names()) all[name] = fixture(name);
   return all;

@@ -47,7 +47,7 @@ TEST_F(IdxTest, RefusesArchitecturesThatDoNotFit) {
   expect_error<UsageError>([&] { open(a); },
                            "2 positions and the class token need max_positions of at least 3, this "
                            "architecture has 2");
-  a.kinds[0].attention.positions = Positions::none;
+  a.position_table = PositionTable::none;
   EXPECT_EQ(batch(*open(a, Split::all, 2), {0}).length, 2);
 }
 
