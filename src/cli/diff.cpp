@@ -131,7 +131,8 @@ void add_diff(CLI::App& app, int& exit_code) {
     if (!same) result.diagnosis = diagnose(a, b, result, *progress);
     const bool repaired =
         options->repair && result.diagnosis.repairable && result.diagnosis.certain;
-    if (repaired) repair(a, b, result.diagnosis, options->output, *progress);
+    const std::string written =
+        repaired ? repair(a, b, result.diagnosis, options->output, *progress) : "";
     PageNotes notes;
     if (same && !options->certificate.empty()) {
       notes = {options->certificate, fingerprint(a, *progress), fingerprint(b, *progress)};
@@ -156,7 +157,7 @@ void add_diff(CLI::App& app, int& exit_code) {
     } else {
       print(result, options->all);
     }
-    if (repaired) say("{}: B with this undone\n", options->output);
+    if (repaired) say("{}: B with this undone: {}\n", options->output, written);
     if (options->repair && !repaired) {
       say("not repaired: {}\n", same ? "B is the same function as A"
                                      : "the difference is no known mistake that can be undone");
