@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "regauge/base/error.h"
@@ -98,15 +99,23 @@ Matrix<Scalar> ParameterSource::gather(std::string_view parameter,
   return value;
 }
 
-// The bytes of what a patch made, as the file would store it; nothing for other types.
-std::optional<std::vector<std::byte>> ParameterSource::stored_patch(
-    std::string_view parameter, const Matrix<double>& made) const {
+std::optional<ParameterSource::Patched> ParameterSource::patched(std::string_view parameter) const {
+  const bool implied = parameter == "head.weight" && !held_.contains(parameter);
+  const auto patch = patches_.find(implied && !is_patched(parameter) ? "embed.tokens" : parameter);
+  if (patch == patches_.end()) return std::nullopt;
+  const bool each = patch->second.does == Patch::Does::change_each;
+  Patched result{patch->second, read<double>(parameter), {}, std::nullopt, false};
+  result.rounded = each ? Matrix<double>(result.made - read_file<double>(parameter)) : result.made;
   const StoredTensor* tensor = stored(parameter);
-  if (tensor == nullptr || !is_floating(tensor->dtype)) return std::nullopt;
-  std::vector<std::byte> bytes(static_cast<std::size_t>(stored_bytes(tensor->dtype, made.size())));
-  encode<double>(tensor->dtype, std::span(made.data(), static_cast<std::size_t>(made.size())),
-                 bytes);
-  return bytes;
+  if (tensor != nullptr && is_floating(tensor->dtype)) {
+    const std::span numbers(result.rounded.data(), static_cast<std::size_t>(result.rounded.size()));
+    result.bytes.emplace(
+        static_cast<std::size_t>(stored_bytes(tensor->dtype, result.rounded.size())));
+    encode<double>(tensor->dtype, numbers, *result.bytes);
+  }
+  result.file_counts =
+      held_.contains(patch->first) && (!result.bytes || patch->second.does != Patch::Does::move);
+  return result;
 }
 
 template <class Scalar>
@@ -116,20 +125,17 @@ Matrix<Scalar> ParameterSource::variances(std::string_view parameter) const {
       rounding_variances<Scalar>(tensor.dtype, model_.checkpoint.bytes(tensor), numbers);
     });
   };
-  const bool implied = parameter == "head.weight" && !held_.contains(parameter);
-  const auto patch = patches_.find(implied && !is_patched(parameter) ? "embed.tokens" : parameter);
-  if (patch == patches_.end()) return of_file(parameter);
-  const Matrix<double> made = read<double>(parameter);
-  Matrix<Scalar> result = Matrix<Scalar>::Zero(made.rows(), made.cols());
-  const auto bytes = stored_patch(parameter, made);
-  if (bytes) {
-    rounding_variances<Scalar>(stored(parameter)->dtype, *bytes,
+  const auto patch = patched(parameter);
+  if (!patch) return of_file(parameter);
+  Matrix<Scalar> result = Matrix<Scalar>::Zero(patch->made.rows(), patch->made.cols());
+  if (patch->bytes) {
+    rounding_variances<Scalar>(stored(parameter)->dtype, *patch->bytes,
                                std::span(result.data(), static_cast<std::size_t>(result.size())));
   }
-  if (held_.contains(patch->first) && (!bytes || patch->second.calculates)) {
-    result = result.cwiseMax(of_file(patch->first).mean());
-  }
-  return result;
+  if (!patch->file_counts) return result;
+  const Matrix<Scalar> before = of_file(parameter);
+  if (patch->patch.does == Patch::Does::change_each) return result + before;
+  return result.cwiseMax(before.mean());
 }
 template Matrix<float> ParameterSource::variances(std::string_view) const;
 template Matrix<double> ParameterSource::variances(std::string_view) const;
@@ -144,27 +150,38 @@ ParameterSource::Bounds ParameterSource::bounds(std::string_view parameter) cons
                       above ? numbers : std::span(other));
     });
   };
-  const bool implied = parameter == "head.weight" && !held_.contains(parameter);
-  const auto patch = patches_.find(implied && !is_patched(parameter) ? "embed.tokens" : parameter);
-  if (patch == patches_.end()) return {one_side(parameter, false), one_side(parameter, true)};
-  const Matrix<double> made = read<double>(parameter);
-  Bounds result{Matrix<double>::Zero(made.rows(), made.cols()),
-                Matrix<double>::Zero(made.rows(), made.cols())};
-  const auto size = static_cast<std::size_t>(made.size());
-  const auto bytes = stored_patch(parameter, made);
-  if (bytes) {
-    rounding_bounds(stored(parameter)->dtype, *bytes, std::span(made.data(), size),
+  const auto patch = patched(parameter);
+  if (!patch) return {one_side(parameter, false), one_side(parameter, true)};
+  Bounds result{Matrix<double>::Zero(patch->made.rows(), patch->made.cols()),
+                Matrix<double>::Zero(patch->made.rows(), patch->made.cols())};
+  const auto size = static_cast<std::size_t>(patch->made.size());
+  if (patch->bytes) {
+    rounding_bounds(stored(parameter)->dtype, *patch->bytes, std::span(patch->rounded.data(), size),
                     std::span(result.below.data(), size), std::span(result.above.data(), size));
   }
-  if (held_.contains(patch->first) && (!bytes || patch->second.calculates)) {
-    // As well as the largest number of its kind that the file holds is known, and a few times that
-    // where several errors meet.
-    constexpr double kSeveral = 4;
-    const double room = kSeveral * std::max(one_side(patch->first, false).maxCoeff(),
-                                            one_side(patch->first, true).maxCoeff());
-    result.below = result.below.cwiseMax(room);
-    result.above = result.above.cwiseMax(room);
+  if (!patch->file_counts) return result;
+  const Matrix<double> below = one_side(parameter, false), above = one_side(parameter, true);
+  if (patch->patch.does == Patch::Does::change_each) {
+    result.below += below;
+    result.above += above;
+    // The change may be the mean of a row: of rounded numbers, three standard deviations, and
+    // calculated in float.
+    constexpr double kInFloat = 0x1p-22;
+    for (Eigen::Index i = 0; i < below.rows(); ++i) {
+      const auto width = static_cast<double>(below.cols());
+      const double of_mean = std::sqrt(3 * below.row(i).squaredNorm()) / width;
+      const double in_float = kInFloat * patch->made.row(i).cwiseAbs().maxCoeff();
+      result.below.row(i).array() += std::max(of_mean, in_float);
+      result.above.row(i).array() += std::max(of_mean, in_float);
+    }
+    return result;
   }
+  // As well as the largest number of its kind that the file holds is known, and a few times that
+  // where several errors meet.
+  constexpr double kSeveral = 4;
+  const double room = size == 0 ? 0 : kSeveral * std::max(below.maxCoeff(), above.maxCoeff());
+  result.below = result.below.cwiseMax(room);
+  result.above = result.above.cwiseMax(room);
   return result;
 }
 

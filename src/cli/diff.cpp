@@ -131,9 +131,11 @@ void add_diff(CLI::App& app, int& exit_code) {
     if (!same) result.diagnosis = diagnose(a, b, result, *progress);
     const bool repaired =
         options->repair && result.diagnosis.repairable && result.diagnosis.certain;
-    if (repaired) repair(a, b, result.diagnosis, options->output, *progress);
+    const std::string written =
+        repaired ? repair(a, b, result.diagnosis, options->output, *progress) : "";
     PageNotes notes;
-    if (same && !options->certificate.empty()) {
+    const bool certify = same && !options->certificate.empty() && result.no_certificate.empty();
+    if (certify) {
       notes = {options->certificate, fingerprint(a, *progress), fingerprint(b, *progress)};
       save_certificate(symmetry_of(result.architecture),
                        {result.a_from_b, notes.a, notes.b, result.residuals}, options->certificate);
@@ -156,13 +158,13 @@ void add_diff(CLI::App& app, int& exit_code) {
     } else {
       print(result, options->all);
     }
-    if (repaired) say("{}: B with this undone\n", options->output);
+    if (repaired) say("{}: B with this undone: {}\n", options->output, written);
     if (options->repair && !repaired) {
       say("not repaired: {}\n", same ? "B is the same function as A"
                                      : "the difference is no known mistake that can be undone");
     }
-    if (!options->certificate.empty() && !same) {
-      say("no certificate: there is nothing to certify\n");
+    if (!options->certificate.empty() && !certify) {
+      say("no certificate: {}\n", same ? result.no_certificate : "there is nothing to certify");
     }
   });
 }

@@ -76,8 +76,10 @@ std::vector<std::string> diagnosis_lines(const Diagnosis& diagnosis) {
   if (diagnosis.causes.empty()) return {"no known mistake explains it"};
   std::vector<std::string> lines = {
       fmt::format("{}{}:",
-                  diagnosis.certain ? "the cause (verified: with it undone, B is A)"
-                                    : "what could be told, though it is perhaps not all",
+                  !diagnosis.certain ? "what could be told, though it is perhaps not all"
+                  : diagnosis.is_exact()
+                      ? "the cause (verified: with it undone, B is A)"
+                      : "the cause (verified: with it undone, B is A but for the last digits)",
                   diagnosis.moved ? ", in other coordinates" : "")};
   for (const auto& cause : diagnosis.causes) {
     lines.push_back(fmt::format("  {}: {}", mistake_name(cause.mistake), cause.sentence));

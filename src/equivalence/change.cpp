@@ -1,6 +1,5 @@
 #include "change.h"
 
-#include <algorithm>
 #include <numeric>
 
 namespace regauge {
@@ -58,23 +57,25 @@ Patch changed(const std::string& name, std::function<Matrix<double>(const Matrix
   return [name, how = std::move(how)](const ReadTensor& read) { return how(read(name)); };
 }
 
-Patch calculated(Patch patch) {
-  patch.calculates = true;
+Patch changing_each(Patch patch) {
+  patch.does = Patch::Does::change_each;
+  return patch;
+}
+
+Patch mixing(Patch patch) {
+  patch.does = Patch::Does::mix;
   return patch;
 }
 
 Patches stacked(const Patches& first, const Patches& then) {
   Patches result = first;
   for (const auto& [name, patch] : then) {
-    result[name] = [first, patch = patch](const ReadTensor& read) {
+    result[name] = mixing([first, patch = patch](const ReadTensor& read) {
       return patch([&](std::string_view tensor) {
         const auto before = first.find(tensor);
         return before == first.end() ? read(tensor) : before->second(read);
       });
-    };
-    const bool before = std::any_of(first.begin(), first.end(),
-                                    [](const auto& entry) { return entry.second.calculates; });
-    result[name].calculates = patch.calculates || before;
+    });
   }
   return result;
 }

@@ -48,10 +48,12 @@ bool is_identity(const Order& order);
 // stored as halves.
 Order halves_order(std::int64_t cols, std::int64_t heads, std::int64_t dims);
 
-// The tensor of the same name, changed: its numbers moved, or calculated with.
+// The tensor of the same name with its numbers moved.
 Patch changed(const std::string& name, std::function<Matrix<double>(const Matrix<double>&)> how);
-Patch calculated(Patch patch);
-// First the ones, then the others on top.
+// The same patch, which changes each number in its place, or mixes numbers.
+Patch changing_each(Patch patch);
+Patch mixing(Patch patch);
+// First the ones, which mix numbers, then the others on top.
 Patches stacked(const Patches& first, const Patches& then);
 
 }  // namespace regauge

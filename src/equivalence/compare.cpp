@@ -27,30 +27,33 @@ class Plainly : public Comparison {
   template <class Scalar>
   void matrix(const TensorPlan& tensor, const MovedMatrix<Scalar>& moved, TensorResidual& result) {
     const std::string& name = tensor.spec.name;
-    const Matrix<Scalar> expected = a_.read<Scalar>(name);
+    Matrix<Scalar> expected = a_.read<Scalar>(name);
     Matrix<Scalar> off = b_.read<Scalar>(name);
     Whiteness whiteness;
     whiteness.size_b = rms(off);
     const auto with_gain = [&](const ParameterSource& source, const Matrix<Scalar>& value) {
       const auto share = static_cast<Scalar>(gain_variance(source, name));
-      const auto constants = static_cast<Scalar>(constant_share(tensor));
-      return Matrix<Scalar>(constants * source.variances<Scalar>(name) + share * value.cwiseAbs2());
+      Matrix<Scalar> variances = source.variances<Scalar>(name);
+      variances *= static_cast<Scalar>(constant_share(tensor));
+      if (share > 0) variances += share * value.cwiseAbs2();
+      return variances;
     };
-    const Matrix<Scalar> of_a = with_gain(a_, expected);
+    Matrix<Scalar> of_a = with_gain(a_, expected);
     Matrix<Scalar> of_b = with_gain(b_, off);
     moved.replay_squared(of_b);
     moved.replay(off);
     off = expected - off;
-    whiteness.size = rms(read_part_.of(name, expected));
+    expected = read_part_.of(name, std::move(expected));
+    off = read_part_.of(name, std::move(off));
+    whiteness.size = rms(expected);
     whiteness.most_hidden = most_hidden(a_, b_, name);
     whiteness.digits = std::is_same_v<Scalar, float> ? kFloatDigits : kDoubleDigits;
     const auto weighed_twice = [&](Matrix<Scalar> variances) {
       return read_part_.weighed(name, read_part_.weighed(name, std::move(variances)));
     };
-    whiteness.judge(read_part_.of(name, expected).template cast<double>(),
-                    read_part_.of<Scalar>(name, std::move(off)).template cast<double>(),
-                    weighed_twice(of_a).template cast<double>(),
-                    weighed_twice(std::move(of_b)).template cast<double>(), result);
+    of_a = weighed_twice(std::move(of_a));
+    of_b = weighed_twice(std::move(of_b));
+    whiteness.judge(std::move(expected), off, of_a, of_b, result);
   }
 };
 

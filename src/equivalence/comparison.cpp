@@ -6,6 +6,7 @@
 #include "chance.h"
 #include "entries.h"
 #include "in_place.h"
+#include "products.h"
 #include "tolerances.h"
 
 namespace regauge {
@@ -88,6 +89,7 @@ std::vector<TensorResidual> Comparison::run(Progress& progress) {
   for (const auto& spec : parameter_specs(symmetry_.architecture)) {
     ordered.push_back(std::move(results.at(spec.name)));
   }
+  hide_coarse_products(a_, b_, ordered);
   return ordered;
 }
 

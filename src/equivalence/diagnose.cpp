@@ -40,7 +40,7 @@ Patches moved_by(const Symmetry& symmetry, const Element& element) {
   Patches patches;
   for (const auto& spec : parameter_specs(symmetry.architecture)) {
     patches[spec.name] =
-        calculated([moved, name = spec.name, layer = spec.layer](const ReadTensor& read) {
+        mixing([moved, name = spec.name, layer = spec.layer](const ReadTensor& read) {
           if (moved->layer != layer) {
             moved->tensors = moved_layer(moved->symmetry, moved->element, layer, read);
             moved->layer = layer;
@@ -129,7 +129,7 @@ class Diagnostician {
     constexpr double kDigitsLeft = 6;  // times rounding
     const auto calculated = [](const Patches& patches, const std::string& tensor) {
       const auto patch = patches.find(tensor);
-      return patch != patches.end() && patch->second.calculates;
+      return patch != patches.end() && patch->second.does != Patch::Does::move;
     };
     return std::all_of(residuals.begin(), residuals.end(), [&](const TensorResidual& r) {
       const bool made = calculated(on_a, r.tensor) || calculated(on_b, r.tensor);

@@ -6,9 +6,11 @@
 #include <algorithm>
 
 #include "declarations.h"
+#include "in_place.h"
 #include "regauge/action/rewrite.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/diff.h"
+#include "tolerances.h"
 
 namespace regauge {
 
@@ -56,36 +58,62 @@ std::string_view mistake_name(Mistake mistake) {
   return "";
 }
 
+bool Diagnosis::is_exact() const {
+  return !moved && std::all_of(patches.begin(), patches.end(), [](const auto& entry) {
+    return entry.second.does == Patch::Does::move;
+  });
+}
+
 namespace {
 
-constexpr double kDigits = 3;  // times the rounding of both: what arithmetic on numbers adds
+double relative(const TensorResidual& r) { return r.residual / (r.size > 0 ? r.size : 1); }
 
-// Tensors of the written model that are not A's, each with how far it is off.
-std::vector<std::string> not_repaired(const Model& a, const Model& written,
-                                      const Diagnosis& diagnosis, Progress& progress) {
-  std::vector<std::string> lines = architecture_differences(a.architecture, written.architecture);
-  if (!lines.empty()) return lines;
+// The written model against A.
+struct Outcome {
+  std::vector<std::string> problems;  // tensors that are not A's, each with how far it is off
+  std::string sentence;               // without problems: what it is
+};
+
+Outcome compare_written(const Model& a, const Model& written, const ParameterSource& undone,
+                        const Diagnosis& diagnosis, Progress& progress) {
+  Outcome outcome;
+  outcome.problems = architecture_differences(a.architecture, written.architecture);
+  if (!outcome.problems.empty()) return outcome;
   const Architecture joint = joint_architecture(a.architecture, written.architecture);
-  const auto residuals =
-      compare_in_place(ParameterSource(a, joint), ParameterSource(written, joint), progress);
-  const auto calculated = [&](const TensorResidual& r) {
-    const auto patch = diagnosis.patches.find(r.tensor);
-    return patch != diagnosis.patches.end() && patch->second.calculates &&
-           r.residual <= kDigits * r.rounding;
+  const ParameterSource from_a(a, joint), from_written(written, joint);
+  // A number that was calculated is rounded once more when it is written. What was calculated was
+  // compared with A, and what was written must be its rounding.
+  const auto last_digits = [&](const ParameterSpec& spec, const TensorResidual& r) {
+    const auto patch = diagnosis.patches.find(spec.name);
+    if (patch == diagnosis.patches.end() || patch->second.does == Patch::Does::move) return false;
+    if (patch->second.does == Patch::Does::mix) return r.residual <= kAcceptedWhole * r.rounding;
+    return compare_tensor_in_place(spec, undone, from_written).relation <= Relation::b_rounds_a;
   };
-  for (const auto& r : residuals) {
-    if (r.agrees() || calculated(r)) continue;
-    lines.push_back(fmt::format("{} is off by {:.2g} of its size", r.tensor,
-                                r.residual / (r.size > 0 ? r.size : 1)));
+  double farthest = 0;
+  for (const auto& spec : parameter_specs(joint)) {
+    const TensorResidual r = compare_tensor_in_place(spec, from_a, from_written, progress);
+    if (!r.agrees() && !last_digits(spec, r)) {
+      outcome.problems.push_back(
+          fmt::format("{} is off by {:.2g} of its size", r.tensor, relative(r)));
+    }
+    farthest = std::max(farthest, relative(r));
   }
-  if (lines.empty() || !diagnosis.moved) return lines;
-  return diff(a, written, progress).verdict == Verdict::same ? std::vector<std::string>() : lines;
+  outcome.sentence =
+      farthest == 0
+          ? "every number is A's"
+          : fmt::format("A's numbers but for the last digits: off by up to {:.1g} of a tensor",
+                        farthest);
+  if (outcome.problems.empty() || !diagnosis.moved) return outcome;
+  if (diff(a, written, progress).verdict == Verdict::same) {
+    return {{}, "the same function as A, in other coordinates"};
+  }
+  return outcome;
 }
 
 }  // namespace
 
-void repair(const Model& a, const Model& b, const Diagnosis& diagnosis,
-            const std::filesystem::path& path, Progress& progress) {
+std::string repair(const Model& a, const Model& b, const Diagnosis& diagnosis,
+                   const std::filesystem::path& path, Progress& progress) {
   if (!diagnosis.repairable || !diagnosis.certain) {
     throw UsageError(
         "[repair] nothing to repair by: the difference is no known mistake that can be undone");
@@ -96,8 +124,8 @@ void repair(const Model& a, const Model& b, const Diagnosis& diagnosis,
   const Symmetry symmetry = symmetry_of(diagnosis.architecture);
   const Element identity;
   Rewrite(source, symmetry, identity, Rewrite::same_as(b)).run(path, progress);
-  const auto lines = not_repaired(a, Model::open(path), diagnosis, progress);
-  if (lines.empty()) return;
+  const auto [lines, sentence] = compare_written(a, Model::open(path), source, diagnosis, progress);
+  if (lines.empty()) return sentence;
   std::filesystem::remove_all(path);
   constexpr std::size_t kNamed = 3;
   throw UsageError(fmt::format(

@@ -63,9 +63,10 @@ void judge(Diff& result, const std::vector<std::string>& limits) {
     for (const auto& r : residuals) {
       if (r.agrees()) continue;
       result.reasons.push_back(
-          r.size > 0 ? fmt::format("{}: rounding hides changes of up to {:.0f} % of this tensor",
-                                   r.tensor, 100 * r.rounding / r.size)
-                     : fmt::format("{}: zero in A, and mere rounding in B", r.tensor));
+          !r.standing_out.empty() && r.by_entry ? fmt::format("{}: {}", r.tensor, r.standing_out)
+          : r.size > 0 ? fmt::format("{}: rounding hides changes of up to {:.0f} % of this tensor",
+                                     r.tensor, 100 * r.rounding / r.size)
+                       : fmt::format("{}: zero in A, and mere rounding in B", r.tensor));
     }
     return;
   }
@@ -83,6 +84,20 @@ void judge(Diff& result, const std::vector<std::string>& limits) {
                                          disagreeing(result.residuals), result.residuals.size(),
                                          worst->tensor));
   }
+}
+
+// Tensors that agree as honest copies of A do, a line or none.
+std::string like_honest_line(const std::vector<TensorResidual>& residuals) {
+  std::vector<std::string> names;
+  for (const auto& r : residuals) {
+    if (r.like_honest && r.agrees()) names.push_back(r.tensor);
+  }
+  if (names.empty()) return "";
+  const std::string others =
+      names.size() > 1 ? fmt::format(" and {} more agree", names.size() - 1) : " agrees";
+  return fmt::format(
+      "{}{} only as honest copies of A do, moved and stored as B is, and `verify` makes none",
+      names.front(), others);
 }
 
 Statement statement_of(const Diff& result) {
@@ -195,6 +210,10 @@ Diff diff(const Model& a, const Model& b, Progress& progress, const Patches& pat
   result.statement = statement_of(result);
   if (result.verdict == Verdict::same) {
     for (auto& line : rounding_line(result.residuals)) result.reasons.push_back(std::move(line));
+    result.no_certificate = like_honest_line(result.residuals);
+    if (!patches_b.empty()) {
+      result.no_certificate = "a certificate cannot say that tokens stand in another order";
+    }
   }
   return result;
 }

@@ -46,13 +46,15 @@ bool Explainer::is_open(const std::string& tensor) const {
 bool Explainer::matches(const std::string& tensor, const Matrix<double>& value) const {
   // A guess: what is made of all guesses is compared entry by entry in the end.
   constexpr double kAboutRounding = 6;
+  constexpr double kMuchLess = 0.5;  // of the residual before: else it explains nothing
   TensorResidual now = residuals_.at(tensor);
   const double before = now.residual;
   const Matrix<double> expected = pair_.a(tensor);
   if (expected.rows() != value.rows() || expected.cols() != value.cols()) return false;
   const Matrix<double> difference = expected - value;
   now.residual = rms(read_ ? read_->of(tensor, difference) : difference);
-  if (now.residual <= kAboutRounding * now.rounding) return true;
+  const bool explains = now.agrees() || now.residual <= kMuchLess * before;
+  if (explains && now.residual <= kAboutRounding * now.rounding) return true;
   return loosely_ && now.residual < kMuchNearer * std::min(before, now.size);
 }
 

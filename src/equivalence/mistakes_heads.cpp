@@ -37,7 +37,7 @@ void Explainer::fit_heads() {
     for (const auto& name : tensors_of(a, layer)) {
       const bool q = name.starts_with(at + "q."), k = name.starts_with(at + "k.");
       if (!q && !k) continue;
-      change.undo[name] = calculated(changed(name, [=](const Matrix<double>& m) {
+      change.undo[name] = mixing(changed(name, [=](const Matrix<double>& m) {
         Matrix<double> result = m;
         const std::int64_t heads = m.cols() / width;
         for (std::int64_t head = 0; head < heads; ++head) {

@@ -15,7 +15,7 @@ void add_gain_changes(const Pair& pair, std::int64_t layer, std::vector<Change>&
       const bool head = name.ends_with("q_norm.gain") || name.ends_with("k_norm.gain");
       change.parts = {head ? "heads" : "stream"};
       const auto plus = [&](double number) {
-        return calculated(changed(name, [number](const Matrix<double>& m) -> Matrix<double> {
+        return changing_each(changed(name, [number](const Matrix<double>& m) -> Matrix<double> {
           return m.array() + number;
         }));
       };
@@ -42,12 +42,12 @@ void add_centring_changes(const Pair& pair, std::int64_t layer, std::vector<Chan
     change.parts = {table ? "embedding" : "layers"};
     if (table) change.parts.push_back(name);
     if (!name.ends_with(".bias")) change.parts.emplace_back("matrices");
-    change.undo[name] = calculated([name, read_a = pair.a](const ReadTensor& read) {
+    change.undo[name] = changing_each([name, read_a = pair.a](const ReadTensor& read) {
       Matrix<double> value = read(name);
-      value.colwise() += read_a(name).rowwise().mean() - value.rowwise().mean();
+      value.colwise() += read_a(name).rowwise().mean();
       return value;
     });
-    change.make[name] = calculated(changed(name, [](const Matrix<double>& m) -> Matrix<double> {
+    change.make[name] = changing_each(changed(name, [](const Matrix<double>& m) -> Matrix<double> {
       return m.colwise() - m.rowwise().mean();
     }));
     changes.push_back(std::move(change));

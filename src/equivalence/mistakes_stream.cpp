@@ -92,7 +92,7 @@ Change unfolded(const Architecture& shape, const Matrix<double>& turn) {
   change.what = "the stream was turned without folding the gains of the norms";
   change.repair = "turn these maps through the gains";
   for (const auto& [norm, tensor] : norm_readers(shape)) {
-    change.undo[tensor] = calculated([turn, norm = norm, tensor = tensor](const ReadTensor& read) {
+    change.undo[tensor] = mixing([turn, norm = norm, tensor = tensor](const ReadTensor& read) {
       const Matrix<double> gain = read(norm + ".gain");
       const Matrix<double> straight = turn.transpose() * read(tensor);
       return without_gain(turn * with_gain(straight, gain), gain);
@@ -122,7 +122,7 @@ std::vector<Change> stream_changes(const Pair& pair, const Symmetry& symmetry) {
       change.mistake = Mistake::rotation_incomplete;
       change.what = "the stream was turned, the head was not (a tied head has to be untied first)";
       change.repair = "turn A's head as the rest was, as a tensor of its own";
-      change.undo["head.weight"] = calculated([turn, read_a](const ReadTensor& read) {
+      change.undo["head.weight"] = mixing([turn, read_a](const ReadTensor& read) {
         return without_gain(turn * folded_head(read_a), read("head.norm.gain"));
       });
       changes.push_back(std::move(change));
@@ -135,8 +135,8 @@ std::vector<Change> stream_changes(const Pair& pair, const Symmetry& symmetry) {
     change.mistake = Mistake::rotation_incomplete;
     change.what = "the stream was turned, the embedding was not";
     change.repair = "turn A's embedding as the rest was";
-    change.undo["embed.tokens"] = calculated([back = by_head->maps.at("residual").blocks(),
-                                              read_a](const ReadTensor&) -> Matrix<double> {
+    change.undo["embed.tokens"] = mixing([back = by_head->maps.at("residual").blocks(),
+                                          read_a](const ReadTensor&) -> Matrix<double> {
       return read_a("embed.tokens") * back.transpose();
     });
     changes.push_back(std::move(change));

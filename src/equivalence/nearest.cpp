@@ -7,6 +7,7 @@
 #include "directions.h"
 #include "element_noise.h"
 #include "honest_copy.h"
+#include "products.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/recover.h"
 #include "rounding.h"
@@ -79,11 +80,13 @@ std::vector<std::string> compare_with_honest_copies(const Symmetry& symmetry,
       r.relation = coarse ? Relation::hidden : Relation::both_round;
       r.excess /= kLikeHonest * excess[i];
       r.standing_out.clear();
+      r.like_honest = true;
     } else if (residual[i] > kNear * r.size) {
       limits.push_back(fmt::format(
           "{}: an honest copy, moved and stored as B is, is not recognised either", r.tensor));
     }
   }
+  hide_coarse_products(a, b, found.residuals);
   return limits;
 }
 

@@ -16,13 +16,17 @@ double coarsest_rounding(const ParameterSource& source) {
   return coarsest;
 }
 
-double most_hidden(const ParameterSource& a, const ParameterSource& b, const std::string& tensor) {
-  double most = kMostHidden;
+double type_hides(const ParameterSource& a, const ParameterSource& b, const std::string& tensor) {
+  double most = 0;
   for (const auto* source : {&a, &b}) {
     const StoredTensor* stored = source->stored(tensor);
     if (stored != nullptr) most = std::max(most, kMostHiddenByType * rounding_of(stored->dtype));
   }
   return most;
+}
+
+double most_hidden(const ParameterSource& a, const ParameterSource& b, const std::string& tensor) {
+  return std::max(kMostHidden, type_hides(a, b, tensor));
 }
 
 Matrix<double> perturbed(const std::string& name, Matrix<double> value,

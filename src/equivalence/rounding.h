@@ -17,6 +17,8 @@ double rms(const Matrix<Scalar>& value) {
 // A typical relative rounding of a model's matrices: that of the coarsest type.
 double coarsest_rounding(const ParameterSource& source);
 
+// How much of a tensor the rounding of its coarser type may be, wherever the tensor stands.
+double type_hides(const ParameterSource& a, const ParameterSource& b, const std::string& tensor);
 // How much of a tensor its rounding may be in both, relative to its size (tolerances.h).
 double most_hidden(const ParameterSource& a, const ParameterSource& b, const std::string& tensor);
 

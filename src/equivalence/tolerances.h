@@ -16,6 +16,10 @@ inline constexpr double kDiffers = 2;
 inline constexpr double kMostHidden = 0.03;
 inline constexpr double kMostHiddenByType = 1.2;
 
+// Numbers that a quantiser with an importance matrix may have cut off at the end of their block, of
+// all of a tensor; llama.cpp cuts off about one in a thousand. tests: test_llama_cpp_quantiser.
+inline constexpr double kMostCutOff = 0.01;
+
 // Moved tensors, in units of the predicted standard deviation.
 // The whole tensor's residual: rounding is 1, and the element's own uncertainty adds to it.
 inline constexpr double kAcceptedWhole = 2;

@@ -7,6 +7,7 @@
 
 #include "chance.h"
 #include "regauge/symmetry/decompositions.h"
+#include "rounding.h"
 
 namespace regauge {
 namespace {
@@ -14,12 +15,14 @@ namespace {
 constexpr double kStillHidden = 3;  // times rounding: more is a difference, however coarse it is
 constexpr int kPowers = 6;
 constexpr int kPowerVectors = 4;
+constexpr Eigen::Index kBlockRows = 1024;
 
 // The statistic that stands out most.
 struct Worst {
   double excess = 0;
   std::string what;
   void take(double found, const std::string& name) {
+    if (std::isnan(found)) found = HUGE_VAL;
     if (!(found > excess)) return;
     excess = found;
     what = name;
@@ -50,16 +53,25 @@ void take_lines(const Vector& squares, const Vector& variances, std::int64_t fre
              fmt::format("{} {}", name, at));
 }
 
-// The largest singular value, by powers of R R^T on a few vectors.
-double largest_singular(const Matrix<double>& r) {
+// The largest singular value, by powers of R R^T on a few vectors. R is read by blocks of rows.
+template <class Scalar>
+double largest_singular(const Matrix<Scalar>& r) {
   const Eigen::Index k = std::min<Eigen::Index>(kPowerVectors, std::min(r.rows(), r.cols()));
   Random random(0, "direction");
   Matrix<double> x(r.cols(), k);
   for (auto& entry : x.reshaped()) entry = random.normal();
   double largest = 0;
   for (int i = 0; i < kPowers; ++i) {
-    const Matrix<double> y = product(r, x);
-    x = product(Matrix<double>(r.transpose()), y);
+    Matrix<double> y(r.rows(), k);
+    Matrix<double> next = Matrix<double>::Zero(r.cols(), k);
+    for (Eigen::Index first = 0; first < r.rows(); first += kBlockRows) {
+      const Eigen::Index count = std::min(kBlockRows, r.rows() - first);
+      const Matrix<double> rows = r.middleRows(first, count).template cast<double>();
+      const Matrix<double> part = product(rows, x);
+      next += product(Matrix<double>(rows.transpose()), part);
+      y.middleRows(first, count) = part;
+    }
+    x = std::move(next);
     for (Eigen::Index j = 0; j < k; ++j) {
       const double length = y.col(j).norm();
       if (length > 0) largest = std::max(largest, x.col(j).norm() / length);
@@ -76,27 +88,49 @@ double largest_singular(const Matrix<double>& r) {
   return largest;
 }
 
-Worst judge_all(double largest, const Matrix<double>& off, Matrix<double> variances, double floor) {
-  variances.array() += floor * floor;
-  Worst worst;
-  const Matrix<double> squares = off.cwiseAbs2();
-  worst.take(deviation_ratio(squares.sum(), variances.sum()) / kAcceptedWhole, "all of it");
-  take_lines(Eigen::VectorXd(squares.rowwise().sum()), Eigen::VectorXd(variances.rowwise().sum()),
-             off.cols(), "row", worst);
-  take_lines(Eigen::VectorXd(squares.colwise().sum().transpose()),
-             Eigen::VectorXd(variances.colwise().sum().transpose()), off.rows(), "column", worst);
-  // An entry whose own rounding is small still has the element's uncertainty.
-  const double least = kLeastShare * variances.mean();
-  const Eigen::VectorXd of_rows = variances.rowwise().mean();
-  const Eigen::RowVectorXd of_cols = variances.colwise().mean();
-  for (Eigen::Index i = 0; i < off.rows(); ++i) {
-    variances.row(i) = variances.row(i).cwiseMax(of_cols.cwiseMin(of_rows(i))).cwiseMax(least);
+// Sums over the rows and the columns of a matrix.
+struct Sums {
+  Eigen::VectorXd rows, cols;
+  Sums(Eigen::Index row_count, Eigen::Index col_count)
+      : rows(Eigen::VectorXd::Zero(row_count)), cols(Eigen::VectorXd::Zero(col_count)) {}
+  void add(Eigen::Index row, const Eigen::RowVectorXd& values) {
+    rows(row) = values.sum();
+    cols += values.transpose();
   }
-  const Matrix<double> white = off.cwiseQuotient(variances.cwiseSqrt());
-  Eigen::Index row = 0, col = 0;
-  const double entry = white.cwiseAbs().maxCoeff(&row, &col);
-  worst.take(entry / (kAcceptedEntry * largest_of(off.size())),
-             fmt::format("entry ({}, {})", row, col));
+};
+
+// `variances_of_row(i)` are those of the rounding of row i. One matrix of the size of `off` is made
+// besides it: a table of all tokens may be as large as the rest of the model.
+template <class Scalar, class VariancesOfRow>
+Worst judge_all(double largest, const Matrix<Scalar>& off, const VariancesOfRow& variances_of_row) {
+  Sums squares(off.rows(), off.cols()), variances(off.rows(), off.cols());
+  for (Eigen::Index i = 0; i < off.rows(); ++i) {
+    squares.add(i, off.row(i).template cast<double>().cwiseAbs2());
+    variances.add(i, variances_of_row(i));
+  }
+  Worst worst;
+  worst.take(deviation_ratio(squares.rows.sum(), variances.rows.sum()) / kAcceptedWhole,
+             "all of it");
+  take_lines(squares.rows, variances.rows, off.cols(), "row", worst);
+  take_lines(squares.cols, variances.cols, off.rows(), "column", worst);
+  // An entry whose own rounding is small still has the element's uncertainty.
+  const Eigen::VectorXd of_rows = variances.rows / static_cast<double>(off.cols());
+  const Eigen::RowVectorXd of_cols = variances.cols.transpose() / static_cast<double>(off.rows());
+  const double least = kLeastShare * of_rows.mean();
+  Matrix<Scalar> white(off.rows(), off.cols());
+  double entry = 0;
+  std::string where;
+  for (Eigen::Index i = 0; i < off.rows(); ++i) {
+    const Eigen::RowVectorXd row = off.row(i).template cast<double>().cwiseQuotient(
+        variances_of_row(i).cwiseMax(of_cols.cwiseMin(of_rows(i))).cwiseMax(least).cwiseSqrt());
+    white.row(i) = row.template cast<Scalar>();
+    Eigen::Index col = 0;
+    const double most = row.cwiseAbs().maxCoeff(&col);
+    if (!(most > entry)) continue;
+    entry = most;
+    where = fmt::format("entry ({}, {})", i, col);
+  }
+  worst.take(entry / (kAcceptedEntry * largest_of(off.size())), where);
   worst.take(
       largest_singular(white) /
           (kAcceptedDirection * std::max(largest, singular_by_chance(off.rows(), off.cols()))),
@@ -161,18 +195,32 @@ void choose(const Whiteness& whiteness, double rms_a, double rms_b, const Judge&
 
 }  // namespace
 
-void Whiteness::judge(const Matrix<double>& a, const Matrix<double>& off,
-                      const Matrix<double>& of_a, const Matrix<double>& of_b,
-                      TensorResidual& result) const {
-  result.residual = std::sqrt(off.squaredNorm() / static_cast<double>(off.size()));
+template <class Scalar>
+void Whiteness::judge(Matrix<Scalar> a, const Matrix<Scalar>& off, const Matrix<Scalar>& of_a,
+                      const Matrix<Scalar>& of_b, TensorResidual& result) const {
+  result.residual = rms(off);
   const double largest = size > 0 ? largest_singular(a) / size : 0;
+  a.resize(0, 0);
+  const double floor = std::pow(digits * size, 2);
+  const auto deviation = [](const Matrix<Scalar>& variances) {
+    return std::sqrt(variances.template cast<double>().mean());
+  };
   choose(
-      *this, std::sqrt(of_a.mean()), std::sqrt(of_b.mean()),
+      *this, deviation(of_a), deviation(of_b),
       [&](double from_a, double from_b) {
-        return judge_all(largest, off, from_a * of_a + from_b * of_b, digits * size);
+        return judge_all(largest, off, [&](Eigen::Index i) -> Eigen::RowVectorXd {
+          return (from_a * of_a.row(i).template cast<double>() +
+                  from_b * of_b.row(i).template cast<double>())
+                     .array() +
+                 floor;
+        });
       },
       result);
 }
+template void Whiteness::judge(Matrix<float>, const Matrix<float>&, const Matrix<float>&,
+                               const Matrix<float>&, TensorResidual&) const;
+template void Whiteness::judge(Matrix<double>, const Matrix<double>&, const Matrix<double>&,
+                               const Matrix<double>&, TensorResidual&) const;
 
 void Whiteness::judge(const Seen& seen, TensorResidual& result) const {
   const auto cols = static_cast<double>(seen.left.cols());

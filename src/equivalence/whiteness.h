@@ -17,8 +17,9 @@ struct Whiteness {
   // All [rows, cols]: A, A minus the moved B, and the variances of both roundings there. Tries B as
   // the rounding of A, then A of B, then both of a third. Sets everything but the name. The element
   // was read off numbers of this rounding: in the directions in which A is large, so is its error.
-  void judge(const Matrix<double>& a, const Matrix<double>& off, const Matrix<double>& of_a,
-             const Matrix<double>& of_b, TensorResidual& result) const;
+  template <class Scalar>
+  void judge(Matrix<Scalar> a, const Matrix<Scalar>& off, const Matrix<Scalar>& of_a,
+             const Matrix<Scalar>& of_b, TensorResidual& result) const;
 
   // The same of products with `directions` vectors of random signs from the right, and then with
   // as many orthogonal ones from the left.

@@ -121,6 +121,23 @@ void rounding_bounds(DType dtype, std::span<const std::byte> bytes, std::span<co
   });
 }
 
+void block_ends(DType dtype, std::span<const std::byte> bytes, std::span<const double> values,
+                std::span<signed char> ends) {
+  require_length(dtype, bytes.size(), values.size());
+  require_length(dtype, bytes.size(), ends.size());
+  std::fill(ends.begin(), ends.end(), static_cast<signed char>(0));
+  if (!is_quantised(dtype)) return;
+  for_each_run(dtype, bytes, [&](std::size_t first, std::size_t length, const io::Run& run) {
+    if (run.step == 0) return;
+    const signed char upwards = run.step > 0 ? 1 : -1;
+    for (std::size_t i = first; i < first + length; ++i) {
+      const double code = std::round((values[i] - run.origin) / run.step);
+      if (code <= run.first_code) ends[i] = static_cast<signed char>(-upwards);
+      if (code >= run.last_code) ends[i] = upwards;
+    }
+  });
+}
+
 template <class Scalar>
 void rounding_variances(DType dtype, std::span<const std::byte> bytes,
                         std::span<Scalar> variances) {

@@ -97,7 +97,7 @@ TEST(Keys, SomeValuesAreHarmlessAndOthersAreNot) {
   EXPECT_EQ(named(with(kLlama, {{"is_causal", true}, {"pretraining_tp", 1}})), Named());
   EXPECT_EQ(named(with(kLlama, {{"is_causal", false}, {"pretraining_tp", 2}})),
             (Named{{"is_causal", "false"}, {"pretraining_tp", "2"}}));
-  // transformers takes null for false.
+  // Null is false to the eager attention of transformers, and true to its SDPA.
   EXPECT_EQ(named(with(kLlama, {{"is_causal", nullptr}})), (Named{{"is_causal", "null"}}));
   const Json full = {"full_attention", "full_attention"};
   const Json mixed = {"full_attention", "sliding_attention"};

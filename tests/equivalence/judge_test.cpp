@@ -46,8 +46,8 @@ class Edits : public ::testing::Test {
     TensorResidual result;
     const Matrix<double> variances = Matrix<double>::Constant(kRows, kCols, 1e-4);
     const Matrix<double> none = Matrix<double>::Zero(kRows, kCols);
-    whiteness.judge(noise(kRows, kCols, "a"), 0.01 * noise(kRows, kCols, "off") + change, none,
-                    variances, result);
+    whiteness.judge<double>(noise(kRows, kCols, "a"), 0.01 * noise(kRows, kCols, "off") + change,
+                            none, variances, result);
     return result;
   }
   static constexpr std::int64_t kRows = 200, kCols = 150;
@@ -63,6 +63,12 @@ TEST_F(Edits, RoundingAgrees) {
 TEST_F(Edits, ALargeEntryStandsOut) {
   Matrix<double> change = nothing;
   change(17, 3) = 0.15;  // 0.0009 of the tensor
+  EXPECT_EQ(judged(change).relation, Relation::differs);
+}
+
+TEST_F(Edits, WhatIsNoNumberDiffers) {
+  Matrix<double> change = nothing;
+  change(17, 3) = std::nan("");
   EXPECT_EQ(judged(change).relation, Relation::differs);
 }
 
@@ -90,8 +96,8 @@ TEST_F(Edits, WhatIsOfTheSizeOfTheTensorIsNeverAccepted) {
   whiteness.size = 1;
   TensorResidual result;
   const Matrix<double> variances = Matrix<double>::Constant(kRows, kCols, 0.01);
-  whiteness.judge(noise(kRows, kCols, "a"), 0.1 * noise(kRows, kCols, "off"), nothing, variances,
-                  result);
+  whiteness.judge<double>(noise(kRows, kCols, "a"), 0.1 * noise(kRows, kCols, "off"), nothing,
+                          variances, result);
   EXPECT_EQ(result.relation, Relation::hidden);
 }
 

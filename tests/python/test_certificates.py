@@ -11,7 +11,10 @@ import time
 
 import numpy as np
 import pytest
-from doctored import doctored, header_and_data, llama, write_safetensors
+import torch
+from conftest import FIXTURES
+from doctored import doctored, header_and_data, llama, said, write_safetensors
+from test_honest_copies import extremely_moved
 from test_signals import has_mapped
 
 FILES = ("config.json", "model.safetensors")
@@ -129,6 +132,44 @@ def test_a_config_that_changed_since(regauge, made, tmp_path):
     )
     assert verify(a, b, made.proof)[0] in (1, 2)
     assert verify(a / FILES[1], b / FILES[1], by_file)[0] in (1, 2)
+
+
+def test_what_only_honest_copies_decide_has_no_certificate(regauge, tmp_path):
+    """`verify` makes no honest copies: it would refuse what `diff` accepts, so nothing is written, and that is said."""
+    a = FIXTURES / "gpt_neox"
+    b = extremely_moved(regauge, a, tmp_path, 30.0, 0, "F32")
+    proof = tmp_path / "proof.safetensors"
+    for more in ((), ("--certificate", proof)):
+        assert said(a, b, *more)["statement"] == "other-coordinates"
+    done = subprocess.run(
+        [os.environ["REGAUGE"], "diff", str(a), str(b), "--certificate", str(proof)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "no certificate: " in done.stderr and "only as honest copies of A do" in done.stderr
+    assert not proof.exists()
+
+
+def test_a_permuted_vocabulary_has_no_certificate(regauge, made, tmp_path):
+    order = torch.randperm(128, generator=torch.Generator().manual_seed(0))
+    tokens = [f"token{i}" for i in range(128)]
+
+    def permute(tensors):
+        for name in ("model.embed_tokens.weight", "lm_head.weight"):
+            tensors[name] = tensors[name][order]
+
+    a, b = doctored(made.a, tmp_path / "a"), doctored(made.a, tmp_path / "b", permute)
+    for folder, known in ((a, tokens), (b, [tokens[i] for i in order])):
+        (folder / "vocab.txt").write_text("\n".join(known))
+    proof = tmp_path / "proof.safetensors"
+    done = subprocess.run(
+        [os.environ["REGAUGE"], "diff", str(a), str(b), "--tokenizer", "--certificate", str(proof)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith("the same function, in other coordinates")
+    assert "no certificate: a certificate cannot say that tokens stand in another order" in done.stderr
+    assert not proof.exists()
 
 
 def test_no_certificate_without_a_verdict(regauge, made, tmp_path):

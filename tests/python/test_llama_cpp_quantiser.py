@@ -174,10 +174,9 @@ def test_quantised_from_f16(regauge, tmp_path, original, matrices, kind):
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
 def test_trained_numbers(regauge, tmp_path, data, kind):
     """The numbers of stories260K, laid into the matrices of a larger model."""
-    numbers = numpy.fromfile(data / "llama2c-stories260K" / "stories260K.bin", dtype=numpy.float32, offset=28)
-    filled = {name: numpy.resize(numbers, shape) for name, shape in shapes().items()}
-    original = write(tmp_path / "original.gguf", plain(filled))
-    is_the_same(regauge, original, write(tmp_path / "copy.gguf", quantised(filled, kind)))
+    matrices = trained(data)
+    original = write(tmp_path / "original.gguf", plain(matrices))
+    is_the_same(regauge, original, write(tmp_path / "copy.gguf", quantised(matrices, kind)))
 
 
 # The first byte of a block that holds codes, and what adds one to its lowest code.
@@ -209,4 +208,68 @@ def test_one_code_off_by_one(regauge, tmp_path, kind):
     assert (changed != tensors[name][0]).sum() == 1
     tensors[name] = (changed, kind)
     answer = json.loads(regauge("diff", original, write(tmp_path / "copy.gguf", tensors), "--json", expect=1))
+    assert list(outside(answer)) == ["layers.1.ffn.up.weight"]
+
+
+# With an importance matrix, extremes of columns that matter little are cut off.
+SUB_BLOCKS = [Type.Q6_K, Type.Q5_K, Type.Q4_K]
+
+
+def by_importance(matrices, kind, seed=0):
+    """Importances of columns are far apart, as they are in real models."""
+    draw = numpy.random.default_rng(seed)
+    return {
+        name: (llama_cpp.quantise(values, kind, draw.standard_normal(values.shape[1]) ** 2 * 10), kind)
+        for name, values in matrices.items()
+    }
+
+
+def trained(data):
+    numbers = numpy.fromfile(data / "llama2c-stories260K" / "stories260K.bin", dtype=numpy.float32, offset=28)
+    return {name: numpy.resize(numbers, shape) for name, shape in shapes().items()}
+
+
+@pytest.mark.parametrize("numbers", ["random", "trained"])
+@pytest.mark.parametrize("kind", SUB_BLOCKS, ids=lambda kind: kind.name)
+def test_an_importance_matrix(regauge, tmp_path, data, kind, numbers):
+    matrices = trained(data) if numbers == "trained" else filled([random])
+    original = write(tmp_path / "original.gguf", plain(matrices))
+    copy = write(tmp_path / "copy.gguf", by_importance(matrices, kind))
+    for a, b in ((original, copy), (copy, original)):
+        answer = json.loads(regauge("diff", a, b, "--json", expect=1))
+        assert answer["statement"] == "undecided", outside(answer)
+        cut = [tensor["tensor"] for tensor in answer["tensors"] if not tensor["agrees"]]
+        assert cut
+        for name in cut:
+            reason = next(reason for reason in answer["reasons"] if reason.startswith(name))
+            assert "numbers were cut off at the end of their block, as an importance matrix does" in reason
+
+
+@pytest.mark.parametrize("kind", SUB_BLOCKS, ids=lambda kind: kind.name)
+def test_an_edit_beside_an_importance_matrix(regauge, tmp_path, kind):
+    """However large: an edit of ordinary numbers is not forgiven, and never less so as it grows."""
+    matrices = filled([random])
+    name = "blk.1.ffn_up.weight"
+    quantised_before = by_importance(matrices, kind)
+    copy = write(tmp_path / "copy.gguf", quantised_before)
+    step = abs(numpy.diff(numpy.unique(dequantize(quantised_before[name][0][0], kind)[:16]))).min()
+    ranks = {"same-numbers": 0, "undecided": 1, "not-the-same": 2}
+    found = []
+    for size in (0.01, 0.3, 1, 3, 30):
+        edited = {n: values.copy() for n, values in matrices.items()}
+        edited[name] += size * step * numpy.random.default_rng(1).standard_normal(edited[name].shape).astype("f")
+        original = write(tmp_path / f"original-{size}.gguf", plain(edited))
+        found.append(json.loads(regauge("diff", original, copy, "--json", expect=1))["statement"])
+    assert found[-3:] == ["not-the-same"] * 3
+    assert sorted(found, key=ranks.get) == found
+
+
+def test_too_many_cut_off(regauge, tmp_path):
+    """A scale that is too small for every block: most numbers would have been cut off."""
+    matrices = filled([random])
+    original = write(tmp_path / "original.gguf", plain(matrices))
+    tensors, name = quantised(matrices, Type.Q4_K), "blk.1.ffn_up.weight"
+    tensors[name] = (llama_cpp.quantise(matrices[name].clip(-0.03, 0.03), Type.Q4_K), Type.Q4_K)
+    answer = json.loads(regauge("diff", original, write(tmp_path / "copy.gguf", tensors), "--json", expect=1))
+    assert answer["statement"] == "not-the-same"
     assert list(outside(answer)) == ["layers.1.ffn.up.weight"]

@@ -18,9 +18,13 @@ bool works_in_double(DType dtype);
 // What stands in the place of a canonical tensor, made from all as they were.
 struct Patch : std::function<Matrix<double>(const ReadTensor&)> {
   using function::function;
-  // It calculates with numbers instead of moving them: what it makes is known to the rounding of
-  // the largest of them.
-  bool calculates = false;
+  // What it does with the numbers of the file, which says how well those that it makes are known.
+  enum class Does {
+    move,         // as well as before
+    change_each,  // each in its own place: as well as before, but for the rounding of the change
+    mix           // as well as the largest of them
+  };
+  Does does = Does::move;
 };
 using Patches = std::map<std::string, Patch, std::less<>>;
 
@@ -62,8 +66,17 @@ class ParameterSource {
   // parameter's.
   template <class Scalar, class DecodeAll>
   Matrix<Scalar> gather(std::string_view parameter, const DecodeAll& decode_all) const;
-  std::optional<std::vector<std::byte>> stored_patch(std::string_view parameter,
-                                                     const Matrix<double>& made) const;
+  // What a patch made of a parameter, and where its numbers were rounded.
+  struct Patched {
+    const Patch& patch;
+    Matrix<double> made;
+    // The numbers whose rounding counts, as the file would store them: those that were made, or
+    // what was added to each; nothing for a type that stores no single numbers.
+    Matrix<double> rounded;
+    std::optional<std::vector<std::byte>> bytes;
+    bool file_counts;  // the file's rounding, too
+  };
+  std::optional<Patched> patched(std::string_view parameter) const;
   template <class Scalar>
   void crop(std::string_view parameter, Matrix<Scalar>& value) const;
 

@@ -37,6 +37,9 @@ struct TensorResidual {
   std::string tensor;
   bool single_row = false;
   bool by_entry = false;  // every number was held to its own rounding
+  // More than rounding is left, and no more than in honest copies of A: verify(), which makes none,
+  // would refuse it.
+  bool like_honest = false;
   Relation relation = Relation::differs;
   double size = 0;      // of A's tensor; 0 where it is equal and was not needed
   double residual = 0;  // of the difference

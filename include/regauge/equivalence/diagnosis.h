@@ -52,13 +52,17 @@ struct Diagnosis {
   bool repairable = false;
   Architecture architecture;
   Patches patches;
+
+  // Undoing them only moves numbers: what it makes of B is A to the last digit.
+  bool is_exact() const;
 };
 
 // Writes B with the causes undone, in its own family, format and types, and compares what it wrote
 // with A. Throws UsageError if the diagnosis has no certain repair, or if what was written is not
 // A; then nothing is left of it. Where undoing takes arithmetic (an offset of gains, a rotation)
-// the last digits may differ by a few units.
-void repair(const Model& a, const Model& b, const Diagnosis& diagnosis,
-            const std::filesystem::path& path, Progress& progress);
+// the last digits may differ by a few units; the sentence that it returns says so: "every number is
+// A's", "A's numbers but for the last digits: ...".
+std::string repair(const Model& a, const Model& b, const Diagnosis& diagnosis,
+                   const std::filesystem::path& path, Progress& progress);
 
 }  // namespace regauge

@@ -41,6 +41,8 @@ struct Diff {
   std::vector<Movement> movements;        // what it does, if it brings B near to A
   std::vector<TensorResidual> residuals;  // empty if the architectures differ
   Diagnosis diagnosis = {};               // empty unless diagnose() was asked
+  // Why verify() could not confirm it, though it is the same; or empty.
+  std::string no_certificate = {};
 };
 
 // Are A and B the same function? `same` rests on compare_in_place(), or on compare() or, for large

@@ -21,6 +21,12 @@ namespace regauge {
 void rounding_bounds(DType dtype, std::span<const std::byte> bytes, std::span<const double> values,
                      std::span<double> below, std::span<double> above);
 
+// Where a number has the first or the last code of its block, the direction in which a quantiser
+// with an importance matrix may have cut it off, by any amount: -1 below, 1 above; 0 elsewhere. The
+// spans must agree in length, else UsageError.
+void block_ends(DType dtype, std::span<const std::byte> bytes, std::span<const double> values,
+                std::span<signed char> ends);
+
 // The variance of the rounding error of each number: that of an even distribution over the unit or
 // the step. The spans must agree in length, else UsageError.
 template <class Scalar>
