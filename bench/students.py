@@ -45,7 +45,7 @@ ARCHITECTURES = {
     "rotary": ROTARY,
     "rotary, two pairs": {**ROTARY, "qk_width": 4, "rotary_dims": 4, "rotary_frequencies": [1.0, 0.3]},
     "grouped queries": {**ROTARY, "kv_heads": 1},
-    "QK-norm": {**ROTARY, "qk_norm": True, "norm_eps": 0.3},  # With 4 the norms of q and k are almost linear maps.
+    "QK-norm": {**ROTARY, "qk_norm": True},
     "layer norm": {"norm": "layer", "norm_bias": True, "biases": ["q", "k", "v", "o", "up", "down"]},
     "gated": {"activation": "silu", "gated": True},
 }
@@ -316,8 +316,8 @@ def study(name, seed, options, folder):
         save(a, teacher, home / "teacher")
     for student in range(options.chains):
         final, error = x[student : student + 1], whole.loss(x[student : student + 1])
-        if error < 1e-5:
-            final, error = whole.run(final, 100, 20)
+        if error < 1e-12:
+            final, error = whole.run(final, 30, 8)
         record = {
             "architecture": name, "parameters": len(teacher), "teacher": seed, "student": student,
             "rounds": int(rounds[student]), "error": float(f"{error.item():.3g}"), "exact": error.item() < EXACT,
