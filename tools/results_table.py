@@ -114,7 +114,7 @@ def students() -> list[str]:
         for line in path.read_text().splitlines():
             record = json.loads(line)
             found[record["architecture"]].append(record)
-    lines = ["| students | parameters | teachers | fitted | exact | exact in other coordinates | largest error of an exact one |"]
+    lines = ["| students | parameters | teachers | fitted | exact | exact in other coordinates | largest exact error |"]
     lines.append("|---" * 7 + "|")
     rows = [(name, records[0]["parameters"], records) for name, records in found.items()]
     for name, parameters, records in [*rows, ("all", "", sum(found.values(), []))]:
