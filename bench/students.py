@@ -337,7 +337,7 @@ def main():
     parser.add_argument("--chains", type=int, default=8, help="number of students of each teacher (default 8)")
     parser.add_argument("--rounds", type=int, default=20, help="number of times a part is drawn anew (default 20)")
     parser.add_argument("--enough", type=int, help="end the rounds of a teacher when this many students are exact (default: all)")
-    parser.add_argument("--sequences", type=int, default=20, help="number of sequences to fit to (default 24)")
+    parser.add_argument("--sequences", type=int, default=20, help="number of sequences to fit to (default 20)")
     parser.add_argument("--scale", type=float, default=1.5, help="of the teacher's matrices (default 1.5)")
     parser.add_argument("--regauge", default="regauge", help="program to ask; empty: none (default regauge)")
     parser.add_argument("--folder", type=pathlib.Path, help="where models are kept (default: they are not)")

@@ -7,7 +7,7 @@
 
 What experiments/NAME.json plans and NAME.jsonl does not hold is "not run". The table "distance left" says what
 `two_stage` leaves of the squared distance between two models' heads, the q/k and the v/o maps apart; "descent" what
-its last step gains.
+its last step gains; "students" how many of bench/students.py are exact, and what `diff` says of those.
 """
 
 import difflib
@@ -107,6 +107,25 @@ def distances() -> list[str]:
     return lines
 
 
+def students() -> list[str]:
+    """The table of students/*.jsonl, by architecture in the order of the records."""
+    found = defaultdict(list)
+    for path in sorted((RESULTS / "students").glob("*.jsonl")):
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            found[record["architecture"]].append(record)
+    lines = ["| students | parameters | teachers | fitted | exact | exact in other coordinates | largest exact error |"]
+    lines.append("|---" * 7 + "|")
+    rows = [(name, records[0]["parameters"], records) for name, records in found.items()]
+    for name, parameters, records in [*rows, ("all", "", sum(found.values(), []))]:
+        exact = [record for record in records if record["exact"]]
+        same = sum(record["statement"] == "other-coordinates" for record in exact)
+        teachers = len({(record["architecture"], record["teacher"]) for record in records})
+        worst = f"{max(record['error'] for record in exact):.0e}" if exact else ""
+        lines.append(f"| {name} | {parameters} | {teachers} | {len(records)} | {len(exact)} | {same} | {worst} |")
+    return lines
+
+
 def with_tables(page: list[str], made: dict[str, list[str]]) -> list[str]:
     """The page with these in the place of its tables of the same names."""
     result, inside = [], False
@@ -122,7 +141,7 @@ def with_tables(page: list[str], made: dict[str, list[str]]) -> list[str]:
 
 
 def main() -> None:
-    made = tables(sys.argv[1]) | {"distance left": distances(), "descent": descent()}
+    made = tables(sys.argv[1]) | {"distance left": distances(), "descent": descent(), "students": students()}
     path = RESULTS / "README.md"
     page = path.read_text().splitlines()
     for name, table in made.items():
