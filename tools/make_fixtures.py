@@ -57,6 +57,9 @@ def models():
         "smollm3": (tf.SmolLM3ForCausalLM, tf.SmolLM3Config(
             **{**llama, "hidden_size": 24, "num_hidden_layers": 3}, no_rope_layer_interval=2,
             rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+        "gemma3": (tf.Gemma3ForCausalLM, tf.Gemma3TextConfig(
+            **{**llama, "num_hidden_layers": 3}, head_dim=6, query_pre_attn_scalar=7, sliding_window=5,
+            layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
         "gemma": (tf.GemmaForCausalLM, tf.GemmaConfig(**llama, head_dim=6)),
         "gpt2": (tf.GPT2LMHeadModel, tf.GPT2Config(
             vocab_size=61, n_embd=20, n_inner=27, n_layer=2, n_head=4, n_positions=48, **IDS)),
@@ -89,7 +92,7 @@ def randomise(model, name):
         if value.dim() == 1 and key.endswith("weight"):
             # Multiples of 2^-10: 1 + w is exact in float32, so Gemma's two spellings of a gain agree.
             noise = torch.round(noise * 256) / 1024
-            noise = noise if name == "gemma" else 1 + noise
+            noise = noise if name.startswith("gemma") else 1 + noise
         else:
             noise = noise * (0.3 if value.dim() == 1 else value.shape[-1] ** -0.5)
         value.data.copy_(noise)

@@ -92,8 +92,7 @@ Matrix<Scalar> ParameterSource::gather(std::string_view parameter,
   const StoredTensor& tensor = *stored(parameter);
   std::vector<Scalar> numbers(static_cast<std::size_t>(tensor.elements()));
   decode_all(tensor, std::span(numbers));
-  Matrix<Scalar> value = model_.layout.extract<Scalar>(parameter, numbers);
-  value.array() -= static_cast<Scalar>(model_.layout.place(parameter).offset);
+  Matrix<Scalar> value = model_.layout.arrange<Scalar>(parameter, numbers);
   model_.checkpoint.release(tensor);
   if (target_.vocabulary < model_.architecture.vocabulary) crop(parameter, value);
   return value;

@@ -126,6 +126,19 @@ Element standard_form(const ReadTensor& read, const Symmetry& symmetry, double s
     }
     form.shifts[shift] = sign / static_cast<double>(over.cols()) - over.array();
   }
+  // Gains that cannot be folded, behind what a branch writes: positive.
+  for (const auto& space : symmetry.spaces) {
+    const auto* scaling = std::get_if<Scaling>(&space.group);
+    if (space.category != Category::norms || scaling == nullptr) continue;
+    if (scaling->kind() != Scaling::Kind::signs) continue;
+    const Matrix<double> gain = read(space.name + ".gain");
+    const Matrix<double> signs =
+        (gain.array() < 0)
+            .select(-Matrix<double>::Ones(1, gain.cols()), Matrix<double>::Ones(1, gain.cols()))
+            .matrix()
+            .transpose();
+    form.maps[space.name] = BlockMap<double>(space.count, 1, {}, signs);
+  }
   const Element folded = form;
   const MovedModel moved(read, symmetry, folded);
   for (std::int64_t layer = -1; layer < symmetry.architecture.layers; ++layer) {

@@ -77,24 +77,31 @@ template <class Scalar>
 void TokenStream<Scalar>::advance(std::int64_t layer, const Parameters<Scalar>& tensors) {
   const std::string at = fmt::format("layers.{}.attn", layer);
   const std::string ffn = fmt::format("layers.{}.ffn", layer);
-  if (!shape_.pre()) {
+  if (!shape_.plain_stream()) {
     attention_ = stream_;
     stream_ = normed(stream_ + attended(layer, attention_, tensors), at + ".norm", tensors);
     feed_forward_ = stream_;
     stream_ = normed(stream_ + fed_forward(layer, feed_forward_, tensors), ffn + ".norm", tensors);
     return;
   }
-  attention_ = normed(stream_, at + ".norm", tensors);
-  const Matrix<Scalar> attended_to = attended(layer, attention_, tensors);
-  if (!shape_.layer(layer).parallel) stream_ += attended_to;
-  feed_forward_ = normed(stream_, ffn + ".norm", tensors);
-  stream_ += fed_forward(layer, feed_forward_, tensors);
-  if (shape_.layer(layer).parallel) stream_ += attended_to;
+  const Layer& shape = shape_.layer(layer);
+  const auto read = [&](const std::string& branch) {
+    return shape.norms_input() ? normed(stream_, branch + ".norm", tensors) : stream_;
+  };
+  const auto written = [&](const Matrix<Scalar>& x, const std::string& branch) {
+    return shape.norms_output() ? normed(x, branch + ".post_norm", tensors) : x;
+  };
+  attention_ = read(at);
+  const Matrix<Scalar> attended_to = written(attended(layer, attention_, tensors), at);
+  if (!shape.parallel) stream_ += attended_to;
+  feed_forward_ = read(ffn);
+  stream_ += written(fed_forward(layer, feed_forward_, tensors), ffn);
+  if (shape.parallel) stream_ += attended_to;
 }
 
 template <class Scalar>
 Matrix<Scalar> TokenStream<Scalar>::read_by_head(const Parameters<Scalar>& ends) const {
-  if (!shape_.pre()) return stream_;
+  if (!shape_.plain_stream()) return stream_;
   return normed(stream_, "head.norm", ends);
 }
 

@@ -62,7 +62,7 @@ void add_embedding(SpecList& specs, const Architecture& a) {
 
 void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
   const Attention& a = layer.attention;
-  if (layer.placement == Placement::pre) specs.add_norm("attn.norm");
+  if (layer.norms_input()) specs.add_norm("attn.norm");
   specs.add_linear("attn.q", width, a.heads * a.qk_width, a.biases.q);
   specs.add_linear("attn.k", width, a.kv_heads * a.qk_width, a.biases.k);
   specs.add_linear("attn.v", width, a.kv_heads * a.v_width, a.biases.v);
@@ -71,16 +71,18 @@ void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
   specs.add_if(a.positions == Positions::relative, "attn.relative_bias", a.relative_buckets,
                a.heads);
   specs.add_linear("attn.o", a.heads * a.v_width, width, a.biases.o);
-  if (layer.placement == Placement::post) specs.add_norm("attn.norm");
+  if (layer.norms_output()) specs.add_norm("attn.post_norm");
+  if (layer.norms_sum()) specs.add_norm("attn.norm");
 }
 
 void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
   const FeedForward& f = layer.ffn;
-  if (layer.placement == Placement::pre) specs.add_norm("ffn.norm");
+  if (layer.norms_input()) specs.add_norm("ffn.norm");
   if (f.gated) specs.add_linear("ffn.gate", width, f.width, f.biases.gate);
   specs.add_linear("ffn.up", width, f.width, f.biases.up);
   specs.add_linear("ffn.down", f.width, width, f.biases.down);
-  if (layer.placement == Placement::post) specs.add_norm("ffn.norm");
+  if (layer.norms_output()) specs.add_norm("ffn.post_norm");
+  if (layer.norms_sum()) specs.add_norm("ffn.norm");
 }
 
 constexpr std::int64_t kLargest = std::int64_t{1} << 31;
@@ -198,7 +200,7 @@ void check_output(const Architecture& a, Problems& problems) {
   problems.require(!a.head_bias || a.output != Output::hidden, "a head bias needs a head");
   problems.require(!a.log_probabilities || a.output != Output::hidden,
                    "log_probabilities needs a head");
-  problems.require(!a.head_transform || (!a.pre() && a.output == Output::tokens),
+  problems.require(!a.head_transform || (!a.plain_stream() && a.output == Output::tokens),
                    "head_transform needs placement 'post' and output 'tokens'");
 }
 
@@ -284,6 +286,13 @@ void validate(const Architecture& a) {
     problems.require(layer.ffn.gated || !layer.ffn.biases.gate, "a gate bias needs gated");
     problems.require(!layer.parallel || layer.placement == Placement::pre,
                      "parallel needs placement 'pre'");
+    problems.require(!layer.norms_output() || (a.norm == Norm::rms && !a.embedding_norm),
+                     "placements 'both' and 'behind' need norm 'rms' and no embedding norm");
+    const Attention::Biases& biases = layer.attention.biases;
+    const bool reads_with_bias =
+        biases.q || biases.k || biases.v || layer.ffn.biases.gate || layer.ffn.biases.up;
+    problems.require(layer.placement != Placement::behind || !reads_with_bias,
+                     "placement 'behind' with biases of q, k, v, gate or up is not understood");
   }
   check_input(a, problems);
   problems.require(a.norm == Norm::layer || !a.norm_bias, "norm_bias needs norm 'layer'");

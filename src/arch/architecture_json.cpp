@@ -47,7 +47,10 @@ const Names<Norm>& names_of() {
 }
 template <>
 const Names<Placement>& names_of() {
-  static const Names<Placement> names = {{Placement::pre, "pre"}, {Placement::post, "post"}};
+  static const Names<Placement> names = {{Placement::pre, "pre"},
+                                         {Placement::post, "post"},
+                                         {Placement::both, "both"},
+                                         {Placement::behind, "behind"}};
   return names;
 }
 template <>

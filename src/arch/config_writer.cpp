@@ -14,6 +14,13 @@ namespace {
 
 using Json = nlohmann::json;
 
+// A number that a formula misses by its rounding: 7 for 7.000000000000001.
+Json near_whole(const Json& value) {
+  if (!value.is_number()) return value;
+  const double number = value.get<double>(), whole = std::round(number);
+  return std::abs(number - whole) <= 1e-12 * std::abs(whole) ? Json(whole) : value;
+}
+
 class Writer {
  public:
   Writer(const Family& family, const Architecture& architecture, const Json& base)
@@ -73,7 +80,7 @@ class Writer {
         if (found != nullptr && found->is_number()) value = *found;
       }
       if (value.is_null() && entry.fallback) value = term(*entry.fallback);
-      if (entry.write) value = term(*entry.write);
+      if (entry.write) value = near_whole(term(*entry.write));
       variables_[name] = value.is_number() ? value.get<double>() : 0;
     }
   }

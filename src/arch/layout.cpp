@@ -75,6 +75,14 @@ Layout::Place Layout::place(std::string_view parameter) const {
 
 template <class Scalar>
 Matrix<Scalar> Layout::extract(std::string_view parameter, std::span<const Scalar> stored) const {
+  Matrix<Scalar> value = arrange(parameter, stored);
+  const double offset = part(parameter).offset;
+  if (offset != 0) value.array() += static_cast<Scalar>(offset);
+  return value;
+}
+
+template <class Scalar>
+Matrix<Scalar> Layout::arrange(std::string_view parameter, std::span<const Scalar> stored) const {
   const Part& p = part(parameter);
   check_size<Scalar>(parameter, stored_[p.holder].shape, stored.size());
   Matrix<Scalar> value(p.rows, p.cols);
@@ -99,7 +107,6 @@ Matrix<Scalar> Layout::extract(std::string_view parameter, std::span<const Scala
                   value.data() + (tile.row + i) * p.cols + tile.col);
     }
   });
-  if (p.offset != 0) value.array() += static_cast<Scalar>(p.offset);
   return value;
 }
 
@@ -139,6 +146,8 @@ void Layout::insert(std::string_view parameter, const Matrix<Scalar>& value,
 
 template Matrix<float> Layout::extract(std::string_view, std::span<const float>) const;
 template Matrix<double> Layout::extract(std::string_view, std::span<const double>) const;
+template Matrix<float> Layout::arrange(std::string_view, std::span<const float>) const;
+template Matrix<double> Layout::arrange(std::string_view, std::span<const double>) const;
 template void Layout::insert(std::string_view, const Matrix<float>&, std::span<float>) const;
 template void Layout::insert(std::string_view, const Matrix<double>&, std::span<double>) const;
 

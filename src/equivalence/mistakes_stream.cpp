@@ -82,7 +82,7 @@ std::vector<End> ends(const Pair& pair) {
 bool may_turn(const Architecture& shape, const Symmetry& symmetry) {
   const Space* residual = symmetry.find_space("residual");
   return residual != nullptr && residual->is_orthogonal() && shape.norm == Norm::rms &&
-         shape.pre() && shape.input == Input::tokens && !shape.embedding_norm;
+         shape.plain_stream() && shape.input == Input::tokens && !shape.embedding_norm;
 }
 
 // W as it is in B is R^T W: the gains belong in between. `turn` is R^T.

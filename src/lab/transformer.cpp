@@ -114,9 +114,13 @@ class Transformer::Pass {
       };
       const auto ffn = [&](const at::Tensor& y) { return feed_forward(layer.ffn, at + "ffn.", y); };
       const std::string first = at + "attn.norm", second = at + "ffn.norm";
-      if (layer.placement == Placement::post) {
+      if (layer.norms_sum()) {
         x = norm(first, x + attn(x));
         x = norm(second, x + ffn(x));
+      } else if (layer.norms_output()) {
+        const bool both = layer.norms_input();
+        x = x + norm(at + "attn.post_norm", attn(both ? norm(first, x) : x));
+        x = x + norm(at + "ffn.post_norm", ffn(both ? norm(second, x) : x));
       } else if (layer.parallel) {
         x = x + attn(norm(first, x)) + ffn(norm(second, x));
       } else {

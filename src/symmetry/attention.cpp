@@ -58,14 +58,17 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
              .follows = heads});
 
   const Wire wire = wire_into(layer, true);
-  if (pre()) {
+  if (a_.layer(layer).norms_input()) {
     add_gain_space(at + ".norm");
     add_pre_norm(at + ".norm");
   }
   const Reader q = add_reader(at + ".q", a.biases.q, wire, std::move(query));
   const Reader k = add_reader(at + ".k", a.biases.k, wire, std::move(key));
   const Reader v = add_reader(at + ".v", a.biases.v, wire, {{.space = at + ".vo"}});
-  add_writer(at + ".o", a.biases.o, wire, {{.space = at + ".vo", .dual = true, .lift = heads}});
+  const std::string behind = a_.layer(layer).norms_output() ? at + ".post_norm" : "";
+  if (!behind.empty()) add_output_norm(behind, a.heads * a.v_width + (a.biases.o ? 1 : 0));
+  add_writer(at + ".o", a.biases.o, wire, {{.space = at + ".vo", .dual = true, .lift = heads}},
+             behind);
 
   if (a.positions == Positions::relative) {
     tensor(at + ".relative_bias").cols = {{.space = heads, .take = AxisPart::Take::permutation}};
@@ -81,7 +84,7 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   }
   add_key_shift(layer, k, wire);
   add_constants(layer, true, v);
-  if (!pre()) add_post_norm(at + ".norm", wire_into(layer, false));
+  if (!plain()) add_post_norm(at + ".norm", wire_into(layer, false));
 }
 
 // Rows of the table that no distance falls into (in bidirectional models the first row for later

@@ -39,13 +39,16 @@ class SymmetryBuilder {
   void add_norm(const std::string& name, Axis gain, Axis bias);
   void add_pre_norm(const std::string& name);
   void add_post_norm(const std::string& name, const Wire& made);
+  void add_output_norm(const std::string& name, std::int64_t branch_width);
   void add_norm_shift(const std::string& norm, Axis axis, std::vector<Effect> further);
   void add_reader_shift(const std::string& norm, const Reader& reader);
   void add_writer_shift(const std::string& tensor);
 
   // wires.cpp: linear maps at the ends of a wire, and the constants that travel along it.
   Reader add_reader(const std::string& name, bool has_bias, const Wire& wire, Axis cols);
-  void add_writer(const std::string& name, bool has_bias, const Wire& wire, Axis rows);
+  // `behind`: the norm on what is written, or nothing.
+  void add_writer(const std::string& name, bool has_bias, const Wire& wire, Axis rows,
+                  const std::string& behind);
   void add_constants(std::int64_t layer, bool attention, const Reader& reader);
   std::int64_t raw_wire_constants() const;
 
@@ -82,7 +85,7 @@ class SymmetryBuilder {
   TensorAxes& tensor(const std::string& name) { return symmetry_.tensors.at(name); }
 
   bool layer_norm() const { return a_.norm == Norm::layer; }
-  bool pre() const { return a_.pre(); }
+  bool plain() const { return a_.plain_stream(); }  // the stream is a plain sum
   const Attention& attention(std::int64_t layer) const { return a_.layer(layer).attention; }
   const FeedForward& feed_forward(std::int64_t layer) const { return a_.layer(layer).ffn; }
   // The constant that a norm's bias makes, readable through a reader without a bias of its own.

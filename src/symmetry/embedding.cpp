@@ -10,7 +10,7 @@ void SymmetryBuilder::add_embedding() {
   append_scalar(cols, embedding_scale_space(), a_.width, false);
   const bool pinned = rotates_ && a_.position_table == PositionTable::sinusoidal;
   // The norm that reads the tables, where it is a layer norm, does not see their mean.
-  const bool mean_unseen = layer_norm() && (pre() || a_.embedding_norm);
+  const bool mean_unseen = layer_norm() && (plain() || a_.embedding_norm);
   const auto add_table = [&](const std::string& name, bool shifted, bool may_shift) {
     if (!symmetry_.tensors.contains(name)) return;
     tensor(name).cols = cols;
@@ -33,9 +33,9 @@ void SymmetryBuilder::add_embedding() {
   if (has_space("residual")) {
     gain.push_back({.space = "residual", .take = AxisPart::Take::permutation});
   }
-  append_scalar(gain, pre() ? "residual.scale" : first.scale, a_.width, false);
+  append_scalar(gain, plain() ? "residual.scale" : first.scale, a_.width, false);
   add_norm("embed.norm", gain, writer_cols(first));
-  if (pre() && constant_behind("embed.norm")) add_writer_shift("embed.norm.bias");
+  if (plain() && constant_behind("embed.norm")) add_writer_shift("embed.norm.bias");
 }
 
 std::string SymmetryBuilder::head_norm() const {
@@ -44,12 +44,12 @@ std::string SymmetryBuilder::head_norm() const {
 
 std::string SymmetryBuilder::embedding_scale_space() const {
   if (a_.embedding_norm) return "embed.scale";
-  return pre() ? "residual.scale" : wire_into(0, true).scale;
+  return plain() ? "residual.scale" : wire_into(0, true).scale;
 }
 
 // A constant may move from one table to another that is added to the same rows.
 void SymmetryBuilder::add_embedding_exchanges() {
-  const bool mean_unseen = layer_norm() && (pre() || a_.embedding_norm);
+  const bool mean_unseen = layer_norm() && (plain() || a_.embedding_norm);
   const Axis axis = tensor(a_.input == Input::tokens ? "embed.tokens" : "embed.input.weight").cols;
   const auto exchange = [&](std::string name, Effect from, Effect to, bool mean_counted) {
     Shift shift;

@@ -33,13 +33,15 @@ void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
   }
 
   const Wire wire = wire_into(layer, false);
-  if (pre()) {
+  if (a_.layer(layer).norms_input()) {
     add_gain_space(at + ".norm");
     add_pre_norm(at + ".norm");
   }
   if (f.gated) add_reader(at + ".gate", f.biases.gate, wire, std::move(gate));
   const Reader up = add_reader(at + ".up", f.biases.up, wire, {{.space = neurons}});
-  add_writer(at + ".down", f.biases.down, wire, std::move(down));
+  const std::string behind = a_.layer(layer).norms_output() ? at + ".post_norm" : "";
+  if (!behind.empty()) add_output_norm(behind, f.width + (f.biases.down ? 1 : 0));
+  add_writer(at + ".down", f.biases.down, wire, std::move(down), behind);
   add_constants(layer, false, up);
 
   if (a_.layer(layer).parallel && attention(layer).biases.o && f.biases.down) {
@@ -57,7 +59,7 @@ void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
     shift.effects = {to, from};
     add_shift(std::move(shift));
   }
-  if (!pre()) {
+  if (!plain()) {
     const bool last = layer + 1 == a_.layers;
     // The last gain is read by the head alone and may be folded into it.
     if (last && a_.output != Output::hidden && (a_.head_transform || !a_.tied)) {

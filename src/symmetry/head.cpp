@@ -5,9 +5,9 @@
 namespace regauge {
 
 void SymmetryBuilder::add_head() {
-  std::string norm = pre() ? "head.norm" : fmt::format("layers.{}.ffn.norm", a_.layers - 1);
+  std::string norm = plain() ? "head.norm" : fmt::format("layers.{}.ffn.norm", a_.layers - 1);
   Axis shift_axis = stream_axis();
-  if (pre()) {
+  if (plain()) {
     if (!a_.tied && a_.output != Output::hidden) add_gain_space(norm);
     add_pre_norm(norm);
   }

@@ -56,6 +56,33 @@ void SymmetryBuilder::add_post_norm(const std::string& name, const Wire& made) {
   add_norm(name, std::move(gain), std::move(bias));
 }
 
+// The norm on what a branch writes to the stream. It stands between the branch's map and the gain,
+// so nothing folds: the gain follows the stream's coordinates and length, the map may change the
+// sign of a coordinate against the gain, and (eps = 0) its own length.
+void SymmetryBuilder::add_output_norm(const std::string& name, std::int64_t branch_width) {
+  Space signs{.name = name,
+              .category = Category::norms,
+              .group = Scaling(Scaling::Kind::signs),
+              .count = a_.width};
+  Axis gain = {{.space = name, .take = AxisPart::Take::diagonal}};
+  if (has_space("residual")) {
+    signs.shuffle = Shuffle::follows;
+    signs.follows = "residual";
+    gain.push_back({.space = "residual", .take = AxisPart::Take::permutation});
+  }
+  add_space(std::move(signs));
+  if (lengths_free_) {
+    add_space({.name = name + ".scale",
+               .category = Category::scales,
+               .group = Scaling(Scaling::Kind::positive)});
+  }
+  append_scalar(gain, "residual.scale", a_.width, false);
+  tensor(name + ".gain").cols = std::move(gain);
+  // A narrow branch: only W diag(gain) and the products of W's rows count (theory2.md, section 3).
+  add_counted_shift(name + ".gain.thin",
+                    std::max<std::int64_t>(0, a_.width - branch_width * (branch_width + 1) / 2));
+}
+
 void SymmetryBuilder::add_norm_shift(const std::string& norm, Axis axis,
                                      std::vector<Effect> further) {
   Shift shift;

@@ -31,6 +31,26 @@ Matrix<double> fixed_directions(const Architecture& a) {
   return rows;
 }
 
+// What something on the stream allows to happen to it, from least to most.
+enum class Allows { nothing, permutations, rotations };
+
+// The least of what everything on the stream allows: a gain that is written to it (by a norm of
+// the sum, of the embedding, or of what a branch writes), or through which a tied head reads,
+// cannot be folded away and leaves permutations and signs; an output leaves nothing. A fixed table
+// allows the rotations that fix its rows; no permutation is among them.
+Allows least_allowed(const Architecture& a) {
+  Allows least = Allows::rotations;
+  const auto meet = [&](bool present, Allows allowed) {
+    if (present) least = std::min(least, allowed);
+  };
+  meet(!a.plain_stream() || a.embedding_norm, Allows::permutations);
+  for (const auto& kind : a.kinds) meet(kind.norms_output(), Allows::permutations);
+  meet(a.tied, Allows::permutations);
+  meet(a.output == Output::hidden, Allows::nothing);
+  const bool fixed_table = a.position_table == PositionTable::sinusoidal;
+  return fixed_table && least == Allows::permutations ? Allows::nothing : least;
+}
+
 }  // namespace
 
 double fixed_origin(const Architecture& a, std::string_view tensor, std::int64_t column) {
@@ -39,15 +59,16 @@ double fixed_origin(const Architecture& a, std::string_view tensor, std::int64_t
 }
 
 void SymmetryBuilder::add_stream() {
-  rotates_ = pre() && !a_.embedding_norm && !a_.tied && a_.output != Output::hidden;
+  const Allows allowed = least_allowed(a_);
+  rotates_ = allowed == Allows::rotations;
   const bool fixed_table = a_.position_table == PositionTable::sinusoidal;
   if (rotates_) {
     add_space({.name = "residual",
                .category = Category::residual,
                .group = Orthogonal(fixed_directions(a_))});
-  } else if (a_.output != Output::hidden && !fixed_table) {
-    // A gain that cannot be folded away leaves permutations of the coordinates, and signs: each its
-    // own for rms, one for all behind a layer norm, which sees the direction 1.
+  } else if (allowed == Allows::permutations) {
+    // Signs: each coordinate its own for rms, one for all behind a layer norm, which sees the
+    // direction 1.
     const auto kind = layer_norm() ? Scaling::Kind::trivial : Scaling::Kind::signs;
     add_space({.name = "residual",
                .category = Category::residual,
@@ -67,7 +88,7 @@ void SymmetryBuilder::add_stream() {
                .category = Category::scales,
                .group = Scaling(Scaling::Kind::positive)});
   };
-  if (pre() && (a_.embedding_norm || !fixed_table)) add_length("residual.scale");
+  if (plain() && (a_.embedding_norm || !fixed_table)) add_length("residual.scale");
   if (a_.embedding_norm && !fixed_table) {
     const bool rows_alone = a_.input == Input::tokens &&
                             a_.position_table != PositionTable::learned && a_.token_types == 0 &&
@@ -85,7 +106,7 @@ void SymmetryBuilder::add_stream() {
                         a_.position_table != PositionTable::learned;
   if (one_type) add_counted_shift("embed.rows", a_.vocabulary - 1);
   if (a_.embedding_norm && a_.class_token) add_counted_shift("embed.class_token.scale", 1);
-  if (!pre()) {
+  if (!plain()) {
     for (std::int64_t layer = 0; layer < a_.layers; ++layer) {
       const bool raw = layer == 0 && !a_.embedding_norm;
       if (!raw || !fixed_table) add_length(fmt::format("layers.{}.attn.input", layer));
@@ -97,7 +118,7 @@ void SymmetryBuilder::add_stream() {
 // Freedoms of a layer norm model that exist in few places (docs/findings.md): counted only.
 void SymmetryBuilder::add_stream_exceptions() {
   if (!layer_norm() || a_.tied) return;
-  const bool raw = !pre() && !a_.embedding_norm;
+  const bool raw = !plain() && !a_.embedding_norm;
   const bool fixed_table = a_.position_table == PositionTable::sinusoidal;
   if (raw) {
     // The raw sum x of the tables may become x + (x p) 1: the next norm does not see 1, and q, k, v
@@ -107,7 +128,7 @@ void SymmetryBuilder::add_stream_exceptions() {
   }
   // A gain between two streams that may both rotate: only the D - 1 singular values of M diag(gain)
   // M count.
-  const bool single_gain = pre() ? a_.embedding_norm : raw && a_.layers == 1;
+  const bool single_gain = plain() ? a_.embedding_norm : raw && a_.layers == 1;
   if (single_gain && !fixed_table && a_.output != Output::hidden) {
     add_counted_shift("residual.gain_spectrum", 1);
   }
@@ -115,7 +136,10 @@ void SymmetryBuilder::add_stream_exceptions() {
 
 SymmetryBuilder::Wire SymmetryBuilder::wire_into(std::int64_t layer, bool attention) const {
   const std::string sublayer = fmt::format("layers.{}.{}", layer, attention ? "attn" : "ffn");
-  if (pre()) return {sublayer + ".norm", ""};
+  if (plain()) {
+    return a_.layer(layer).norms_input() ? Wire{sublayer + ".norm", ""}
+                                         : Wire{"", "residual.scale"};
+  }
   Wire wire;
   if (!attention) {
     wire.norm = fmt::format("layers.{}.attn.norm", layer);
@@ -149,7 +173,7 @@ Axis SymmetryBuilder::reader_rows(const Wire& wire) const {
 
 Axis SymmetryBuilder::writer_cols(const Wire& wire) const {
   Axis axis = stream_axis();
-  append_scalar(axis, pre() ? "residual.scale" : wire.scale, a_.width, false);
+  append_scalar(axis, plain() ? "residual.scale" : wire.scale, a_.width, false);
   return axis;
 }
 

@@ -16,10 +16,16 @@ Reader SymmetryBuilder::add_reader(const std::string& name, bool has_bias, const
 }
 
 void SymmetryBuilder::add_writer(const std::string& name, bool has_bias, const Wire& wire,
-                                 Axis rows) {
+                                 Axis rows, const std::string& behind) {
+  Axis cols = writer_cols(wire);
+  if (!behind.empty()) {
+    cols = stream_axis();
+    cols.insert(cols.begin(), {.space = behind, .take = AxisPart::Take::diagonal});
+    append_scalar(cols, behind + ".scale", a_.width, false);
+  }
   tensor(name + ".weight").rows = std::move(rows);
-  tensor(name + ".weight").cols = writer_cols(wire);
-  if (has_bias) tensor(name + ".bias").cols = writer_cols(wire);
+  if (has_bias) tensor(name + ".bias").cols = cols;
+  tensor(name + ".weight").cols = std::move(cols);
   if (!layer_norm()) return;
   add_writer_shift(name + ".weight");
   if (has_bias) add_writer_shift(name + ".bias");
@@ -30,7 +36,7 @@ void SymmetryBuilder::add_writer(const std::string& name, bool has_bias, const W
 void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Reader& reader) {
   const Wire wire = wire_into(layer, attention);
   const std::string at = fmt::format("layers.{}.{}", layer, attention ? "attn" : "ffn");
-  if (pre()) {
+  if (plain()) {
     if (constant_behind(wire.norm)) add_norm_shift(wire.norm, stream_axis(), {});
     if (attention) add_value_shift(layer, reader, wire);
     return;

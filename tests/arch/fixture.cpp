@@ -19,6 +19,7 @@ const std::vector<std::string>& fixture_names() {
                                                  "qwen2",
                                                  "qwen3",
                                                  "smollm3",
+                                                 "gemma3",
                                                  "gemma",
                                                  "gpt2",
                                                  "gpt_neox",

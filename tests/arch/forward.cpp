@@ -20,9 +20,15 @@ class Forward {
       const auto attn = [&](const Mat& y) { return attention(layer + "attn.", y); };
       const auto ffn = [&](const Mat& y) { return feed_forward(layer + "ffn.", y); };
       const std::string before = layer + "attn.norm", after = layer + "ffn.norm";
-      if (!a_.pre()) {
+      if (!a_.plain_stream()) {
         x = norm(before, x + attn(x));
         x = norm(after, x + ffn(x));
+      } else if (a_.layer(n).placement == Placement::both) {
+        x = (x + norm(layer + "attn.post_norm", attn(norm(before, x)))).eval();
+        x = (x + norm(layer + "ffn.post_norm", ffn(norm(after, x)))).eval();
+      } else if (a_.layer(n).placement == Placement::behind) {
+        x = (x + norm(layer + "attn.post_norm", attn(x))).eval();
+        x = (x + norm(layer + "ffn.post_norm", ffn(x))).eval();
       } else if (a_.layer(n).parallel) {
         x = (x + attn(norm(before, x)) + ffn(norm(after, x))).eval();
       } else {

@@ -51,6 +51,8 @@ TEST(Forward, EqualsThePlainOneOnRandomArchitectures) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const Architecture a = random_architecture(seed);
     EXPECT_LE(parity(a, seed), 1e-11) << seed << " " << to_json(a).dump();
+    const Architecture normed = output_norm_architecture(seed);
+    EXPECT_LE(parity(normed, seed), 1e-11) << seed << " " << to_json(normed).dump();
     const Architecture mixed = mixed_architecture(seed);
     EXPECT_LE(parity(mixed, seed), 1e-11) << seed << " " << to_json(mixed).dump();
   }

@@ -92,6 +92,24 @@ Architecture layers_with_and_without_positions(int index) {
   return a;
 }
 
+// Norms on what the branches write: before it, too, or nowhere else; tied and not.
+Architecture branches_normed(int index) {
+  Architecture a = known_architecture(index % 2 == 0 ? "llama" : "llama, qk norm");
+  a.vocabulary = 40;
+  a.kinds[0].placement = index / 2 % 2 == 0 ? Placement::both : Placement::behind;
+  a.tied = index >= 4;
+  return a;
+}
+
+class OutputNormNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(OutputNormNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = branches_normed(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(NormsBehind, OutputNormNullity, ::testing::Range(0, 6));
+
 class MixedNullity : public ::testing::TestWithParam<int> {};
 
 TEST_P(MixedNullity, IsTheDimensionOfTheGroup) {

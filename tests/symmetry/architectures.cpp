@@ -435,4 +435,24 @@ Architecture mixed_architecture(std::uint64_t seed) {
   return a;
 }
 
+Architecture output_norm_architecture(std::uint64_t seed) {
+  Architecture a = random_architecture(seed);
+  a.norm = Norm::rms;
+  a.norm_bias = a.embedding_norm = a.head_transform = false;
+  Layer& layer = a.kinds[0];
+  // Narrower branches leave more: parts of the stream that nothing normed is written to.
+  layer.ffn.width = std::max(layer.ffn.width, a.width);
+  while (layer.attention.heads * layer.attention.v_width < a.width) {
+    layer.attention.heads += layer.attention.kv_heads;
+  }
+  layer.parallel = false;
+  layer.placement = seed % 2 == 0 ? Placement::both : Placement::behind;
+  if (layer.placement == Placement::behind) {
+    layer.attention.biases.q = layer.attention.biases.k = layer.attention.biases.v = false;
+    layer.ffn.biases.gate = layer.ffn.biases.up = false;
+  }
+  validate(a);
+  return a;
+}
+
 }  // namespace regauge

@@ -33,6 +33,9 @@ Architecture random_architecture(std::uint64_t seed);
 // The same with layers that are not alike: heads, widths, positions, biases and activations differ.
 Architecture mixed_architecture(std::uint64_t seed);
 
+// The same with norms on what the branches write, as in Gemma 3 or, where seeds are odd, in OLMo 2.
+Architecture output_norm_architecture(std::uint64_t seed);
+
 // Random rotary architectures of which one or two pairs come round to where they were at every
 // position, many with key biases.
 std::vector<Architecture> full_turn_architectures(std::size_t count);

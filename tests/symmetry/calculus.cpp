@@ -73,7 +73,7 @@ class Judge {
   }
 
   CalculusResult judge() {
-    const Wire last = a_.pre() ? pre_norm() : post_norm();
+    const Wire last = a_.plain_stream() ? pre_norm() : post_norm();
     output(last);
     const auto solution = system_.solve();
     return {solution.dimension, solution.gap};
@@ -98,12 +98,14 @@ class Judge {
     }
     for (std::int64_t n = 0; n < a_.layers; ++n) {
       const std::string layer = fmt::format("layers.{}.", n);
-      const Wire attended = attention(norm(hull, stream.turn, layer + "attn.norm"), layer);
+      const Wire attended =
+          written(n, attention(read(n, hull, stream, layer + "attn.norm"), layer), layer + "attn");
       if (!a_.layer(n).parallel) {
         read_by_norm({attended}, stream);
         hull = with_row(hull, attended.value);
       }
-      const Wire fed = feed_forward(norm(hull, stream.turn, layer + "ffn.norm"), layer);
+      const Wire fed =
+          written(n, feed_forward(read(n, hull, stream, layer + "ffn.norm"), layer), layer + "ffn");
       if (a_.layer(n).parallel) {
         read_by_norm({attended, fed}, stream);
         hull = with_row(hull, attended.value);
@@ -113,6 +115,19 @@ class Judge {
       hull = with_row(hull, fed.value);
     }
     return norm(hull, stream.turn, "head.norm");
+  }
+
+  // The stream behind its norm, or as it is.
+  Wire read(std::int64_t layer, const Dense& hull, const Similarity& stream,
+            const std::string& name) {
+    if (a_.layer(layer).norms_input()) return norm(hull, stream.turn, name);
+    const Dense basis = row_basis(hull);
+    return {with_row(basis, Dense::Zero(1, d_)), stack(basis * stream.total, Forms(1, d_))};
+  }
+
+  Wire written(std::int64_t layer, const Wire& branch, const std::string& name) {
+    if (!a_.layer(layer).norms_output()) return branch;
+    return norm_of_sum({branch}, name + ".post_norm");
   }
 
   Wire post_norm() {

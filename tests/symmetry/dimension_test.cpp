@@ -68,6 +68,12 @@ TEST(Dimension, EqualsTheCalculusWhereLayersDiffer) {
   EXPECT_GT(compared, 100);
 }
 
+TEST(Dimension, EqualsTheCalculusWhereBranchesAreNormed) {
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    expect_the_calculus(output_norm_architecture(seed), seed);
+  }
+}
+
 TEST(Dimension, EqualsTheCalculusWherePairsMakeFullTurns) {
   int shifted = 0;
   for (const auto& architecture : full_turn_architectures(80)) {

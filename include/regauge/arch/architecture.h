@@ -17,7 +17,7 @@ enum class PositionTable {
 };  // a row for each position, added to the input
 enum class Positions { none, rotary, alibi, relative };  // inside attention
 enum class Norm { rms, layer };
-enum class Placement { pre, post };
+enum class Placement { pre, post, both, behind };
 enum class Activation { relu, gelu, gelu_tanh, silu };
 enum class Output { tokens, classes, hidden };
 
@@ -62,9 +62,11 @@ struct FeedForward {
 };
 
 // What a layer does with the stream x:
-//   pre        x += attention(norm(x));    x += ffn(norm(x))
+//   pre        x += attention(norm(x));        x += ffn(norm(x))
 //   parallel   x += attention(norm(x)) + ffn(norm(x))
-//   post       x = norm(x + attention(x)); x = norm(x + ffn(x))
+//   post       x = norm(x + attention(x));     x = norm(x + ffn(x))
+//   both       x += norm(attention(norm(x)));  x += norm(ffn(norm(x)))   (Gemma 2, 3)
+//   behind     x += norm(attention(x));        x += norm(ffn(x))         (OLMo 2)
 struct Layer {
   Attention attention;
   FeedForward ffn;
@@ -72,6 +74,12 @@ struct Layer {
   bool parallel = false;  // pre only
 
   bool operator==(const Layer&) const = default;
+  // Where norms stand: on what attention and feed-forward read, on what they write, on the sum.
+  bool norms_input() const { return placement == Placement::pre || placement == Placement::both; }
+  bool norms_output() const {
+    return placement == Placement::both || placement == Placement::behind;
+  }
+  bool norms_sum() const { return placement == Placement::post; }
 };
 
 // What a Transformer computes, with no word about how a file stores it. Sizes in theory.md's
@@ -127,11 +135,11 @@ struct Architecture {
   // The same model with all layers, `count` of them, like the one at `index`.
   Architecture with_layers_like(std::int64_t index, std::int64_t count) const;
 
-  // Every layer's norms stand on its input, or behind its sums: a model does not mix them.
-  bool pre() const { return kinds.front().placement == Placement::pre; }
+  // The stream is a plain sum: no layer norms it. A model does not mix placements.
+  bool plain_stream() const { return !kinds.front().norms_sum(); }
   // A row for every position is added to the input: T bounds the length of a sequence.
   bool has_position_table() const { return position_table != PositionTable::none; }
-  bool has_final_norm() const { return pre() || head_transform; }
+  bool has_final_norm() const { return plain_stream() || head_transform; }
   std::int64_t outputs() const;  // columns of the head: vocabulary or classes
 };
 
@@ -147,9 +155,9 @@ struct ParameterSpec {
 //   embed.tokens [V,D]  embed.input.weight [input_width,D]  embed.input.bias [1,D]
 //   embed.class_token [1,D] embed.positions [T,D]  embed.types [types,D]  embed.norm.{gain,bias}
 //   [1,D] layers.N.attn.norm.{gain,bias} [1,D]   (pre: before attention; post: after its residual
-//   sum) layers.N.attn.q.weight [D,h*d_k]  k.weight [D,h_kv*d_k]  v.weight [D,h_kv*d_v]  o.weight
-//   [h*d_v,D] layers.N.attn.{q,k,v,o}.bias [1,cols]  layers.N.attn.{q,k}_norm.gain [1,d_k]
-//   layers.N.attn.relative_bias [buckets,h]
+//   sum; post_norm.gain: on its output) layers.N.attn.q.weight [D,h*d_k]  k.weight [D,h_kv*d_k]
+//   v.weight [D,h_kv*d_v]  o.weight [h*d_v,D] layers.N.attn.{q,k,v,o}.bias [1,cols]
+//   layers.N.attn.{q,k}_norm.gain [1,d_k] layers.N.attn.relative_bias [buckets,h]
 //   layers.N.ffn.norm.{gain,bias} [1,D]  layers.N.ffn.{gate,up}.{weight [D,m],bias [1,m]}
 //   layers.N.ffn.down.{weight [m,D],bias [1,D]}
 //   head.transform.{weight [D,D],bias [1,D]}  head.norm.{gain,bias} [1,D]  head.weight [D,outputs]

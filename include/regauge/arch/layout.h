@@ -60,6 +60,9 @@ class Layout {
   // that a gain stored as w - 1 loses what lies below 2^-53. Instantiated for float and double.
   template <class Scalar>
   Matrix<Scalar> extract(std::string_view parameter, std::span<const Scalar> stored) const;
+  // What belongs to the stored values one by one (their rounding, say), in the parameter's order.
+  template <class Scalar>
+  Matrix<Scalar> arrange(std::string_view parameter, std::span<const Scalar> stored) const;
   template <class Scalar>
   void insert(std::string_view parameter, const Matrix<Scalar>& value,
               std::span<Scalar> stored) const;
