@@ -40,7 +40,7 @@ TEST_F(DataTest, TheLengthMustFit) {
   };
   expect_error<UsageError>(open(5), "max_positions of at least 5");
   expect_error<UsageError>(open(-1), "-1 positions; give a length");
-  a.kinds[0].attention.positions = Positions::rotary;  // goes beyond its context length
+  a.position_table = PositionTable::none;  // goes beyond its context length
   EXPECT_EQ(open_data(spec("bytes", "x"), a, Split::all, 5)->size(), 1);
   expect_error<UsageError>(
       [&] { open_data(spec("bytes", "x"), a, Split::all, 6); },
