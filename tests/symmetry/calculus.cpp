@@ -73,8 +73,7 @@ class Judge {
   }
 
   CalculusResult judge() {
-    const Wire last = a_.plain_stream() ? pre_norm() : post_norm();
-    output(last);
+    output(a_.plain_stream() ? pre_norm() : post_norm());
     const auto solution = system_.solve();
     return {solution.dimension, solution.gap};
   }
@@ -121,13 +120,11 @@ class Judge {
   Wire read(std::int64_t layer, const Dense& hull, const Similarity& stream,
             const std::string& name) {
     if (a_.layer(layer).norms_input()) return norm(hull, stream.turn, name);
-    const Dense basis = row_basis(hull);
-    return {with_row(basis, Dense::Zero(1, d_)), stack(basis * stream.total, Forms(1, d_))};
+    return affine(hull, Dense::Zero(1, d_), {stream.total, Forms(1, d_)});
   }
 
   Wire written(std::int64_t layer, const Wire& branch, const std::string& name) {
-    if (!a_.layer(layer).norms_output()) return branch;
-    return norm_of_sum({branch}, name + ".post_norm");
+    return a_.layer(layer).norms_output() ? norm_of_sum({branch}, name + ".post_norm") : branch;
   }
 
   Wire post_norm() {
