@@ -55,6 +55,12 @@ class Section {
     if (!value->is_number()) fail(fmt::format("'{}' must be a number", key));
     return value->get<double>();
   }
+  bool flag(const std::string& key) {
+    const Ordered* value = find(key);
+    if (value == nullptr) return false;
+    if (!value->is_boolean()) fail(fmt::format("'{}' must be true or false", key));
+    return value->get<bool>();
+  }
   std::optional<Json> any(const std::string& key) {
     const Ordered* value = find(key);
     return value == nullptr ? std::nullopt : std::optional<Json>(*value);
@@ -156,6 +162,7 @@ TensorEntry parse_tensor(const std::string& where, const std::string& name, cons
   entry.holds = section.texts("holds");
   for (auto& other : section.texts("also")) entry.names.push_back(std::move(other));
   entry.groups = section.text("groups");
+  entry.stacked = section.flag("stacked");
   if (const Ordered* shape = section.find("shape")) {
     for (const auto& size : *shape) entry.shape.emplace_back(size);
   }
