@@ -196,7 +196,8 @@ struct Rewrite::Sink {
 
   template <class Scalar>
   void put(const std::string& parameter, const Matrix<Scalar>& value) {
-    for (const auto* holder : rewrite.layout_.holders(parameter)) put_into(*holder, parameter, value);
+    for (const auto* holder : rewrite.layout_.holders(parameter))
+      put_into(*holder, parameter, value);
   }
 
   template <class Scalar>

@@ -199,13 +199,15 @@ void check_experts(const Layer& layer, Problems& problems) {
   const FeedForward& f = layer.ffn;
   const Experts& e = f.experts;
   if (e.count == 0) {
-    problems.require(e == Experts{}, "active_experts, renormalised_experts and shared experts need "
-                                     "experts");
+    problems.require(e == Experts{},
+                     "active_experts, renormalised_experts and shared experts need "
+                     "experts");
     return;
   }
   problems.require_size(e.count, "experts");
-  problems.require(e.active > 0 && e.active <= e.count,
-                   fmt::format("active_experts is {}; expected 1 to experts = {}", e.active, e.count));
+  problems.require(
+      e.active > 0 && e.active <= e.count,
+      fmt::format("active_experts is {}; expected 1 to experts = {}", e.active, e.count));
   problems.require(e.shared_width >= 0, "shared_expert_width is negative");
   problems.require(!e.shared_gate || e.shared_width > 0,
                    "shared_expert_gate needs shared_expert_width");

@@ -146,7 +146,8 @@ void Layout::insert(std::string_view parameter, const Matrix<Scalar>& value, con
                     std::span<Scalar> stored) const {
   const std::vector<Part>& all = parts(parameter);
   check_size<Scalar>(parameter, holder.shape, stored.size());
-  const std::int64_t rows = all.back().row + all.back().rows, cols = all.back().col + all.back().cols;
+  const std::int64_t rows = all.back().row + all.back().rows,
+                     cols = all.back().col + all.back().cols;
   if (value.rows() != rows || value.cols() != cols) {
     throw UsageError(fmt::format("[layout] '{}' is {} x {}; got {} x {}", parameter, rows, cols,
                                  value.rows(), value.cols()));

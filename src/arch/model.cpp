@@ -153,12 +153,13 @@ void check_tensors(const Family& family, const Checkpoint& checkpoint, const Lay
     for (const auto& parameter : stored.parameters) {
       const StoredTensor* first = checkpoint.find(layout.holder(parameter).name);
       if (first == nullptr || first->dtype == tensor->dtype || !stored.copy_of.empty()) continue;
-      problems.push_back(fmt::format("tensor '{}' is {} and '{}', of another expert, {}; expected "
-                                     "one type for all experts of a layer",
-                                     stored.name, dtype_name(tensor->dtype), first->name,
-                                     dtype_name(first->dtype)));
+      problems.push_back(fmt::format(
+          "tensor '{}' is {} and '{}', of another expert, {}; expected "
+          "one type for all experts of a layer",
+          stored.name, dtype_name(tensor->dtype), first->name, dtype_name(first->dtype)));
     }
-    const StoredTensor* original = stored.copy_of.empty() ? nullptr : checkpoint.find(stored.copy_of);
+    const StoredTensor* original =
+        stored.copy_of.empty() ? nullptr : checkpoint.find(stored.copy_of);
     if (original == nullptr) continue;
     if (!same_bytes(checkpoint, *original, *tensor)) {
       problems.push_back(fmt::format(

@@ -18,8 +18,8 @@ namespace {
 constexpr std::int64_t kPiece = std::int64_t{1} << 24;  // bytes read before their pages are dropped
 constexpr std::int64_t kDecoded = std::int64_t{1} << 12;  // numbers decoded at a time, whole blocks
 
-// A piece of a parameter in a file: entry (i, j) is number i * stride + columns[j] of the tensor, or
-// columns[j] * stride + i if transposed.
+// A piece of a parameter in a file: entry (i, j) is number i * stride + columns[j] of the tensor,
+// or columns[j] * stride + i if transposed.
 struct Side {
   const Checkpoint& checkpoint;
   const StoredTensor& tensor;
@@ -31,7 +31,6 @@ struct Side {
                                             static_cast<std::size_t>(count / elements * bytes));
   }
 };
-
 
 // What corresponds comes in runs of consecutive numbers: the rows of both or, of transposed
 // matrices, the columns.
@@ -161,22 +160,24 @@ struct Decoded {
 void add_entries(const Pair& pair, Entries& entries) {
   const auto& [a, b, runs] = pair;
   Decoded x, y;
-  for_each_piece(runs, a, b, Progress::silent(), [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
-    for (std::int64_t first = 0; first < n; first += kDecoded) {
-      const std::int64_t count = std::min(kDecoded, n - first);
-      const bool in_doubt = !entries.certainly_differ();
-      x.read(a, at_a + first, count, in_doubt);
-      y.read(b, at_b + first, count, in_doubt);
-      if (!in_doubt) {
-        entries.add_values(x.values, y.values);
-        continue;
-      }
-      for (std::size_t i = 0; i < x.values.size(); ++i) {
-        entries.add({x.values[i], x.below[i], x.above[i]}, {y.values[i], y.below[i], y.above[i]});
-      }
-    }
-    return true;
-  });
+  for_each_piece(runs, a, b, Progress::silent(),
+                 [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
+                   for (std::int64_t first = 0; first < n; first += kDecoded) {
+                     const std::int64_t count = std::min(kDecoded, n - first);
+                     const bool in_doubt = !entries.certainly_differ();
+                     x.read(a, at_a + first, count, in_doubt);
+                     y.read(b, at_b + first, count, in_doubt);
+                     if (!in_doubt) {
+                       entries.add_values(x.values, y.values);
+                       continue;
+                     }
+                     for (std::size_t i = 0; i < x.values.size(); ++i) {
+                       entries.add({x.values[i], x.below[i], x.above[i]},
+                                   {y.values[i], y.below[i], y.above[i]});
+                     }
+                   }
+                   return true;
+                 });
 }
 
 // A quantiser with an importance matrix cuts off extremes that matter little. Where no other
@@ -186,26 +187,26 @@ void forgive_cut_off(const std::vector<Pair>& pairs, TensorResidual& result) {
   std::int64_t cut = 0, others = 0, all = 0;
   Decoded x, y;
   for (const auto& pair : pairs) {
-  const auto& [a, b, runs] = pair;
-  if (!is_quantised(a.tensor.dtype) && !is_quantised(b.tensor.dtype)) return;
-  for_each_piece(runs, a, b, Progress::silent(),
-                 [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
-                   for (std::int64_t first = 0; first < n && others == 0; first += kDecoded) {
-                     const std::int64_t count = std::min(kDecoded, n - first);
-                     x.read_ends(a, at_a + first, count);
-                     y.read_ends(b, at_b + first, count);
-                     for (std::size_t i = 0; i < x.values.size(); ++i) {
-                       const double difference = y.values[i] - x.values[i];
-                       const bool up = difference > 0;
-                       const double room = up ? x.above[i] + y.below[i] : x.below[i] + y.above[i];
-                       if (std::abs(difference) <= room * (1 + kHalfUnitSlack)) continue;
-                       const bool at_end = x.ends[i] == (up ? 1 : -1) || y.ends[i] == (up ? -1 : 1);
-                       ++(at_end ? cut : others);
-                     }
-                     all += count;
-                   }
-                   return others == 0;
-                 });
+    const auto& [a, b, runs] = pair;
+    if (!is_quantised(a.tensor.dtype) && !is_quantised(b.tensor.dtype)) return;
+    for_each_piece(
+        runs, a, b, Progress::silent(), [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
+          for (std::int64_t first = 0; first < n && others == 0; first += kDecoded) {
+            const std::int64_t count = std::min(kDecoded, n - first);
+            x.read_ends(a, at_a + first, count);
+            y.read_ends(b, at_b + first, count);
+            for (std::size_t i = 0; i < x.values.size(); ++i) {
+              const double difference = y.values[i] - x.values[i];
+              const bool up = difference > 0;
+              const double room = up ? x.above[i] + y.below[i] : x.below[i] + y.above[i];
+              if (std::abs(difference) <= room * (1 + kHalfUnitSlack)) continue;
+              const bool at_end = x.ends[i] == (up ? 1 : -1) || y.ends[i] == (up ? -1 : 1);
+              ++(at_end ? cut : others);
+            }
+            all += count;
+          }
+          return others == 0;
+        });
   }
   if (others > 0 || static_cast<double>(cut) > kMostCutOff * static_cast<double>(all)) return;
   result.relation = Relation::hidden;

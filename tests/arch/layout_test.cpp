@@ -71,14 +71,14 @@ TEST(Layout, PatchesAreRowsOfTheInputMap) {
 TEST(Layout, RefusesWrongSizes) {
   const Model model = Model::open(fixture("llama"));
   std::vector<double> short_by_one(20 * 24 - 1);
-  EXPECT_THROW(model.layout.extract<double>("layers.0.attn.q.weight",
-                                            [&](const auto&) { return std::span<const double>(short_by_one); }),
+  EXPECT_THROW(model.layout.extract<double>(
+                   "layers.0.attn.q.weight",
+                   [&](const auto&) { return std::span<const double>(short_by_one); }),
                UsageError);
   std::vector<double> right(20 * 24);
-  EXPECT_THROW(
-      model.layout.insert<double>("layers.0.attn.q.weight", Matrix<double>::Zero(24, 20),
-                                  model.layout.holder("layers.0.attn.q.weight"), right),
-      UsageError);
+  EXPECT_THROW(model.layout.insert<double>("layers.0.attn.q.weight", Matrix<double>::Zero(24, 20),
+                                           model.layout.holder("layers.0.attn.q.weight"), right),
+               UsageError);
 }
 
 TEST(Layout, SaysWhatAFamilyHasNoPlaceFor) {

@@ -435,6 +435,27 @@ Architecture mixed_architecture(std::uint64_t seed) {
   return a;
 }
 
+Architecture experts_architecture(std::uint64_t seed) {
+  Architecture a = seed % 3 == 0 ? output_norm_architecture(seed) : random_architecture(seed);
+  Draw draw(seed + 30000);
+  for (auto& layer : a.kinds) {
+    if (!layer.norms_input()) layer.placement = Placement::pre;
+    FeedForward& ffn = layer.ffn;
+    ffn.biases = {};
+    ffn.experts.count = draw.between(2, 4);
+    ffn.experts.active = draw.between(1, ffn.experts.count);
+    ffn.experts.renormalised = ffn.experts.active > 1 && draw.yes();
+    if (draw.yes(0.4)) {
+      ffn.experts.shared_width = draw.between(2, 4);
+      ffn.experts.shared_gate = draw.yes();
+    }
+  }
+  a.head_transform = false;
+  if (a.input == Input::tokens) a.vocabulary += kManyTokens;
+  validate(a);
+  return a;
+}
+
 Architecture constants_architecture(std::uint64_t seed) {
   Architecture a = seed % 3 == 0 ? output_norm_architecture(seed) : random_architecture(seed);
   Draw draw(seed + 20000);

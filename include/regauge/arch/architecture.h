@@ -53,9 +53,10 @@ struct Attention {
   bool has_qk_norm() const { return qk_norm != QkNorm::none; }
 };
 
-// A feed-forward that is many: of `count` experts a router chooses the `active` ones with the largest
-// weights, softmax(x router), and what these write is added up by their weights. The experts stand
-// side by side in the maps of the feed-forward: expert e has the neurons [e m, (e + 1) m).
+// A feed-forward that is many: of `count` experts a router chooses the `active` ones with the
+// largest weights, softmax(x router), and what these write is added up by their weights. The
+// experts stand side by side in the maps of the feed-forward: expert e has the neurons [e m, (e +
+// 1) m).
 struct Experts {
   std::int64_t count = 0;         // 0: a plain feed-forward
   std::int64_t active = 0;        // of a token

@@ -20,8 +20,8 @@ namespace regauge {
 // in two layouts is the same model.
 class Layout {
  public:
-  // One stored tensor and the canonical parameters that it holds, whole (several for a fused one) or
-  // a piece of them (an expert's).
+  // One stored tensor and the canonical parameters that it holds, whole (several for a fused one)
+  // or a piece of them (an expert's).
   struct Stored {
     std::string name;
     std::vector<std::int64_t> shape;
@@ -36,8 +36,8 @@ class Layout {
     std::vector<double> values;
   };
 
-  // The tensors that a file of this layout holds for this architecture. A file may have exact copies
-  // of a tensor besides (a tied head written out), which follow it in the list.
+  // The tensors that a file of this layout holds for this architecture. A file may have exact
+  // copies of a tensor besides (a tied head written out), which follow it in the list.
   const std::vector<Stored>& stored() const { return stored_; }
   // What a file made from nothing must hold besides. A file that was opened has these among
   // Model::unclaimed.
