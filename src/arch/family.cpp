@@ -210,9 +210,10 @@ Ordered load(std::string_view file, std::string_view text, const Find& find, int
   return merged(load(parent, *parent_text, find, depth + 1), json);
 }
 
-// The word {family} in keys and values stands for the family's name.
+// The word {family} in keys and values stands for the family's name, as the format's programs spell
+// it.
 Ordered with_name(const Ordered& json) {
-  const auto name = json.find("family");
+  const auto name = json.find(json.contains("spelled") ? "spelled" : "family");
   if (name == json.end() || !name->is_string()) return json;
   constexpr std::string_view kWord = "{family}";
   std::string text = json.dump();
@@ -297,6 +298,7 @@ Family parse_loaded(std::string_view file, Ordered json) {
   Section section(family.file, json);
   family.name = section.text("family", true);
   family.format = parse_format(section, section.text("format", true));
+  section.text("spelled");
   family.match = section.pairs("match");
   for (const auto& [key, allowed] : section.pairs("requires")) {
     if (!allowed.is_array()) section.fail(fmt::format("requires '{}' must be a list", key));

@@ -61,15 +61,15 @@ struct Runs {
 };
 
 // What both files hold of a parameter, piece by piece.
-struct Pair {
+struct BothSides {
   Side a, b;
   Runs runs;
 };
 
 // Nothing where the two files cut a parameter into other pieces, or numbers that belong together do
 // not come in runs.
-std::vector<Pair> pairs_of(const ParameterSpec& spec, const ParameterSource& a,
-                           const ParameterSource& b) {
+std::vector<BothSides> pairs_of(const ParameterSpec& spec, const ParameterSource& a,
+                                const ParameterSource& b) {
   const auto of_a = a.pieces(spec.name), of_b = b.pieces(spec.name);
   if (of_a.size() != of_b.size()) return {};
   const auto side = [&](const ParameterSource& source, const Layout::Piece& piece) {
@@ -78,7 +78,7 @@ std::vector<Pair> pairs_of(const ParameterSpec& spec, const ParameterSource& a,
     if (spec.rows == 1 && piece.place.stride == 1) result.place.transposed = false;
     return result;
   };
-  std::vector<Pair> pairs;
+  std::vector<BothSides> pairs;
   for (std::size_t i = 0; i < of_a.size(); ++i) {
     const Layout::Piece &x = of_a[i], &y = of_b[i];
     const std::int64_t cols = std::min(spec.cols, x.cols), rows = std::min(spec.rows, x.rows);
@@ -127,7 +127,7 @@ void for_each_piece(const Runs& runs, const Side& a, const Side& b, Progress& pr
   drop();
 }
 
-bool same_bytes(const Pair& pair, Progress& progress) {
+bool same_bytes(const BothSides& pair, Progress& progress) {
   const auto& [a, b, runs] = pair;
   bool same = true;
   for_each_piece(runs, a, b, progress, [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
@@ -157,7 +157,7 @@ struct Decoded {
   }
 };
 
-void add_entries(const Pair& pair, Entries& entries) {
+void add_entries(const BothSides& pair, Entries& entries) {
   const auto& [a, b, runs] = pair;
   Decoded x, y;
   for_each_piece(runs, a, b, Progress::silent(),
@@ -182,7 +182,7 @@ void add_entries(const Pair& pair, Entries& entries) {
 
 // A quantiser with an importance matrix cuts off extremes that matter little. Where no other
 // numbers are beyond their rounding, and these are few, the two may be the same.
-void forgive_cut_off(const std::vector<Pair>& pairs, TensorResidual& result) {
+void forgive_cut_off(const std::vector<BothSides>& pairs, TensorResidual& result) {
   if (result.relation != Relation::differs) return;
   std::int64_t cut = 0, others = 0, all = 0;
   Decoded x, y;
@@ -246,7 +246,7 @@ bool one_type(const ParameterSpec& spec, const ParameterSource& a, const Paramet
 
 TensorResidual compare_tensor_in_place(const ParameterSpec& spec, const ParameterSource& a,
                                        const ParameterSource& b, Progress& progress) {
-  const std::vector<Pair> pairs = pairs_of(spec, a, b);
+  const std::vector<BothSides> pairs = pairs_of(spec, a, b);
   const bool same_type = one_type(spec, a, b);
   TensorResidual result;
   result.tensor = spec.name;
@@ -254,7 +254,7 @@ TensorResidual compare_tensor_in_place(const ParameterSpec& spec, const Paramete
   result.by_entry = true;
   const bool equal = !pairs.empty() && same_type &&
                      std::all_of(pairs.begin(), pairs.end(),
-                                 [&](const Pair& pair) { return same_bytes(pair, progress); });
+                                 [&](const BothSides& pair) { return same_bytes(pair, progress); });
   if (equal) {
     result.relation = Relation::equal;
     return result;

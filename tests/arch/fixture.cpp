@@ -41,6 +41,7 @@ const std::vector<std::string>& fixture_names() {
                                                  "mistral-gguf",
                                                  "qwen2-gguf",
                                                  "qwen3-gguf",
+                                                 "qwen3_moe-gguf",
                                                  "gemma-gguf",
                                                  "gpt2-gguf"};
   return names;

@@ -97,7 +97,7 @@ TEST_P(EveryPair, GgufIsTheSameModelAsSafetensors) {
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, EveryPair,
                          ::testing::Values("llama", "llama-tied-biased", "mistral", "qwen2",
-                                           "qwen3", "gemma", "gpt2"),
+                                           "qwen3", "qwen3_moe", "gemma", "gpt2"),
                          testing::test_name);
 
 TEST(Model, ListsPoolersAsUnclaimed) {
