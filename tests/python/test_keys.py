@@ -42,7 +42,8 @@ def outputs(folder):
             config = transformers.AutoConfig.from_pretrained(folder)
             loader = getattr(transformers, json.loads((folder / "config.json").read_text())["architectures"][0])
             model, problems = loader.from_pretrained(
-                folder, dtype=torch.float64, attn_implementation="eager", output_loading_info=True
+                folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager",
+                output_loading_info=True,
             )
             if problems["missing_keys"] or problems["mismatched_keys"]:
                 return None
