@@ -123,6 +123,32 @@ TEST_F(Edits, ADirectionStandsOutFarBelowTheRounding) {
   EXPECT_EQ(result.standing_out, "one direction");
 }
 
+TEST_F(Edits, ADirectionAtRightAnglesToKnownVectorsStandsOut) {
+  // All that powers of the rounding make of the vectors that a constant seed would give.
+  const Matrix<double> off = 0.01 * noise(kRows, kCols, "off");
+  Random random(0, "direction");
+  Matrix<double> x(kCols, 4);
+  for (auto& entry : x.reshaped()) entry = random.normal();
+  Matrix<double> reached(kCols, 0);
+  for (int power = 0; power < 7; ++power) {
+    x = x.colwise().normalized().eval();
+    reached.conservativeResize(Eigen::NoChange, reached.cols() + 4);
+    reached.rightCols(4) = x;
+    x = (off.transpose() * (off * x)).eval();
+  }
+  const auto beside = [](const Matrix<double>& vector, const Matrix<double>& columns) {
+    const Matrix<double> basis = svd(columns).u;
+    const Matrix<double> rest = vector - basis * (basis.transpose() * vector);
+    return Matrix<double>(rest / rest.norm());
+  };
+  const Matrix<double> v = beside(noise(kCols, 1, "v"), reached);
+  const Matrix<double> u = beside(noise(kRows, 1, "u"), off * reached);
+  const double size = 3 * 0.01 * singular_by_chance(kRows, kCols);
+  const TensorResidual result = judged(size * u * v.transpose());
+  EXPECT_EQ(result.relation, Relation::differs);
+  EXPECT_EQ(result.standing_out, "one direction");
+}
+
 TEST_F(Edits, WhatIsOfTheSizeOfTheTensorIsNeverAccepted) {
   TensorResidual result;
   Whiteness().judge(Difference<double>{.a = noise(kRows, kCols, "a"),
