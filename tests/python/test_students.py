@@ -1,5 +1,6 @@
 """bench/students.py: students that fit a teacher exactly are the teacher in other coordinates."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -65,6 +66,24 @@ def test_a_moved_teacher_is_exact_and_a_perturbed_one_is_not(regauge, tmp_path, 
     noise = 1e-4 * torch.randn(len(y), generator=torch.Generator().manual_seed(4))
     perturbed = students.save(a, y + noise, tmp_path / "perturbed")
     assert students.statement(os.environ["REGAUGE"], model, perturbed) != "other-coordinates"
+
+
+def test_tokens_are_enough_to_tell_parameters_apart(regauge, tmp_path):
+    def dimensions(name, **changes):
+        a, x = teacher(name)
+        if changes:
+            a = {**a, **changes}
+            x = students.draw(a, torch.Generator().manual_seed(3), 1.5)
+        everything = torch.tensor(list(itertools.product(range(a["vocabulary"]), repeat=a["max_positions"])))
+        model = students.save(a, x, tmp_path / f"{name} {changes}")
+        found = students.nullity(a, x, everything[:: max(1, len(everything) // 120)])
+        return found, students.answer(os.environ["REGAUGE"], "inspect", model)["redundant"]
+
+    for name in students.ARCHITECTURES:
+        found, group = dimensions(name)
+        assert found == group, name
+    found, group = dimensions("QK-norm, one head", vocabulary=5)
+    assert found == group + 1
 
 
 def test_exact_students_are_the_teacher_and_others_are_not(regauge):
