@@ -196,7 +196,13 @@ struct Rewrite::Sink {
 
   template <class Scalar>
   void put(const std::string& parameter, const Matrix<Scalar>& value) {
-    const Layout::Stored& holder = rewrite.layout_.holder(parameter);
+    for (const auto* holder : rewrite.layout_.holders(parameter))
+      put_into(*holder, parameter, value);
+  }
+
+  template <class Scalar>
+  void put_into(const Layout::Stored& holder, const std::string& parameter,
+                const Matrix<Scalar>& value) {
     if (rewrite.decisions_.at(holder.name).copied) return;
     auto& buffer = buffers<Scalar>()[holder.name];
     if (buffer.empty()) {
@@ -204,11 +210,11 @@ struct Rewrite::Sink {
       for (const auto size : holder.shape) elements *= static_cast<std::size_t>(size);
       buffer.resize(elements);
     }
-    rewrite.layout_.insert<Scalar>(parameter, value, buffer);
+    rewrite.layout_.insert<Scalar>(parameter, value, holder, buffer);
     if (++inserted[holder.name] < holder.parameters.size()) return;
     // Copies of the holder (a tied head written out) follow it.
     for (const auto& stored : rewrite.layout_.stored()) {
-      if (stored.parameters != holder.parameters) continue;
+      if (stored.name != holder.name && stored.copy_of != holder.name) continue;
       if (rewrite.decisions_.at(stored.name).copied) continue;
       encode_to<Scalar>(stored, buffer);
     }

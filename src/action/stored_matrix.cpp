@@ -22,12 +22,12 @@ template <class Scalar>
 StoredMatrix<Scalar>::StoredMatrix(const ParameterSource& source, const ParameterSpec& spec, Of of,
                                    double share)
     : rows_(spec.rows), cols_(spec.cols), of_(of), share_(static_cast<Scalar>(share)) {
-  const auto place = source.place(spec.name);
+  const auto pieces = source.pieces(spec.name);
   const StoredTensor* tensor = source.stored(spec.name);
-  if (place && place->stride % block_elements(tensor->dtype) == 0) {
+  if (pieces.size() == 1 && pieces.front().place.stride % block_elements(tensor->dtype) == 0) {
     checkpoint_ = &source.model().checkpoint;
     tensor_ = tensor;
-    place_ = *place;
+    place_ = pieces.front().place;
     place_.columns.resize(static_cast<std::size_t>(cols_));
     if (of_ != Of::numbers) place_.offset = 0;
     return;

@@ -55,6 +55,12 @@ class Section {
     if (!value->is_number()) fail(fmt::format("'{}' must be a number", key));
     return value->get<double>();
   }
+  bool flag(const std::string& key) {
+    const Ordered* value = find(key);
+    if (value == nullptr) return false;
+    if (!value->is_boolean()) fail(fmt::format("'{}' must be true or false", key));
+    return value->get<bool>();
+  }
   std::optional<Json> any(const std::string& key) {
     const Ordered* value = find(key);
     return value == nullptr ? std::nullopt : std::optional<Json>(*value);
@@ -156,6 +162,7 @@ TensorEntry parse_tensor(const std::string& where, const std::string& name, cons
   entry.holds = section.texts("holds");
   for (auto& other : section.texts("also")) entry.names.push_back(std::move(other));
   entry.groups = section.text("groups");
+  entry.stacked = section.flag("stacked");
   if (const Ordered* shape = section.find("shape")) {
     for (const auto& size : *shape) entry.shape.emplace_back(size);
   }
@@ -203,9 +210,10 @@ Ordered load(std::string_view file, std::string_view text, const Find& find, int
   return merged(load(parent, *parent_text, find, depth + 1), json);
 }
 
-// The word {family} in keys and values stands for the family's name.
+// The word {family} in keys and values stands for the family's name, as the format's programs spell
+// it.
 Ordered with_name(const Ordered& json) {
-  const auto name = json.find("family");
+  const auto name = json.find(json.contains("spelled") ? "spelled" : "family");
   if (name == json.end() || !name->is_string()) return json;
   constexpr std::string_view kWord = "{family}";
   std::string text = json.dump();
@@ -290,6 +298,7 @@ Family parse_loaded(std::string_view file, Ordered json) {
   Section section(family.file, json);
   family.name = section.text("family", true);
   family.format = parse_format(section, section.text("format", true));
+  section.text("spelled");
   family.match = section.pairs("match");
   for (const auto& [key, allowed] : section.pairs("requires")) {
     if (!allowed.is_array()) section.fail(fmt::format("requires '{}' must be a list", key));

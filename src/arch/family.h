@@ -51,11 +51,12 @@ struct RopeEntry {
 enum class Orientation { out_in, in_out };  // of a stored linear map, y = x W: W is [in, out]
 
 // A stored tensor: which parameters it holds. ".N." stands for the layer, {prefix} for the family's
-// prefix.
+// prefix; with ".E." there is one for every expert, which holds its slice of the parameters.
 struct TensorEntry {
   std::vector<std::string> names;  // the first is written, the others are read too
   std::vector<std::string> holds;  // several: side by side along the outputs
   std::string groups;              // a field: the parts alternate, once per group (NeoX: per head)
+  bool stacked = false;            // the experts' matrices one after another
   std::vector<nlohmann::json> shape;  // numbers and formulas; empty: from the parameters
   std::optional<Orientation> orientation;
 };

@@ -53,12 +53,13 @@ class ParameterSource {
   Bounds bounds(std::string_view parameter) const;
   // read_any for those who need not know where a model lies; the source must outlive it.
   ReadTensor reader() const;
-  // The stored tensor that a parameter comes from; null for one that the file does not hold.
+  // The stored tensor that a parameter comes from, of several the first (all are of one type); null
+  // for one that the file does not hold.
   const StoredTensor* stored(std::string_view parameter) const;
   // What is read is not what the file holds.
   bool is_patched(std::string_view parameter) const { return patches_.contains(parameter); }
-  // Where it lies in there; nothing if it takes more than indexing to say.
-  std::optional<Layout::Place> place(std::string_view parameter) const;
+  // Where it lies in the file; nothing if it takes more than indexing to say.
+  std::vector<Layout::Piece> pieces(std::string_view parameter) const;
 
  private:
   template <class Scalar>
