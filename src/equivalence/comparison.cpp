@@ -12,8 +12,8 @@
 namespace regauge {
 namespace {
 
-constexpr std::int64_t kHeldNumbers = std::int64_t{1} << 24;   // numbers of a matrix
-constexpr std::int64_t kPieceNumbers = std::int64_t{1} << 21;  // of a piece of a larger one
+constexpr std::int64_t kHeldNumbers = std::int64_t{1} << 22;   // of a matrix
+constexpr std::int64_t kPieceNumbers = std::int64_t{1} << 20;  // of a piece of a larger one
 
 bool wide(const StoredTensor* tensor) {
   return tensor == nullptr || works_in_double(tensor->dtype);

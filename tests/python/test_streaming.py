@@ -91,8 +91,8 @@ def test_a_tied_head_is_compared_piece_by_piece(tmp_path):
 
 
 # Of many tokens, so that a table is by far the largest tensor, and more than is held as a whole.
-TABLE = {"vocab_size": 140_000, "hidden_size": 128, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
-TABLE_IN_DOUBLE = 8 * 140_000 * 128
+TABLE = {"vocab_size": 40_000, "hidden_size": 128, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
+TABLE_IN_DOUBLE = 8 * 40_000 * 128
 
 
 @pytest.mark.parametrize("family", ["llama", "bert"])
@@ -113,8 +113,8 @@ def test_a_moved_table_is_compared_piece_by_piece(regauge, tmp_path, family):
         assert peak < TABLE_IN_DOUBLE + PROGRAM_ITSELF
     # A change of one token's row, a twentieth of its size, is still told.
     tensors = safetensors.torch.load_file(b / "model.safetensors")
-    table = next(table for name, table in tensors.items() if len(table) == 140_000)
-    table[77_777] *= 1.05
+    table = next(table for name, table in tensors.items() if "embed" in name and len(table) == 40_000)
+    table[33_333] *= 1.05
     safetensors.torch.save_file(tensors, b / "model.safetensors", metadata={"format": "pt"})
     said = json.loads(regauge("verify", a, b, proof, "--json", expect=1))
     assert [tensor["tensor"] for tensor in said["tensors"] if not tensor["agrees"]] == ["embed.tokens"]
