@@ -169,6 +169,7 @@ void add_models(nb::module_& module) {
         return Model::open(path);
       },
       nb::arg("path"));
+  module.def("register", register_family, nb::arg("file"));
   module.def("from_tensors", from_tensors, nb::arg("tensors"), nb::arg("config"));
 }
 

@@ -184,6 +184,7 @@ struct Rewrite::Sink {
   std::map<std::string, std::vector<float>> floats{};
   std::map<std::string, std::vector<double>> doubles{};
   std::map<std::string, std::size_t> inserted{};
+  std::vector<const Layout::Stored*> copies{};  // of other tensors: a tied head written out
 
   template <class Scalar>
   auto& buffers() {
@@ -212,11 +213,10 @@ struct Rewrite::Sink {
     }
     rewrite.layout_.insert<Scalar>(parameter, value, holder, buffer);
     if (++inserted[holder.name] < holder.parameters.size()) return;
-    // Copies of the holder (a tied head written out) follow it.
-    for (const auto& stored : rewrite.layout_.stored()) {
-      if (stored.name != holder.name && stored.copy_of != holder.name) continue;
-      if (rewrite.decisions_.at(stored.name).copied) continue;
-      encode_to<Scalar>(stored, buffer);
+    encode_to<Scalar>(holder, buffer);
+    for (const auto* copy : copies) {
+      const bool wanted = copy->copy_of == holder.name && !rewrite.decisions_.at(copy->name).copied;
+      if (wanted) encode_to<Scalar>(*copy, buffer);
     }
     buffers<Scalar>().erase(holder.name);
   }
@@ -310,6 +310,9 @@ void Rewrite::write_all(const Write& write, Progress& progress) const {
   }
 
   Sink sink{*this, write, progress};
+  for (const auto& stored : layout_.stored()) {
+    if (!stored.copy_of.empty()) sink.copies.push_back(&stored);
+  }
   Executor executor(symmetry_, element_);
   for (const auto& layer : plan_.layers) {
     executor.begin(

@@ -8,7 +8,6 @@
 
 #include "config_path.h"
 #include "known_keys.h"
-#include "regauge/arch/embedded.h"
 #include "regauge/base/error.h"
 
 namespace regauge {
@@ -352,59 +351,6 @@ Family parse_loaded(std::string_view file, Ordered json) {
 
 Family parse_family(std::string_view file, std::string_view text, const Find& find) {
   return parse_loaded(file, with_name(load(file, text, find, 0)));
-}
-
-const std::vector<Family>& all_families() {
-  static const std::vector<Family> families = [] {
-    const auto find = [](std::string_view name) -> std::optional<std::string_view> {
-      for (const auto& file : embedded_architectures()) {
-        if (file.name == name) return file.text;
-      }
-      return std::nullopt;
-    };
-    std::vector<Family> result;
-    for (const auto& file : embedded_architectures()) {
-      result.push_back(parse_family(file.name, file.text, find));
-    }
-    return result;
-  }();
-  return families;
-}
-
-const Family& family_of(std::string_view name, Format format) {
-  std::vector<std::string> known;
-  for (const auto& family : all_families()) {
-    if (family.format != format) continue;
-    if (family.name == name) return family;
-    known.push_back(family.name);
-  }
-  throw UsageError(fmt::format("[arch] no family '{}' in {}; known there are {}", name,
-                               format_name(format), fmt::join(known, ", ")));
-}
-
-const Family& recognise(const Json& config, Format format) {
-  std::set<std::string> keys;
-  std::vector<std::string> known;
-  for (const auto& family : all_families()) {
-    if (family.format != format) continue;
-    const bool matches = std::all_of(family.match.begin(), family.match.end(), [&](const auto& m) {
-      const Json* value = find_path(config, m.first);
-      return value != nullptr && *value == m.second;
-    });
-    if (matches) return family;
-    known.push_back(family.name);
-    for (const auto& [key, value] : family.match) keys.insert(key);
-  }
-  std::string found;
-  for (const auto& key : keys) {
-    const Json* value = find_path(config, key);
-    found += fmt::format("{}{} is {}", found.empty() ? "" : ", ", key,
-                         value == nullptr ? "absent" : value->dump());
-  }
-  throw UsageError(
-      fmt::format("[arch] unknown family: {}; known in {} are {}. A new one is a data file: see "
-                  "docs/adding-an-architecture.md",
-                  found, format_name(format), fmt::join(known, ", ")));
 }
 
 }  // namespace regauge

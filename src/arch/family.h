@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -119,8 +120,9 @@ std::vector<KeyRule> parse_key_rules(
 Family parse_family(std::string_view file, std::string_view text,
                     const std::function<std::optional<std::string_view>(std::string_view)>& find);
 
-// All families that are compiled in.
-const std::vector<Family>& all_families();
+// All families, in the order in which they are tried: those that were registered, the last one
+// first, those of REGAUGE_FAMILIES, and those that are compiled in.
+const std::list<Family>& all_families();
 // Throws UsageError, listing the families, when there is none of that name and format.
 const Family& family_of(std::string_view name, Format format);
 // The family that a config announces; throws UsageError.

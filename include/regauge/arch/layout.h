@@ -181,6 +181,11 @@ void write_parameters(const std::filesystem::path& path, const std::string& fami
                       const Architecture& architecture, const Parameters<Scalar>& parameters,
                       DType dtype);
 
+// A data file of docs/adding-an-architecture.md, read while the program runs: its family is known
+// from now on, and goes before others that describe the same models. Throws UsageError that names
+// the file. Not to be called while models are opened elsewhere.
+void register_family(const std::filesystem::path& file);
+
 // Names of the known families; of those that can hold an architecture in a format.
 std::vector<std::string> families();
 std::vector<std::string> families_for(Format format, const Architecture& architecture);
