@@ -24,7 +24,10 @@ StoredMatrix<Scalar>::StoredMatrix(const ParameterSource& source, const Paramete
     : rows_(spec.rows), cols_(spec.cols), of_(of), share_(static_cast<Scalar>(share)) {
   const auto place = source.place(spec.name);
   const StoredTensor* tensor = source.stored(spec.name);
-  if (place && place->stride % block_elements(tensor->dtype) == 0) {
+  // A table whose first rows only padding reads is taken as numbers.
+  const bool from_first_row =
+      place && (place->transposed || place->columns.empty() || place->columns[0] < place->stride);
+  if (from_first_row && place->stride % block_elements(tensor->dtype) == 0) {
     checkpoint_ = &source.model().checkpoint;
     tensor_ = tensor;
     place_ = *place;

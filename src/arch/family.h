@@ -57,6 +57,7 @@ struct TensorEntry {
   std::vector<std::string> holds;  // several: side by side along the outputs
   std::string groups;              // a field: the parts alternate, once per group (NeoX: per head)
   std::vector<nlohmann::json> shape;  // numbers and formulas; empty: from the parameters
+  nlohmann::json first_row;           // of a table: those in front are for padding; null: 0
   std::optional<Orientation> orientation;
 };
 

@@ -87,7 +87,7 @@ Matrix<Scalar> Layout::arrange(std::string_view parameter, std::span<const Scala
   check_size<Scalar>(parameter, stored_[p.holder].shape, stored.size());
   Matrix<Scalar> value(p.rows, p.cols);
   if (p.is_plain()) {
-    std::copy(stored.begin(), stored.end(), value.data());
+    std::copy_n(stored.begin() + p.begin, value.size(), value.data());
     return value;
   }
   const std::vector<std::int64_t> column = columns(p);
@@ -120,7 +120,7 @@ void Layout::insert(std::string_view parameter, const Matrix<Scalar>& value,
                                  value.rows(), value.cols()));
   }
   if (p.is_plain()) {
-    std::copy_n(value.data(), value.size(), stored.begin());
+    std::copy_n(value.data(), value.size(), stored.begin() + p.begin);
     return;
   }
   const std::vector<std::int64_t> column = columns(p);
