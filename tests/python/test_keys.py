@@ -19,7 +19,8 @@ transformers.utils.logging.set_verbosity(50)
 transformers.utils.logging.disable_progress_bar()
 
 FAMILIES = [
-    "llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "gpt2", "gpt_neox", "bert-mlm", "vit", "phi3",
+    "llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "gemma2", "olmo2", "phi", "cohere", "gpt2",
+    "gpt_neox", "bert-mlm", "vit", "phi3",
     "starcoder2", "stablelm", "seed_oss", "ernie4_5", "helium", "ministral", "qwen2-sliding", "qwen3-sliding",
     "granite", "glm", "opt", "bloom", "mpt", "gpt_bigcode", "roberta", "xlm-roberta", "camembert", "distilbert",
     "electra", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3", "biogpt", "openai-gpt", "ernie", "data2vec-text",
