@@ -88,7 +88,7 @@ def models():
         "qwen3-sliding": (tf.Qwen3ForCausalLM, tf.Qwen3Config(
             **small, head_dim=6, use_sliding_window=True, **windowed)),
         "granite": (tf.GraniteForCausalLM, tf.GraniteConfig(
-            **small, embedding_multiplier=3.0, attention_multiplier=0.4)),
+            **small, embedding_multiplier=3.0, attention_multiplier=0.4, logits_scaling=5.0)),
         "glm": (tf.GlmForCausalLM, tf.GlmConfig(**small, head_dim=8)),
         "opt": (tf.OPTForCausalLM, tf.OPTConfig(
             vocab_size=31, hidden_size=16, ffn_dim=19, num_hidden_layers=2, num_attention_heads=4,

@@ -81,6 +81,8 @@ MODELS = {
         **{**SIZES, **GQA, "hidden_size": 24}, sliding_window=5)),
     "stablelm: biases of q, k, v, 4 of 8 rotate": (tf.StableLmForCausalLM, tf.StableLmConfig(
         **{**SIZES, **GQA, "hidden_size": 32}, use_qkv_bias=True, **rope(partial_rotary_factor=0.5))),
+    "stablelm: one norm for two branches": (tf.StableLmForCausalLM, tf.StableLmConfig(
+        **{**SIZES, **GQA, "hidden_size": 32}, use_parallel_residual=True)),
     "seed_oss: biases": (tf.SeedOssForCausalLM, tf.SeedOssConfig(
         **SIZES, **GQA, head_dim=6, attention_out_bias=True, mlp_bias=True)),
     "ernie4_5: adjacent pairs, biases": (tf.Ernie4_5ForCausalLM, tf.Ernie4_5Config(
@@ -95,7 +97,7 @@ MODELS = {
     "qwen3-sliding: a window in some layers": (tf.Qwen3ForCausalLM, tf.Qwen3Config(
         **SIZES, **GQA, head_dim=10, use_sliding_window=True, **WINDOWS)),
     "granite: scaled embedding and attention": (tf.GraniteForCausalLM, tf.GraniteConfig(
-        **{**SIZES, **GQA, "hidden_size": 24}, embedding_multiplier=3.0, attention_multiplier=0.4)),
+        **{**SIZES, **GQA, "hidden_size": 24}, embedding_multiplier=3.0, attention_multiplier=0.4, logits_scaling=5.0)),
     "opt: tied": (tf.OPTForCausalLM, tf.OPTConfig(**OPT)),
     "opt: no head, gelu": (tf.OPTModel, tf.OPTConfig(**OPT, activation_function="gelu")),
     "bloom: tied": (tf.BloomForCausalLM, tf.BloomConfig(vocab_size=61, hidden_size=20, n_layer=3, n_head=4)),
