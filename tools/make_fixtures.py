@@ -33,6 +33,7 @@ CONVERTER = "llama-cpp-python==0.3.36"  # its source archive carries llama.cpp's
 SIZES = dict(vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=2,
              num_attention_heads=4, max_position_embeddings=48)
 SMALL = {**SIZES, "vocab_size": 31, "hidden_size": 16, "intermediate_size": 19}
+SMALL_FALCON = dict(vocab_size=31, hidden_size=16, num_hidden_layers=2, num_attention_heads=4)
 IDS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
 GQA = dict(num_key_value_heads=2)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
@@ -98,6 +99,17 @@ def models():
             vocab_size=31, d_model=12, n_layers=2, n_heads=2, max_seq_len=48, attn_config=dict(softmax_scale=0.3))),
         "gpt_bigcode": (tf.GPTBigCodeForCausalLM, tf.GPTBigCodeConfig(
             vocab_size=31, n_embd=12, n_layer=2, n_head=2, n_positions=48, **IDS)),
+        "gptj": (tf.GPTJForCausalLM, tf.GPTJConfig(
+            vocab_size=31, n_embd=16, n_inner=19, n_layer=2, n_head=2, n_positions=48, rotary_dim=6, **IDS)),
+        "codegen": (tf.CodeGenForCausalLM, tf.CodeGenConfig(
+            vocab_size=31, n_embd=16, n_inner=19, n_layer=2, n_head=8, n_positions=48, rotary_dim=2, **IDS)),
+        "falcon": (tf.FalconForCausalLM, tf.FalconConfig(
+            **SMALL_FALCON, ffn_hidden_size=19, max_position_embeddings=48, **IDS)),
+        "falcon-grouped": (tf.FalconForCausalLM, tf.FalconConfig(
+            **SMALL_FALCON, ffn_hidden_size=19, num_kv_heads=2, new_decoder_architecture=True, bias=True, **IDS)),
+        "falcon-grouped-one-norm": (tf.FalconForCausalLM, tf.FalconConfig(
+            **SMALL_FALCON, ffn_hidden_size=19, num_kv_heads=2, new_decoder_architecture=True,
+            num_ln_in_parallel_attn=1, **IDS)),
         "biogpt": (tf.BioGptForCausalLM, tf.BioGptConfig(**SMALL)),
         "openai-gpt": (tf.OpenAIGPTLMHeadModel, tf.OpenAIGPTConfig(
             vocab_size=31, n_embd=12, n_layer=2, n_head=2, n_positions=48)),

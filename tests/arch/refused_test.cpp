@@ -56,6 +56,9 @@ constexpr Near kNear[] = {
     {"mpt", R"({"attn_config": {"clip_qkv": 6}})", "clip_qkv"},
     {"mpt", R"({"attn_config": {"alibi": false}})", "alibi"},
     {"mpt", R"({"attn_config": {"qk_ln": true}})", "qk_ln"},
+    {"falcon", R"({"alibi": true})", "alibi"},
+    {"falcon", R"({"parallel_attn": false})", "parallel_attn"},
+    {"falcon", R"({"multi_query": false})", "multi_query"},
     {"gpt_bigcode", R"({"multi_query": false})", "multi_query"},
     {"roberta", R"({"position_embedding_type": "relative_key"})", "relative_key"},
     {"roberta", R"({"hidden_act": "relu"})", "hidden_act"},  // its head has gelu all the same

@@ -28,6 +28,10 @@ GPT2 = dict(vocab_size=61, n_embd=20, n_inner=27, n_layer=3, n_head=4, n_positio
 OPT = dict(
     vocab_size=61, hidden_size=20, ffn_dim=27, num_hidden_layers=3, num_attention_heads=4, max_position_embeddings=48,
 )  # fmt: skip
+FALCON = dict(
+    vocab_size=61, hidden_size=24, ffn_hidden_size=27, num_hidden_layers=3, num_attention_heads=4,
+    max_position_embeddings=48,
+)  # fmt: skip
 ENCODER = dict(
     vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=4,
     max_position_embeddings=48, type_vocab_size=3,
@@ -104,6 +108,14 @@ MODELS = {
     "mpt: tied": (tf.MptForCausalLM, tf.MptConfig(
         vocab_size=61, d_model=20, n_layers=3, n_heads=4, max_seq_len=48)),
     "gpt_bigcode: MQA, tied": (tf.GPTBigCodeForCausalLM, tf.GPTBigCodeConfig(**GPT2)),
+    "gptj: 4 of 10 rotate": (tf.GPTJForCausalLM, tf.GPTJConfig(**{**GPT2, "n_head": 2}, rotary_dim=4)),
+    "codegen: 4 of 6 rotate": (tf.CodeGenForCausalLM, tf.CodeGenConfig(
+        **{**GPT2, "n_embd": 48, "n_head": 8}, rotary_dim=4)),
+    "falcon: MQA, tied": (tf.FalconForCausalLM, tf.FalconConfig(**FALCON)),
+    "falcon-grouped: biases, tied": (tf.FalconForCausalLM, tf.FalconConfig(
+        **FALCON, num_kv_heads=2, new_decoder_architecture=True, bias=True)),
+    "falcon-grouped-one-norm: tied": (tf.FalconForCausalLM, tf.FalconConfig(
+        **FALCON, num_kv_heads=2, new_decoder_architecture=True, num_ln_in_parallel_attn=1)),
     "biogpt: tied": (tf.BioGptForCausalLM, tf.BioGptConfig(**SIZES)),
     "openai-gpt: tied": (tf.OpenAIGPTLMHeadModel, tf.OpenAIGPTConfig(
         vocab_size=61, n_embd=20, n_layer=3, n_head=4, n_positions=48)),
