@@ -60,6 +60,15 @@ def models():
         "gemma3": (tf.Gemma3ForCausalLM, tf.Gemma3TextConfig(
             **{**llama, "num_hidden_layers": 3}, head_dim=6, query_pre_attn_scalar=7, sliding_window=5,
             layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
+        "gemma2": (tf.Gemma2ForCausalLM, tf.Gemma2Config(
+            **llama, head_dim=6, query_pre_attn_scalar=7, sliding_window=5, attn_logit_softcapping=1.5,
+            final_logit_softcapping=2.5)),
+        "olmo2": (tf.Olmo2ForCausalLM, tf.Olmo2Config(
+            **{**llama, "hidden_size": 24}, rope_parameters=dict(rope_type="default", rope_theta=500.0))),
+        "phi": (tf.PhiForCausalLM, tf.PhiConfig(
+            **{**llama, "hidden_size": 32},
+            rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+        "cohere": (tf.CohereForCausalLM, tf.CohereConfig(**{**llama, "hidden_size": 24}, logit_scale=0.3)),
         "gemma": (tf.GemmaForCausalLM, tf.GemmaConfig(**llama, head_dim=6)),
         "gpt2": (tf.GPT2LMHeadModel, tf.GPT2Config(
             vocab_size=61, n_embd=20, n_inner=27, n_layer=2, n_head=4, n_positions=48, **IDS)),

@@ -23,6 +23,12 @@ RESULTS = ROOT / "docs" / "results"
 SCOPES = {"attention:0": "first attention", "attention": "all attention", "block:0": "first block", "all": "everything"}
 
 
+def mean_and_spread(values: list[float], digits: int) -> str:
+    """"mean ± standard deviation"; of one value, that value."""
+    mean = f"{round(statistics.mean(values), digits) + 0.0:.{digits}f}"
+    return f"{mean} ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else mean
+
+
 def number(method: dict, naive: bool) -> str:
     if not method["n"]:
         return "not run"
@@ -64,14 +70,13 @@ def squared_distance(record: dict, maps: str) -> float:
     return sum(record["residuals"][name] ** 2 for name in names)
 
 
-def left(pairs: dict, maps: str) -> list[float]:
+def left(pairs: list[dict], maps: str) -> list[float]:
     """By pair: the squared distance after two_stage as a share of the naive one."""
-    both = [methods for methods in pairs.values() if {"naive", "two_stage"} <= methods.keys()]
-    return [squared_distance(m["two_stage"], maps) / squared_distance(m["naive"], maps) for m in both]
+    return [squared_distance(pair["two_stage"], maps) / squared_distance(pair["naive"], maps) for pair in pairs]
 
 
-def attention_records() -> dict:
-    """(experiment, scope, cell) -> seeds -> method -> record, of models that differ in attention alone."""
+def attention_pairs(needed: set[str]) -> dict:
+    """(experiment, scope, cell) -> [method -> record], of pairs that differ in attention alone and have these methods."""
     found = defaultdict(lambda: defaultdict(dict))
     for path in sorted(RESULTS.glob("*.jsonl")):
         for line in path.read_text().splitlines():
@@ -79,31 +84,30 @@ def attention_records() -> dict:
             if record["scope"] in ("attention:0", "attention"):
                 row = record["experiment"], SCOPES[record["scope"]], ", ".join(record["cell"].values())
                 found[row][tuple(record["seeds"])][record["method"]] = record
+    whole = {row: [pair for pair in pairs.values() if needed <= pair.keys()] for row, pairs in found.items()}
     order = list(SCOPES.values())
-    return dict(sorted(found.items(), key=lambda item: (item[0][0], order.index(item[0][1]), item[0][2])))
+    return {row: whole[row] for row in sorted(whole, key=lambda row: (row[0], order.index(row[1]), row[2])) if whole[row]}
 
 
 def descent() -> list[str]:
     """The table of what descent in the whole group gains over the orthogonal start, in points of the naive barrier."""
     lines = ["| descent | of | cell | pairs | orthogonal, % | two_stage, % | gain, points |", "|---" * 7 + "|"]
-    for row, pairs in attention_records().items():
-        barriers = [{method: record["barrier"] for method, record in pair.items()} for pair in pairs.values()]
-        naive = statistics.mean(pair["naive"] for pair in barriers)
-        share = lambda method: 100 * statistics.mean(pair[method] for pair in barriers) / naive  # noqa: E731
-        gains = [100 * (pair["orthogonal"] - pair["two_stage"]) / naive for pair in barriers]
-        gain = f"{round(statistics.mean(gains), 1) + 0.0:.1f} ± {statistics.stdev(gains):.1f}"
-        shares = f"{share('orthogonal'):.1f} | {share('two_stage'):.1f}"
-        lines.append(f"| {' | '.join(row)} | {len(gains)} | {shares} | {gain} |")
+    for row, pairs in attention_pairs({"naive", "orthogonal", "two_stage"}).items():
+        naive = statistics.mean(pair["naive"]["barrier"] for pair in pairs)
+        orthogonal, both = ([100 * pair[method]["barrier"] / naive for pair in pairs] for method in ("orthogonal", "two_stage"))
+        gain = mean_and_spread([o - b for o, b in zip(orthogonal, both)], 1)
+        shares = f"{statistics.mean(orthogonal):.1f} | {statistics.mean(both):.1f}"
+        lines.append(f"| {' | '.join(row)} | {len(pairs)} | {shares} | {gain} |")
     return lines
 
 
 def distances() -> list[str]:
     """The table of what is left of the distance between attention layers."""
     lines = ["| distance left | of | positions | pairs | q/k | v/o | q/k over v/o |", "|---" * 7 + "|"]
-    for row, pairs in attention_records().items():
+    for row, pairs in attention_pairs({"naive", "two_stage"}).items():
         qk, vo = left(pairs, "qk"), left(pairs, "vo")
-        shown = [f"{statistics.mean(x):.2f} ± {statistics.stdev(x):.2f}" for x in (qk, vo, [q / v for q, v in zip(qk, vo)])]
-        lines.append(f"| {' | '.join(row)} | {len(qk)} | {' | '.join(shown)} |")
+        shown = [mean_and_spread(x, 2) for x in (qk, vo, [q / v for q, v in zip(qk, vo)])]
+        lines.append(f"| {' | '.join(row)} | {len(pairs)} | {' | '.join(shown)} |")
     return lines
 
 

@@ -2,6 +2,7 @@
 
 #include <complex>
 
+#include "qk_norm_match.h"
 #include "regauge/symmetry/decompositions.h"
 #include "regauge/symmetry/polar.h"
 
@@ -44,6 +45,9 @@ void hold_unused(Matrix<double>& cross) {
 }
 
 BlockFit fit_block(const BlockGroup& group, const Matrix<double>& cross) {
+  if (const auto* exchange = std::get_if<GainExchange>(&group)) {
+    return fit_exchange(*exchange, cross, Matrix<double>::Zero(cross.rows(), cross.cols()));
+  }
   if (const auto* phases = phases_of(group)) return fit_phases(*phases, cross);
   // The group's matrices are an algebra's invertible ones, and an algebra holds the orthogonal
   // factors of its members.
@@ -55,6 +59,7 @@ BlockFit fit_block(const BlockGroup& group, const Matrix<double>& cross) {
 }
 
 double best_value(const BlockGroup& group, const Matrix<double>& cross) {
+  if (std::holds_alternative<GainExchange>(group)) return fit_block(group, cross).value;
   if (const auto* phases = phases_of(group)) return fit_phases(*phases, cross).value;
   // The sum of singular values.
   const Matrix<double> inside = project(group, cross);
@@ -70,6 +75,7 @@ HeadCross::HeadCross(const Symmetry& symmetry, const Space& space, const Paramet
   Matrix<Scalar> shared = Matrix<Scalar>::Zero(space.size(), space.size());
   Matrix<Scalar> query = Matrix<Scalar>::Zero(heads, heads);
   for_axes(symmetry, a, space.name, [&](const std::string& name, int axis, const AxisPart& part) {
+    if (part.take == AxisPart::Take::absolute) return;  // gains do not tell how a head turned
     add_cross(b.at(name), a.at(name), axis, part.lift.empty() ? shared : query);
   });
   shared_ = shared.template cast<double>();

@@ -158,11 +158,11 @@ Element match_heads(const Symmetry& symmetry, std::int64_t layer, const Scope& s
                     const Parameters<Scalar>& a, const Parameters<Scalar>& b) {
   const std::string at = fmt::format("layers.{}.attn", layer);
   const Space& heads = *symmetry.find_space(at + ".heads");
-  if (symmetry.architecture.layer(layer).attention.qk_norm)
-    return match_heads_behind_norm(symmetry, layer, scope, a, b);
+  const QkNorm qk_norm = symmetry.architecture.layer(layer).attention.qk_norm;
+  if (qk_norm == QkNorm::heads) return match_heads_behind_norm(symmetry, layer, scope, a, b);
   std::vector<HeadCross> gauges;
   std::vector<bool> may_turn;
-  for (const char* name : {".qk", ".vo"}) {
+  for (const char* name : {qk_norm == QkNorm::joint ? ".qk_gain" : ".qk", ".vo"}) {
     const Space& space = *symmetry.find_space(at + name);
     gauges.emplace_back(symmetry, space, a, b);
     may_turn.push_back(scope.contains(space));

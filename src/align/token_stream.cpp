@@ -89,12 +89,13 @@ void TokenStream<Scalar>::advance(std::int64_t layer, const Parameters<Scalar>& 
     return shape.norms_input() ? normed(stream_, branch + ".norm", tensors) : stream_;
   };
   const auto written = [&](const Matrix<Scalar>& x, const std::string& branch) {
-    return shape.norms_output() ? normed(x, branch + ".post_norm", tensors) : x;
+    const Matrix<Scalar> y = shape.norms_output() ? normed(x, branch + ".post_norm", tensors) : x;
+    return Matrix<Scalar>(static_cast<Scalar>(shape.branch_scale) * y);
   };
   attention_ = read(at);
   const Matrix<Scalar> attended_to = written(attended(layer, attention_, tensors), at);
   if (!shape.parallel) stream_ += attended_to;
-  feed_forward_ = read(ffn);
+  feed_forward_ = shape.shared_norm ? attention_ : read(ffn);
   stream_ += written(fed_forward(layer, feed_forward_, tensors), ffn);
   if (shape.parallel) stream_ += attended_to;
 }
@@ -117,6 +118,11 @@ Matrix<Scalar> TokenStream<Scalar>::predictions(const Parameters<Scalar>& ends) 
                                       : product(x, ends.at("head.weight"));
   if (const auto bias = ends.find("head.bias"); bias != ends.end()) {
     logits.rowwise() += bias->second.row(0);
+  }
+  logits *= static_cast<Scalar>(shape_.logit_scale);
+  if (shape_.logit_softcap != 0) {
+    const auto cap = static_cast<Scalar>(shape_.logit_softcap);
+    logits = cap * (logits.array() / cap).tanh();
   }
   logits.colwise() -= logits.rowwise().maxCoeff().eval();
   logits = logits.array().exp();

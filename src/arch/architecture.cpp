@@ -66,8 +66,9 @@ void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
   specs.add_linear("attn.q", width, a.heads * a.qk_width, a.biases.q);
   specs.add_linear("attn.k", width, a.kv_heads * a.qk_width, a.biases.k);
   specs.add_linear("attn.v", width, a.kv_heads * a.v_width, a.biases.v);
-  specs.add_if(a.qk_norm, "attn.q_norm.gain", 1, a.qk_width);
-  specs.add_if(a.qk_norm, "attn.k_norm.gain", 1, a.qk_width);
+  const bool joint = a.qk_norm == QkNorm::joint;
+  specs.add_if(a.has_qk_norm(), "attn.q_norm.gain", 1, (joint ? a.heads : 1) * a.qk_width);
+  specs.add_if(a.has_qk_norm(), "attn.k_norm.gain", 1, (joint ? a.kv_heads : 1) * a.qk_width);
   specs.add_if(a.positions == Positions::relative, "attn.relative_bias", a.relative_buckets,
                a.heads);
   specs.add_linear("attn.o", a.heads * a.v_width, width, a.biases.o);
@@ -77,7 +78,7 @@ void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
 
 void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
   const FeedForward& f = layer.ffn;
-  if (layer.norms_input()) specs.add_norm("ffn.norm");
+  if (layer.norms_input() && layer.has_ffn_norm()) specs.add_norm("ffn.norm");
   if (f.gated) specs.add_linear("ffn.gate", width, f.width, f.biases.gate);
   specs.add_linear("ffn.up", width, f.width, f.biases.up);
   specs.add_linear("ffn.down", f.width, width, f.biases.down);
@@ -130,6 +131,8 @@ void check_pattern(const Architecture& a, Problems& problems) {
     problems.require(kind.placement == a.kinds.front().placement,
                      "placement differs between layers");
     problems.require(kind.parallel == a.kinds.front().parallel, "parallel differs between layers");
+    problems.require(kind.shared_norm == a.kinds.front().shared_norm,
+                     "shared_norm differs between layers");
   }
 }
 
@@ -168,6 +171,8 @@ void check_attention(const Attention& a, Problems& problems) {
   problems.require(std::isfinite(a.scale) && a.scale != 0,
                    "attention_scale is not a number other than 0");
   problems.require(a.window >= 0, "attention_window is negative");
+  problems.require(std::isfinite(a.softcap) && a.softcap >= 0,
+                   "attention_softcap is not a number >= 0");
 }
 
 void check_input(const Architecture& a, Problems& problems) {
@@ -198,6 +203,12 @@ void check_output(const Architecture& a, Problems& problems) {
   }
   problems.require(!a.tied || a.output == Output::tokens, "tied needs output 'tokens'");
   problems.require(!a.head_bias || a.output != Output::hidden, "a head bias needs a head");
+  problems.require(std::isfinite(a.logit_scale) && a.logit_scale != 0,
+                   "logit_scale is not a number other than 0");
+  problems.require(std::isfinite(a.logit_softcap) && a.logit_softcap >= 0,
+                   "logit_softcap is not a number >= 0");
+  problems.require((a.logit_scale == 1 && a.logit_softcap == 0) || a.output != Output::hidden,
+                   "logit_scale and logit_softcap need a head");
   problems.require(!a.log_probabilities || a.output != Output::hidden,
                    "log_probabilities needs a head");
   problems.require(!a.head_transform || (!a.plain_stream() && a.output == Output::tokens),
@@ -286,6 +297,11 @@ void validate(const Architecture& a) {
     problems.require(layer.ffn.gated || !layer.ffn.biases.gate, "a gate bias needs gated");
     problems.require(!layer.parallel || layer.placement == Placement::pre,
                      "parallel needs placement 'pre'");
+    problems.require(!layer.shared_norm || layer.parallel, "shared_norm needs parallel");
+    problems.require(std::isfinite(layer.branch_scale) && layer.branch_scale != 0,
+                     "branch_scale is not a number other than 0");
+    problems.require(layer.branch_scale == 1 || layer.placement != Placement::post,
+                     "branch_scale with placement 'post' is not understood");
     problems.require(!layer.norms_output() || (a.norm == Norm::rms && !a.embedding_norm),
                      "placements 'both' and 'behind' need norm 'rms' and no embedding norm");
     const Attention::Biases& biases = layer.attention.biases;

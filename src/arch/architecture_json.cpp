@@ -46,6 +46,12 @@ const Names<Norm>& names_of() {
   return names;
 }
 template <>
+const Names<QkNorm>& names_of() {
+  static const Names<QkNorm> names = {
+      {QkNorm::none, "none"}, {QkNorm::heads, "heads"}, {QkNorm::joint, "joint"}};
+  return names;
+}
+template <>
 const Names<Placement>& names_of() {
   static const Names<Placement> names = {{Placement::pre, "pre"},
                                          {Placement::post, "post"},
@@ -145,6 +151,15 @@ requires std::is_enum_v<Enum> std::string read(const Json& json, Enum& value) {
   return fmt::format("one of {}", fmt::join(choices, ", "));
 }
 
+// Files of before there were norms of all heads together say true or false.
+std::string read(const Json& json, QkNorm& value) {
+  if (json.is_boolean()) {
+    value = json.get<bool>() ? QkNorm::heads : QkNorm::none;
+    return "";
+  }
+  return read<QkNorm>(json, value);
+}
+
 // Every field by its name, of a layer and of the model: the lists that reading and writing share.
 // "positions" and "biases" are of both and stand apart.
 template <class L, class Visit>
@@ -160,12 +175,15 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("relative_max_distance", a.relative_max_distance);
   visit("qk_norm", a.qk_norm);
   visit("attention_scale", a.scale);
+  visit("attention_softcap", a.softcap);
   visit("attention_window", a.window);
   visit("ffn_width", layer.ffn.width);
   visit("activation", layer.ffn.activation);
   visit("gated", layer.ffn.gated);
   visit("placement", layer.placement);
   visit("parallel", layer.parallel);
+  visit("shared_norm", layer.shared_norm);
+  visit("branch_scale", layer.branch_scale);
 }
 
 template <class A, class Visit>
@@ -188,6 +206,8 @@ void visit_model(A& a, Visit&& visit) {
   visit("output", a.output);
   visit("classes", a.classes);
   visit("head_transform", a.head_transform);
+  visit("logit_scale", a.logit_scale);
+  visit("logit_softcap", a.logit_softcap);
   visit("tied", a.tied);
   visit("log_probabilities", a.log_probabilities);
 }

@@ -32,7 +32,7 @@ std::string describe_positions(const Layer& layer, const Json& json) {
 }
 
 std::string describe_rest(const Layer& layer) {
-  return fmt::format("{}{}", layer.attention.qk_norm ? ", qk-norm" : "",
+  return fmt::format("{}{}", layer.attention.has_qk_norm() ? ", qk-norm" : "",
                      layer.parallel ? ", parallel block" : "");
 }
 

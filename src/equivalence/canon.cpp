@@ -104,7 +104,7 @@ class Canonical {
     take(balance(symmetry_, tensors), layer, tensors);
     take(in_order(symmetry_, tensors, rounding_, limits_), layer, tensors);
     take(turned(symmetry_, tensors), layer, tensors);
-    if (symmetry_.architecture.layer(layer).attention.qk_norm) {
+    if (symmetry_.architecture.layer(layer).attention.has_qk_norm()) {
       take(turned_qk_norm(symmetry_, layer, tensors), layer, tensors);
     }
   }

@@ -174,85 +174,121 @@ Element turned(const Symmetry& symmetry, const Parameters<double>& tensors) {
   return step;
 }
 
+namespace {
+
+// Signed permutations of coordinates behind a QK-norm: what brings most of each pair to the right
+// and each coordinate at rest to the positive side, in the order of the gains' sizes.
+class QkTurn {
+ public:
+  // `parts`: [heads, d_k], what each coordinate has of a fixed column; one pattern for all of them,
+  // but for a sign of each. `signs`: the signs, or zeros where they are to be chosen.
+  QkTurn(const Attention& shape, Matrix<double> parts, Eigen::VectorXd sizes, Eigen::VectorXd signs)
+      : parts_(std::move(parts)), sizes_(std::move(sizes)), signs_(std::move(signs)) {
+    pattern_ = Matrix<double>::Zero(shape.qk_width, shape.qk_width);
+    const RotaryClasses classes(shape.qk_width, shape.rotary_frequencies);
+    for (const auto& pairs : classes.turning) add_pairs(pairs);
+    for (const auto& coordinates : classes.real()) add_coordinates(coordinates);
+  }
+  const Matrix<double>& pattern() const { return pattern_; }
+  const Eigen::VectorXd& signs() const { return signs_; }
+
+ private:
+  using Complex = std::complex<double>;
+
+  // The quarter turn that brings most of the values to the right, given signs or choosing them.
+  int turn(const Eigen::VectorXcd& values) {
+    if (signs_(0) == 0) {
+      Complex squares = 0;
+      for (const auto& value : values) squares += value * value;
+      const int quarter = squares.real() >= 0 ? 0 : 1;
+      for (Eigen::Index j = 0; j < signs_.size(); ++j) {
+        signs_(j) = (values(j) * (quarter == 0 ? Complex(1) : Complex(0, 1))).real() < 0 ? -1 : 1;
+      }
+      return quarter;
+    }
+    const Complex sum = (values.array() * signs_.array().cast<Complex>()).sum();
+    if (std::abs(sum.real()) >= std::abs(sum.imag())) return sum.real() >= 0 ? 0 : 2;
+    return sum.imag() >= 0 ? 3 : 1;
+  }
+
+  void add_pairs(const std::vector<RotaryClasses::Pair>& pairs) {
+    Eigen::VectorXd sizes(static_cast<Eigen::Index>(pairs.size()));
+    for (Eigen::Index i = 0; i < sizes.size(); ++i) {
+      sizes(i) = sizes_.segment(pairs[static_cast<std::size_t>(i)].first, 2).sum();
+    }
+    const auto order = largest_first(sizes);
+    for (std::size_t place = 0; place < order.size(); ++place) {
+      const auto& from = pairs[static_cast<std::size_t>(order[place])];
+      const auto& to = pairs[place];
+      Eigen::VectorXcd values(parts_.rows());
+      for (Eigen::Index j = 0; j < values.size(); ++j) {
+        values(j) = {parts_(j, from.first), from.sign * parts_(j, from.first + 1)};
+      }
+      // i^quarter as a block: {{re, im}, {-im, re}}, second coordinates counted with their signs.
+      static constexpr double kReal[] = {1, 0, -1, 0}, kImaginary[] = {0, 1, 0, -1};
+      const auto quarter = turn(values);
+      pattern_(from.first, to.first) = kReal[quarter];
+      pattern_(from.first + 1, to.first + 1) = from.sign * to.sign * kReal[quarter];
+      pattern_(from.first, to.first + 1) = to.sign * kImaginary[quarter];
+      pattern_(from.first + 1, to.first) = -from.sign * kImaginary[quarter];
+    }
+  }
+
+  void add_coordinates(const std::vector<std::int64_t>& coordinates) {
+    Eigen::VectorXd sizes(static_cast<Eigen::Index>(coordinates.size()));
+    for (Eigen::Index i = 0; i < sizes.size(); ++i) {
+      sizes(i) = sizes_(coordinates[static_cast<std::size_t>(i)]);
+    }
+    const auto order = largest_first(sizes);
+    for (std::size_t place = 0; place < order.size(); ++place) {
+      const auto from = coordinates[static_cast<std::size_t>(order[place])];
+      const Eigen::VectorXcd values = parts_.col(from).cast<Complex>();
+      pattern_(from, coordinates[place]) = turn(values) == 2 ? -1 : 1;
+    }
+  }
+
+  Matrix<double> parts_;
+  Eigen::VectorXd sizes_, signs_;
+  Matrix<double> pattern_;
+};
+
+}  // namespace
+
 Element turned_qk_norm(const Symmetry& symmetry, std::int64_t layer,
                        const Parameters<double>& tensors) {
   const Attention& shape = symmetry.architecture.layer(layer).attention;
   const std::string at = fmt::format("layers.{}.attn", layer);
-  const auto width = shape.qk_width;
+  const auto width = shape.qk_width, share = shape.group();
   const Matrix<double>& q = tensors.at(at + ".q.weight");
   const Matrix<double>& k = tensors.at(at + ".k.weight");
   // [kv heads, d_k]: what each coordinate of a kv head's keys and queries has of a fixed column.
   Matrix<double> parts = Matrix<double>::Zero(shape.kv_heads, width);
   const Matrix<double> of_q = sketch(q, 1), of_k = sketch(k, 1);
-  const auto share = shape.group();
   for (Eigen::Index i = 0; i < k.cols(); ++i) parts(i / width, i % width) += of_k(i, 0);
   for (Eigen::Index i = 0; i < q.cols(); ++i) parts(i / width / share, i % width) += of_q(i, 0);
-
-  Matrix<double> pattern = Matrix<double>::Zero(width, width);
-  Eigen::VectorXd signs =
-      Eigen::VectorXd::Zero(shape.kv_heads);  // known after the first coordinate
-  // The quarter turn of a pair that brings most of it to the right, given signs or choosing them.
-  using Complex = std::complex<double>;
-  const auto turn = [&](const Eigen::VectorXcd& values) -> int {
-    if (signs(0) == 0) {
-      Complex squares = 0;
-      for (const auto& value : values) squares += value * value;
-      const int quarter = squares.real() >= 0 ? 0 : 1;
-      for (Eigen::Index j = 0; j < signs.size(); ++j) {
-        signs(j) = (values(j) * (quarter == 0 ? Complex(1) : Complex(0, 1))).real() < 0 ? -1 : 1;
-      }
-      return quarter;
-    }
-    const Complex sum = (values.array() * signs.array().cast<Complex>()).sum();
-    if (std::abs(sum.real()) >= std::abs(sum.imag())) return sum.real() >= 0 ? 0 : 2;
-    return sum.imag() >= 0 ? 3 : 1;
-  };
-  const Matrix<double>& gain = tensors.at(at + ".q_norm.gain");
-  const Matrix<double>& other_gain = tensors.at(at + ".k_norm.gain");
-  const auto by_size = [&](const auto& first_of, std::size_t count) {
-    Eigen::VectorXd sizes(static_cast<Eigen::Index>(count));
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto [first, coordinates] = first_of(i);
-      sizes(static_cast<Eigen::Index>(i)) = gain.middleCols(first, coordinates).squaredNorm() +
-                                            other_gain.middleCols(first, coordinates).squaredNorm();
-    }
-    return largest_first(sizes);
-  };
-  const RotaryClasses classes(width, shape.rotary_frequencies);
-  for (const auto& pairs : classes.turning) {
-    const auto order = by_size(
-        [&](std::size_t i) { return std::pair<Eigen::Index, Eigen::Index>(pairs[i].first, 2); },
-        pairs.size());
-    for (std::size_t place = 0; place < order.size(); ++place) {
-      const auto& from = pairs[static_cast<std::size_t>(order[place])];
-      const auto& to = pairs[place];
-      Eigen::VectorXcd values(shape.kv_heads);
-      for (Eigen::Index j = 0; j < values.size(); ++j) {
-        values(j) = {parts(j, from.first), from.sign * parts(j, from.first + 1)};
-      }
-      // i^quarter as a block: {{re, im}, {-im, re}}, second coordinates counted with their signs.
-      static constexpr double kReal[] = {1, 0, -1, 0}, kImaginary[] = {0, 1, 0, -1};
-      const auto quarter = turn(values);
-      pattern(from.first, to.first) = kReal[quarter];
-      pattern(from.first + 1, to.first + 1) = from.sign * to.sign * kReal[quarter];
-      pattern(from.first, to.first + 1) = to.sign * kImaginary[quarter];
-      pattern(from.first + 1, to.first) = -from.sign * kImaginary[quarter];
-    }
-  }
-  for (const auto& coordinates : classes.real()) {
-    const auto order = by_size(
-        [&](std::size_t i) { return std::pair<Eigen::Index, Eigen::Index>(coordinates[i], 1); },
-        coordinates.size());
-    for (std::size_t place = 0; place < order.size(); ++place) {
-      const auto from = coordinates[static_cast<std::size_t>(order[place])];
-      Eigen::VectorXcd values(shape.kv_heads);
-      for (Eigen::Index j = 0; j < values.size(); ++j) values(j) = parts(j, from);
-      pattern(from, coordinates[place]) = turn(values) == 2 ? -1 : 1;
+  // [exchanges, d_k]: the size of the gains that an exchange moves.
+  const std::int64_t exchanges = symmetry.find_space(at + ".qk_gain")->count;
+  Matrix<double> sizes = Matrix<double>::Zero(exchanges, width);
+  for (const char* name : {".q_norm.gain", ".k_norm.gain"}) {
+    const Matrix<double>& gain = tensors.at(at + name);
+    const auto run = gain.cols() / exchanges;
+    for (Eigen::Index i = 0; i < gain.cols(); ++i) {
+      sizes(i / run, i % width) += gain(0, i) * gain(0, i);
     }
   }
   Element step;
-  step.maps[at + ".k"] = BlockMap<double>(shape.kv_heads, 1, {}, signs);
-  step.maps[at + ".qk_gain"] = BlockMap<double>(1, width, {}, pattern);
+  if (shape.qk_norm == QkNorm::heads) {
+    const QkTurn turn(shape, parts, sizes.row(0), Eigen::VectorXd::Zero(shape.kv_heads));
+    step.maps[at + ".k"] = BlockMap<double>(shape.kv_heads, 1, {}, turn.signs());
+    step.maps[at + ".qk_gain"] = BlockMap<double>(1, width, {}, turn.pattern());
+    return step;
+  }
+  Matrix<double> patterns(shape.kv_heads * width, width);
+  for (std::int64_t kv = 0; kv < shape.kv_heads; ++kv) {
+    patterns.middleRows(kv * width, width) =
+        QkTurn(shape, parts.row(kv), sizes.row(kv), Eigen::VectorXd::Ones(1)).pattern();
+  }
+  step.maps[at + ".qk_gain"] = BlockMap<double>(shape.kv_heads, width, {}, patterns);
   return step;
 }
 

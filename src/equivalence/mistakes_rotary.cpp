@@ -74,8 +74,11 @@ void add_rotary_changes(const Pair& pair, std::int64_t layer, std::vector<Change
     const bool k = name.find(".attn.k.") != std::string::npos;
     if (q) add(name, {"q", "q and k"}, a.heads * a.qk_width, a.heads);
     if (k) add(name, {"k", "q and k"}, a.kv_heads * a.qk_width, a.kv_heads);
-    if (name.ends_with("q_norm.gain") || name.ends_with("k_norm.gain")) {
-      add(name, {"gains"}, a.qk_width, 1);
+    const bool joint = a.qk_norm == QkNorm::joint;
+    for (const auto& [gain, heads] :
+         {std::pair("q_norm.gain", a.heads), {"k_norm.gain", a.kv_heads}}) {
+      const std::int64_t count = joint ? heads : 1;
+      if (name.ends_with(gain)) add(name, {"gains"}, count * a.qk_width, count);
     }
   }
 }

@@ -25,8 +25,9 @@ std::vector<Reads> norm_readers(const Architecture& a) {
     for (const char* name : {"q", "k", "v"}) {
       all.push_back({at + "attn.norm", at + "attn." + name + ".weight"});
     }
-    if (a.layer(layer).ffn.gated) all.push_back({at + "ffn.norm", at + "ffn.gate.weight"});
-    all.push_back({at + "ffn.norm", at + "ffn.up.weight"});
+    const std::string norm = at + a.layer(layer).norm_before_ffn();
+    if (a.layer(layer).ffn.gated) all.push_back({norm, at + "ffn.gate.weight"});
+    all.push_back({norm, at + "ffn.up.weight"});
   }
   if (a.output != Output::hidden) all.push_back({"head.norm", "head.weight"});
   return all;

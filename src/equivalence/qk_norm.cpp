@@ -85,11 +85,27 @@ Matrix<double> signed_pattern(const Attention& shape, const Matrix<double>& matr
   return pattern;
 }
 
+// The gains of q and k that one exchange moves: [query heads, d_k] and [1, d_k].
+struct Gains {
+  Matrix<double> q, k;
+
+  Gains(const Parameters<double>& model, const std::string& at, std::int64_t width,
+        std::int64_t exchange, std::int64_t exchanges) {
+    const auto rows = [&](const char* name) {
+      const Matrix<double>& all = model.at(at + name);
+      const auto run = all.cols() / exchanges;
+      const Matrix<double> part = all.middleCols(exchange * run, run);
+      return Matrix<double>(part.reshaped<Eigen::RowMajor>(run / width, width).cwiseAbs());
+    };
+    q = rows(".q_norm.gain");
+    k = rows(".k_norm.gain");
+  }
+};
+
 // How much the gains of q and k that belong together are alike: 1 if equal, towards 0.
-Matrix<double> likeness_of_gains(const Parameters<double>& a, const Parameters<double>& b,
-                                 const std::string& at) {
-  const auto products = [&](const Parameters<double>& p) -> Matrix<double> {
-    return p.at(at + ".q_norm.gain").cwiseProduct(p.at(at + ".k_norm.gain")).cwiseAbs();
+Matrix<double> likeness_of_gains(const Gains& a, const Gains& b) {
+  const auto products = [&](const Gains& gains) -> Matrix<double> {
+    return gains.q.colwise().sum().cwiseProduct(gains.k.row(0));
   };
   const Matrix<double> in_a = products(a), in_b = products(b);
   Matrix<double> likeness(in_b.cols(), in_a.cols());
@@ -105,18 +121,14 @@ Matrix<double> likeness_of_gains(const Parameters<double>& a, const Parameters<d
 double ratio(double a, double b) { return a != 0 && b != 0 ? std::abs(a / b) : 1; }
 
 // The pattern with what each coordinate's gains changed by; the two of a pair change alike.
-Matrix<double> with_moduli(const Attention& shape, const Matrix<double>& pattern,
-                           const Parameters<double>& a, const Parameters<double>& b,
-                           const std::string& at) {
-  const auto change = [&](Eigen::Index i, const char* name, Eigen::Index column) {
-    return ratio(a.at(at + name)(0, column), b.at(at + name)(0, i));
-  };
+Matrix<double> with_moduli(const Attention& shape, const Matrix<double>& pattern, const Gains& a,
+                           const Gains& b) {
   // A gain of q that is 0 tells nothing; then k's does, which changes the other way.
   const auto modulus = [&](Eigen::Index i) {
     Eigen::Index j = 0;
     pattern.row(i).cwiseAbs().maxCoeff(&j);
-    const bool told = a.at(at + ".q_norm.gain")(0, j) != 0;
-    return told ? change(i, ".q_norm.gain", j) : 1 / change(i, ".k_norm.gain", j);
+    const double of_q = a.q.col(j).sum();
+    return of_q != 0 ? ratio(of_q, b.q.col(i).sum()) : 1 / ratio(a.k(0, j), b.k(0, i));
   };
   Eigen::VectorXd moduli(pattern.rows());
   for (Eigen::Index i = 0; i < pattern.rows(); ++i) moduli(i) = modulus(i);
@@ -130,6 +142,18 @@ Matrix<double> with_moduli(const Attention& shape, const Matrix<double>& pattern
   return moduli.asDiagonal() * pattern;
 }
 
+// A column of the head of `b` against every column of the same head of `a`, whatever their lengths.
+Matrix<double> cross_of(const Matrix<double>& a, const Matrix<double>& b, std::int64_t head,
+                        std::int64_t width) {
+  const auto of_a = a.middleCols(head * width, width), of_b = b.middleCols(head * width, width);
+  return of_b.transpose() * of_a / (of_b.norm() * of_a.norm() + 1e-300);
+}
+
+double length_ratio(const Matrix<double>& a, const Matrix<double>& b, std::int64_t head,
+                    std::int64_t width) {
+  return ratio(a.middleCols(head * width, width).norm(), b.middleCols(head * width, width).norm());
+}
+
 }  // namespace
 
 Element recover_qk_norm(const Symmetry& symmetry, std::int64_t layer, const Parameters<double>& a,
@@ -140,31 +164,45 @@ Element recover_qk_norm(const Symmetry& symmetry, std::int64_t layer, const Para
   const Matrix<double>&k_a = a.at(at + ".k.weight"), &k_b = b.at(at + ".k.weight");
   const auto width = shape.qk_width;
   const auto group = shape.group();
-  const bool lengths = symmetry.find_space(at + ".heads")->dimension() > 0;
+  const auto crossed = [&](std::int64_t kv) {
+    Matrix<double> cross = cross_of(k_a, k_b, kv, width);
+    for (std::int64_t i = kv * group; i < (kv + 1) * group; ++i) {
+      cross += cross_of(q_a, q_b, i, width);
+    }
+    return cross;
+  };
+  const std::int64_t exchanges = symmetry.find_space(at + ".qk_gain")->count;
+  const auto exchange = [&](const Matrix<double>& cross, std::int64_t index) {
+    const Gains in_a(a, at, width, index, exchanges), in_b(b, at, width, index, exchanges);
+    return with_moduli(shape, signed_pattern(shape, cross, likeness_of_gains(in_a, in_b)), in_a,
+                       in_b);
+  };
   Element element;
+  if (shape.qk_norm == QkNorm::joint) {
+    Matrix<double> blocks(shape.kv_heads * width, width);
+    for (std::int64_t kv = 0; kv < shape.kv_heads; ++kv) {
+      blocks.middleRows(kv * width, width) = exchange(crossed(kv), kv);
+    }
+    element.maps[at + ".qk_gain"] = BlockMap<double>(shape.kv_heads, width, {}, blocks);
+    return element;
+  }
 
+  const bool lengths = symmetry.find_space(at + ".heads")->dimension() > 0;
   Matrix<double> head_lengths(shape.heads, 1), key_lengths(shape.kv_heads, 1);
   Matrix<double> sum = Matrix<double>::Zero(width, width);
+  for (std::int64_t i = 0; i < shape.heads; ++i) {
+    head_lengths(i, 0) = length_ratio(q_a, q_b, i, width);
+  }
   for (std::int64_t kv = 0; kv < shape.kv_heads; ++kv) {
-    const auto key_a = k_a.middleCols(kv * width, width), key_b = k_b.middleCols(kv * width, width);
-    Matrix<double> cross = key_b.transpose() * key_a / (key_b.norm() * key_a.norm() + 1e-300);
-    for (std::int64_t i = kv * group; i < (kv + 1) * group; ++i) {
-      const auto head_a = q_a.middleCols(i * width, width),
-                 head_b = q_b.middleCols(i * width, width);
-      cross += head_b.transpose() * head_a / (head_b.norm() * head_a.norm() + 1e-300);
-      head_lengths(i, 0) = ratio(head_a.norm(), head_b.norm());
-    }
+    const Matrix<double> cross = crossed(kv);
     // A kv head's sign is read against the heads before it; the first one's is a matter of taste.
     const double sign = cross.cwiseProduct(sum).sum() < 0 ? -1 : 1;
     sum += sign * cross;
-    key_lengths(kv, 0) = sign * (lengths ? ratio(key_a.norm(), key_b.norm()) : 1);
+    key_lengths(kv, 0) = sign * (lengths ? length_ratio(k_a, k_b, kv, width) : 1);
   }
   if (lengths) element.maps[at + ".heads"] = BlockMap<double>(shape.heads, 1, {}, head_lengths);
   element.maps[at + ".k"] = BlockMap<double>(shape.kv_heads, 1, {}, key_lengths);
-
-  element.maps[at + ".qk_gain"] = BlockMap<double>(
-      1, width, {},
-      with_moduli(shape, signed_pattern(shape, sum, likeness_of_gains(a, b, at)), a, b, at));
+  element.maps[at + ".qk_gain"] = BlockMap<double>(1, width, {}, exchange(sum, 0));
   return element;
 }
 

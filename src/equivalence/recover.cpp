@@ -106,7 +106,7 @@ class Finder {
   }
 
   void layer(std::int64_t layer) {
-    const bool qk_norm = symmetry_.architecture.layer(layer).attention.qk_norm;
+    const bool qk_norm = symmetry_.architecture.layer(layer).attention.has_qk_norm();
     auto [a, b] = both(layer);
     const Element places = match(layer, a, b);
     act_on_layer(symmetry_, places, layer, b);

@@ -26,8 +26,9 @@ constexpr double kEqual = 1e-5;
 constexpr double kClose = 16;  // times rounding
 constexpr int kMoreThanEnough = 64;
 
-// QK-norm, head by head.
-void normalise(std::int64_t width, double eps, const Matrix<double>& gain, Matrix<double>& x) {
+// QK-norm: of runs as long as the gain, which are heads or all of them together.
+void normalise(double eps, const Matrix<double>& gain, Matrix<double>& x) {
+  const auto width = gain.cols();
   for (Eigen::Index row = 0; row < x.rows(); ++row) {
     for (Eigen::Index at = 0; at < x.cols(); at += width) {
       auto head = x.row(row).segment(at, width);
@@ -161,9 +162,9 @@ Matrix<double> head_signatures(const Architecture& architecture, std::int64_t la
   Matrix<double> k = linear(parameters, at + ".k", y);
   const Matrix<double> v = linear(parameters, at + ".v", y);
   const Matrix<double> o = probes("write", known) * o_weight.transpose();
-  if (a.qk_norm) {
-    normalise(a.qk_width, architecture.norm_eps, parameters.at(at + ".q_norm.gain"), q);
-    normalise(a.qk_width, architecture.norm_eps, parameters.at(at + ".k_norm.gain"), k);
+  if (a.has_qk_norm()) {
+    normalise(architecture.norm_eps, parameters.at(at + ".q_norm.gain"), q);
+    normalise(architecture.norm_eps, parameters.at(at + ".k_norm.gain"), k);
   }
   constexpr auto kKinds = static_cast<std::int64_t>(kDistances.size());
   Matrix<double> rows(a.heads, kProbes * (kKinds + 1));

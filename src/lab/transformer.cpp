@@ -114,18 +114,20 @@ class Transformer::Pass {
       };
       const auto ffn = [&](const at::Tensor& y) { return feed_forward(layer.ffn, at + "ffn.", y); };
       const std::string first = at + "attn.norm", second = at + "ffn.norm";
+      const auto scaled = [&](const at::Tensor& y) { return times(layer.branch_scale, y); };
       if (layer.norms_sum()) {
         x = norm(first, x + attn(x));
         x = norm(second, x + ffn(x));
       } else if (layer.norms_output()) {
         const bool both = layer.norms_input();
-        x = x + norm(at + "attn.post_norm", attn(both ? norm(first, x) : x));
-        x = x + norm(at + "ffn.post_norm", ffn(both ? norm(second, x) : x));
+        x = x + scaled(norm(at + "attn.post_norm", attn(both ? norm(first, x) : x)));
+        x = x + scaled(norm(at + "ffn.post_norm", ffn(both ? norm(second, x) : x)));
       } else if (layer.parallel) {
-        x = x + attn(norm(first, x)) + ffn(norm(second, x));
+        const at::Tensor y = norm(first, x);
+        x = x + scaled(attn(y)) + scaled(ffn(layer.shared_norm ? y : norm(second, x)));
       } else {
-        x = x + attn(norm(first, x));
-        x = x + ffn(norm(second, x));
+        x = x + scaled(attn(norm(first, x)));
+        x = x + scaled(ffn(norm(second, x)));
       }
     }
     if (a_.output == Output::classes) x = x.narrow(1, a_.causal ? x.size(1) - 1 : 0, 1);
@@ -137,11 +139,20 @@ class Transformer::Pass {
     tap("head.input", x);
     if (a_.output == Output::hidden) return x;
     if (a_.output == Output::classes) x = x.squeeze(1);
-    return at::linear(x, a_.tied ? p_.at("embed.tokens") : p_.at("head.weight").t(),
-                      optional(a_.head_bias, "head.bias"));
+    const at::Tensor logits =
+        at::linear(x, a_.tied ? p_.at("embed.tokens") : p_.at("head.weight").t(),
+                   optional(a_.head_bias, "head.bias"));
+    return capped(times(a_.logit_scale, logits), a_.logit_softcap);
   }
 
  private:
+  static at::Tensor times(double factor, const at::Tensor& x) {
+    return factor == 1 ? x : factor * x;
+  }
+  static at::Tensor capped(const at::Tensor& x, double cap) {
+    return cap == 0 ? x : cap * at::tanh(x / cap);
+  }
+
   void tap(const std::string& name, const at::Tensor& value) const {
     if (taps_ != nullptr) taps_->emplace(name, value);
   }
@@ -157,7 +168,7 @@ class Transformer::Pass {
     at::Tensor x;
     if (a_.input == Input::tokens) {
       x = at::embedding(p_.at("embed.tokens"), numbers(batch.tokens, shape));
-      if (a_.embedding_scale != 1) x = x * a_.embedding_scale;
+      x = times(a_.embedding_scale, x);
     } else {
       const at::Tensor vectors = view(batch.vectors).to(t_.type_);
       x = linear("embed.input", vectors.view({batch.sequences, batch.length, a_.input_width}));
@@ -211,16 +222,23 @@ class Transformer::Pass {
     return linear(at + "down", hidden);
   }
 
-  // [sequences, heads, positions, width] of q, k or v.
-  at::Tensor heads(const std::string& name, const at::Tensor& x, std::int64_t count,
-                   std::int64_t width) const {
-    return linear(name, x).view({x.size(0), x.size(1), count, width}).transpose(1, 2);
+  // [sequences, heads, positions, width] of what a map writes for `count` heads.
+  static at::Tensor heads(const at::Tensor& x, std::int64_t count, std::int64_t width) {
+    return x.view({x.size(0), x.size(1), count, width}).transpose(1, 2);
   }
 
-  // q or k: normed, then turned by its position.
-  at::Tensor prepared(const Attention& a, const Tables& tables, const std::string& gain,
-                      at::Tensor x) const {
-    if (a.qk_norm) x = at::rms_norm(x, {a.qk_width}, optional(true, gain), a_.norm_eps);
+  // q or k of `count` heads: normed, then turned by its position.
+  at::Tensor query_or_key(const Attention& a, const Tables& tables, const std::string& name,
+                          std::int64_t count, const at::Tensor& input) const {
+    at::Tensor x = linear(name, input);
+    const std::string gain = name + "_norm.gain";
+    if (a.qk_norm == QkNorm::joint) {
+      x = at::rms_norm(x, {count * a.qk_width}, optional(true, gain), a_.norm_eps);
+    }
+    x = heads(x, count, a.qk_width);
+    if (a.qk_norm == QkNorm::heads) {
+      x = at::rms_norm(x, {a.qk_width}, optional(true, gain), a_.norm_eps);
+    }
     if (a.positions != Positions::rotary) return x;
     const std::int64_t turning = a.rotary_dims;
     const at::Tensor pairs = x.narrow(3, 0, turning).unflatten(3, {turning / 2, 2}).contiguous();
@@ -230,11 +248,11 @@ class Transformer::Pass {
     return at::cat({turned, x.narrow(3, turning, a.qk_width - turning)}, 3);
   }
 
-  // What the softmax gives: [sequences, positions, heads * positions].
+  // What the softmax gives: [sequences, heads, positions, positions].
   at::Tensor patterns(const Attention& a, const at::Tensor& q, const at::Tensor& k,
                       const std::optional<at::Tensor>& mask) const {
     const at::Tensor keys = k.repeat_interleave(a.group(), 1);
-    at::Tensor logits = at::matmul(q, keys.transpose(2, 3)) * a.scale;
+    at::Tensor logits = capped(at::matmul(q, keys.transpose(2, 3)) * a.scale, a.softcap);
     if (mask) {
       logits = logits + *mask;
     } else if (a_.causal) {
@@ -242,16 +260,14 @@ class Transformer::Pass {
       const at::Tensor later = at::ones({n, n}, at::kBool).triu(1);
       logits = logits.masked_fill(later, -std::numeric_limits<double>::infinity());
     }
-    return at::softmax(logits, 3).transpose(1, 2).flatten(2);
+    return at::softmax(logits, 3);
   }
 
   at::Tensor attention(const Attention& a, const Tables& tables, const std::string& at,
                        const at::Tensor& x) const {
-    const at::Tensor q =
-        prepared(a, tables, at + "q_norm.gain", heads(at + "q", x, a.heads, a.qk_width));
-    const at::Tensor k =
-        prepared(a, tables, at + "k_norm.gain", heads(at + "k", x, a.kv_heads, a.qk_width));
-    const at::Tensor v = heads(at + "v", x, a.kv_heads, a.v_width);
+    const at::Tensor q = query_or_key(a, tables, at + "q", a.heads, x);
+    const at::Tensor k = query_or_key(a, tables, at + "k", a.kv_heads, x);
+    const at::Tensor v = heads(linear(at + "v", x), a.kv_heads, a.v_width);
     std::optional<at::Tensor> mask;
     if (tables.mask.defined()) mask = tables.mask;
     if (a.positions == Positions::relative) {
@@ -260,9 +276,13 @@ class Transformer::Pass {
       mask = tables.mask + bias.view({n, n, a.heads}).permute({2, 0, 1});
     }
     const bool causal = a_.causal && !mask;
-    if (taps_ != nullptr) tap(at + "patterns", patterns(a, q, k, mask));
-    at::Tensor mixed =
-        at::scaled_dot_product_attention(q, k, v, mask, 0, causal, a.scale, a.heads != a.kv_heads);
+    at::Tensor weights;
+    if (taps_ != nullptr || a.softcap != 0) weights = patterns(a, q, k, mask);
+    if (taps_ != nullptr) tap(at + "patterns", weights.transpose(1, 2).flatten(2));
+    at::Tensor mixed = a.softcap != 0
+                           ? at::matmul(weights, v.repeat_interleave(a.group(), 1))
+                           : at::scaled_dot_product_attention(q, k, v, mask, 0, causal, a.scale,
+                                                              a.heads != a.kv_heads);
     mixed = mixed.transpose(1, 2).flatten(2);
     tap(at + "heads", mixed);
     return linear(at + "o", mixed);

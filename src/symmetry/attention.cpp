@@ -13,13 +13,14 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
 
   add_space({.name = heads,
              .category = Category::heads,
-             .group = Scaling(a.qk_norm ? length : Scaling::Kind::trivial),
+             .group = Scaling(a.qk_norm == QkNorm::heads ? length : Scaling::Kind::trivial),
              .count = a.heads,
              .shuffle = a.positions == Positions::alibi ? Shuffle::none : Shuffle::grouped,
              .group_size = a.group()});
+  using Take = AxisPart::Take;
   Axis query;
   Axis key;
-  if (a.qk_norm) {
+  if (a.qk_norm == QkNorm::heads) {
     add_space({.name = at + ".k",
                .category = Category::qk,
                .group = Scaling(lengths_free_ ? Scaling::Kind::nonzero : Scaling::Kind::signs),
@@ -29,7 +30,6 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
     add_space({.name = at + ".qk_gain",
                .category = Category::qk,
                .group = GainExchange(a.qk_width, a.rotary_frequencies)});
-    using Take = AxisPart::Take;
     query = {{.space = at + ".k", .take = Take::signs, .repeat = a.qk_width, .lift = heads},
              {.space = heads, .repeat = a.qk_width},
              {.space = at + ".qk_gain", .take = Take::pattern, .tile = a.heads}};
@@ -38,6 +38,26 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
     tensor(at + ".q_norm.gain").cols = {{.space = at + ".qk_gain", .take = Take::absolute}};
     tensor(at + ".k_norm.gain").cols = {
         {.space = at + ".qk_gain", .dual = true, .take = Take::absolute}};
+  } else if (a.qk_norm == QkNorm::joint) {
+    const std::string gain = at + ".qk_gain";
+    add_space({.name = gain,
+               .category = Category::qk,
+               .group = GainExchange(a.qk_width, a.rotary_frequencies),
+               .count = a.kv_heads,
+               .shuffle = Shuffle::follows,
+               .follows = heads});
+    query = {{.space = gain, .take = Take::pattern, .lift = heads}};
+    key = {{.space = gain, .take = Take::pattern}};
+    tensor(at + ".q_norm.gain").cols = {{.space = gain, .take = Take::absolute, .lift = heads}};
+    tensor(at + ".k_norm.gain").cols = {{.space = gain, .dual = true, .take = Take::absolute}};
+    for (const char* name : {".q.scale", ".k.scale"}) {
+      if (!lengths_free_) break;
+      add_space({.name = at + name,
+                 .category = Category::scales,
+                 .group = Scaling(Scaling::Kind::positive)});
+    }
+    append_scalar(query, at + ".q.scale", a.heads * a.qk_width, false);
+    append_scalar(key, at + ".k.scale", a.kv_heads * a.qk_width, false);
   } else {
     BlockGroup group = GeneralLinear(a.qk_width);
     if (rotary) group = RotaryCommutant(a.qk_width, a.rotary_frequencies);
@@ -111,10 +131,12 @@ void SymmetryBuilder::add_unreached_rows(const Attention& a, const std::string& 
   }
 }
 
-// Softmax does not see a constant added to all keys, except in coordinates that rotate.
+// Softmax does not see a constant added to all keys, except in coordinates that rotate, behind a
+// norm, or through a cap on the logits.
 void SymmetryBuilder::add_key_shift(std::int64_t layer, const Reader& k, const Wire& wire) {
   const Attention& a = attention(layer);
-  if (a.qk_norm || (k.bias.empty() && !constant_behind(wire.norm))) return;
+  if (a.has_qk_norm() || a.softcap != 0) return;
+  if (k.bias.empty() && !constant_behind(wire.norm)) return;
   const auto still = RotaryClasses(a.qk_width, a.rotary_frequencies).still;
   Shift shift;
   shift.name = fmt::format("layers.{}.attn.k.constant", layer);

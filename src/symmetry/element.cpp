@@ -79,8 +79,10 @@ BlockMap<double> axis_map(const Symmetry& symmetry, const Element& element, cons
   }
   if (!part.lift.empty()) {
     BlockMap<double> heads = map_of(symmetry, element, *symmetry.find_space(part.lift));
-    // Signs and diagonals stay in place; the whole moves with the query heads.
-    if (part.take != AxisPart::Take::whole) heads = BlockMap<double>(heads.count(), 1);
+    // Signs and diagonals stay in place; the rest moves with the query heads.
+    const bool in_place =
+        part.take == AxisPart::Take::signs || part.take == AxisPart::Take::diagonal;
+    if (in_place) heads = BlockMap<double>(heads.count(), 1);
     map = map.lifted(heads);
   }
   return map.repeated(part.repeat).tiled(part.tile);

@@ -89,7 +89,7 @@ void SymmetryBuilder::add_embedding_exchanges() {
   const std::string other = learned ? "embed.positions" : a_.token_types > 0 ? "embed.types" : "";
   // A tied table may take a constant only where logits count up to a constant, or along 1/gain of
   // the norm in front of the head, which that norm does not let through.
-  if (a_.tied && !a_.log_probabilities) {
+  if (a_.tied && !a_.forgets_common_logit()) {
     const bool unseen = layer_norm() && (!a_.norm_bias || a_.head_bias);
     if (unseen && !other.empty()) add_counted_shift("embed.exchange.tied", 1);
     return;

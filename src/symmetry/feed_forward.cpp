@@ -33,7 +33,7 @@ void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
   }
 
   const Wire wire = wire_into(layer, false);
-  if (a_.layer(layer).norms_input()) {
+  if (a_.layer(layer).norms_input() && a_.layer(layer).has_ffn_norm()) {
     add_gain_space(at + ".norm");
     add_pre_norm(at + ".norm");
   }

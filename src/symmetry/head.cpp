@@ -42,7 +42,7 @@ void SymmetryBuilder::add_head() {
     add_reader_shift(norm, head);
   }
   if (constant_behind(norm) && (!a_.tied || a_.head_bias)) add_norm_shift(norm, shift_axis, {});
-  if (a_.log_probabilities) add_log_probability_shifts(norm, shift_axis);
+  if (a_.forgets_common_logit()) add_log_probability_shifts(norm, shift_axis);
 }
 
 void SymmetryBuilder::add_head_transform(const Wire& wire) {

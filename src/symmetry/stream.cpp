@@ -137,8 +137,10 @@ void SymmetryBuilder::add_stream_exceptions() {
 SymmetryBuilder::Wire SymmetryBuilder::wire_into(std::int64_t layer, bool attention) const {
   const std::string sublayer = fmt::format("layers.{}.{}", layer, attention ? "attn" : "ffn");
   if (plain()) {
-    return a_.layer(layer).norms_input() ? Wire{sublayer + ".norm", ""}
-                                         : Wire{"", "residual.scale"};
+    const Layer& shape = a_.layer(layer);
+    if (!shape.norms_input()) return {"", "residual.scale"};
+    const char* norm = attention ? "attn.norm" : shape.norm_before_ffn();
+    return {fmt::format("layers.{}.{}", layer, norm), ""};
   }
   Wire wire;
   if (!attention) {

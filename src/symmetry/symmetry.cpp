@@ -20,7 +20,7 @@ double Symmetry::log2_components() const {
   // Behind a QK-norm -1 on all of q and k is twice there: as a sign of every kv head, and as half a
   // turn of every pair.
   for (std::int64_t layer = 0; layer < architecture.layers; ++layer) {
-    if (architecture.layer(layer).attention.qk_norm) sum -= 1;
+    if (architecture.layer(layer).attention.qk_norm == QkNorm::heads) sum -= 1;
   }
   return sum;
 }

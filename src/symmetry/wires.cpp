@@ -37,7 +37,8 @@ void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Re
   const Wire wire = wire_into(layer, attention);
   const std::string at = fmt::format("layers.{}.{}", layer, attention ? "attn" : "ffn");
   if (plain()) {
-    if (constant_behind(wire.norm)) add_norm_shift(wire.norm, stream_axis(), {});
+    const bool read_again = attention && a_.layer(layer).shared_norm;
+    if (constant_behind(wire.norm) && !read_again) add_norm_shift(wire.norm, stream_axis(), {});
     if (attention) add_value_shift(layer, reader, wire);
     return;
   }
@@ -76,14 +77,15 @@ void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Re
 std::int64_t SymmetryBuilder::raw_wire_constants() const {
   const bool learned = a_.position_table == PositionTable::learned;
   const bool shifts = a_.input == Input::tokens
-                          ? learned || a_.token_types > 0 || !a_.tied || a_.log_probabilities
+                          ? learned || a_.token_types > 0 || !a_.tied || a_.forgets_common_logit()
                           : learned || a_.input_bias;
   if (!shifts) return 0;
   const Attention& a = attention(0);
   std::int64_t seen = 0;
   if (!a.biases.q) seen += a.heads * a.qk_width;
   const auto still = RotaryClasses(a.qk_width, a.rotary_frequencies).still;
-  const std::int64_t invisible = a.qk_norm ? 0 : static_cast<std::int64_t>(still.size());
+  const bool softmax_forgets = !a.has_qk_norm() && a.softcap == 0;
+  const std::int64_t invisible = softmax_forgets ? static_cast<std::int64_t>(still.size()) : 0;
   if (!a.biases.k) seen += a.kv_heads * (a.qk_width - invisible);
   return std::max<std::int64_t>(0, a_.width - seen);
 }

@@ -27,7 +27,7 @@ void fold(const Symmetry& symmetry, Parameters<double>& parameters) {
 // With eps = 0 a QK-norm forgets lengths: no length is the least.
 Architecture with_lengths(Architecture a) {
   for (const auto& kind : a.kinds) {
-    if (kind.attention.qk_norm && a.norm_eps == 0) a.norm_eps = 1e-6;
+    if (kind.attention.has_qk_norm() && a.norm_eps == 0) a.norm_eps = 1e-6;
   }
   return a;
 }

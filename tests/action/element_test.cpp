@@ -93,7 +93,7 @@ TEST(Elements, HaveAShapeOfTheirOwn) {
 // Signs of q and k under a QK-norm, all of them against what they do to the parameters.
 TEST(Elements, ComponentsAreOfWhatActs) {
   Architecture a = known_architectures().front().architecture;
-  a.kinds[0].attention.qk_norm = true;
+  a.kinds[0].attention.qk_norm = QkNorm::heads;
   a.layers = 1;
   const Symmetry symmetry = symmetry_of(a);
   const auto x = random_parameters(a, 1);

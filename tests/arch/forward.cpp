@@ -20,20 +20,22 @@ class Forward {
       const auto attn = [&](const Mat& y) { return attention(layer + "attn.", y); };
       const auto ffn = [&](const Mat& y) { return feed_forward(layer + "ffn.", y); };
       const std::string before = layer + "attn.norm", after = layer + "ffn.norm";
+      const double scale = a_.layer(n).branch_scale;
       if (!a_.plain_stream()) {
         x = norm(before, x + attn(x));
         x = norm(after, x + ffn(x));
       } else if (a_.layer(n).placement == Placement::both) {
-        x = (x + norm(layer + "attn.post_norm", attn(norm(before, x)))).eval();
-        x = (x + norm(layer + "ffn.post_norm", ffn(norm(after, x)))).eval();
+        x = (x + scale * norm(layer + "attn.post_norm", attn(norm(before, x)))).eval();
+        x = (x + scale * norm(layer + "ffn.post_norm", ffn(norm(after, x)))).eval();
       } else if (a_.layer(n).placement == Placement::behind) {
-        x = (x + norm(layer + "attn.post_norm", attn(x))).eval();
-        x = (x + norm(layer + "ffn.post_norm", ffn(x))).eval();
+        x = (x + scale * norm(layer + "attn.post_norm", attn(x))).eval();
+        x = (x + scale * norm(layer + "ffn.post_norm", ffn(x))).eval();
       } else if (a_.layer(n).parallel) {
-        x = (x + attn(norm(before, x)) + ffn(norm(after, x))).eval();
+        const std::string other = a_.layer(n).shared_norm ? before : after;
+        x = (x + scale * (attn(norm(before, x)) + ffn(norm(other, x)))).eval();
       } else {
-        x = (x + attn(norm(before, x))).eval();
-        x = (x + ffn(norm(after, x))).eval();
+        x = (x + scale * attn(norm(before, x))).eval();
+        x = (x + scale * ffn(norm(after, x))).eval();
       }
     }
     if (a_.head_transform) x = activated(a_.kinds[0].ffn.activation, linear("head.transform", x));
@@ -42,10 +44,12 @@ class Forward {
     if (a_.output == Output::classes) x = x.row(a_.causal ? x.rows() - 1 : 0).eval();
     Mat y = a_.tied ? Mat(x * p_.at("embed.tokens").transpose()) : Mat(x * p_.at("head.weight"));
     if (a_.head_bias) y.rowwise() += p_.at("head.bias").row(0);
-    return y;
+    return y.unaryExpr([&](double v) { return capped(a_.logit_scale * v, a_.logit_softcap); });
   }
 
  private:
+  static double capped(double x, double cap) { return cap == 0 ? x : cap * std::tanh(x / cap); }
+
   Mat embed(const Mat& input) const {
     Mat x;
     if (a_.input == Input::tokens) {
@@ -121,11 +125,15 @@ class Forward {
   // One head of q or k: normed, then rotated by its position.
   Mat prepared(const Mat& all, std::int64_t head, const std::string& gain) const {
     const Attention& a = a_.layer(layer_of(gain)).attention;
+    const bool joint = a.qk_norm == QkNorm::joint;
     Mat x = all.middleCols(head * a.qk_width, a.qk_width);
     for (Eigen::Index t = 0; t < x.rows(); ++t) {
-      if (a.qk_norm) {
-        x.row(t) /= std::sqrt(x.row(t).squaredNorm() / static_cast<double>(x.cols()) + a_.norm_eps);
-        x.row(t).array() *= p_.at(gain).row(0).array();
+      if (a.has_qk_norm()) {
+        const Mat normed = joint ? Mat(all.row(t)) : Mat(x.row(t));
+        x.row(t) /=
+            std::sqrt(normed.squaredNorm() / static_cast<double>(normed.cols()) + a_.norm_eps);
+        x.row(t).array() *=
+            p_.at(gain).row(0).segment(joint ? head * a.qk_width : 0, a.qk_width).array();
       }
       if (a.positions != Positions::rotary) continue;
       for (std::int64_t b = 0; b < a.rotary_dims / 2; ++b) {
@@ -154,6 +162,7 @@ class Forward {
                     prepared(k, kv, at + "k_norm.gain").transpose();
       for (Eigen::Index i = 0; i < weights.rows(); ++i) {
         for (Eigen::Index j = 0; j < weights.cols(); ++j) {
+          weights(i, j) = capped(weights(i, j), a.softcap);
           if (a.positions == Positions::alibi) {
             weights(i, j) -= alibi_slope(head, a.heads) * static_cast<double>(std::abs(i - j));
           } else if (a.positions == Positions::relative) {

@@ -53,6 +53,8 @@ TEST(Forward, EqualsThePlainOneOnRandomArchitectures) {
     EXPECT_LE(parity(a, seed), 1e-11) << seed << " " << to_json(a).dump();
     const Architecture normed = output_norm_architecture(seed);
     EXPECT_LE(parity(normed, seed), 1e-11) << seed << " " << to_json(normed).dump();
+    const Architecture constants = constants_architecture(seed);
+    EXPECT_LE(parity(constants, seed), 1e-11) << seed << " " << to_json(constants).dump();
     const Architecture mixed = mixed_architecture(seed);
     EXPECT_LE(parity(mixed, seed), 1e-11) << seed << " " << to_json(mixed).dump();
   }

@@ -110,6 +110,41 @@ TEST_P(OutputNormNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(NormsBehind, OutputNormNullity, ::testing::Range(0, 6));
 
+// One norm for two branches, QK-norms of all heads together, caps and multipliers.
+Architecture with_constants(int index) {
+  Architecture a =
+      known_architecture(index % 2 == 0 ? "llama, no positions" : "layer norm, gelu, rotary");
+  Layer& layer = a.kinds[0];
+  a.vocabulary = 60;
+  a.layers = 1;
+  a.logit_scale = 0.5;
+  layer.branch_scale = 0.6;
+  layer.parallel = layer.shared_norm = index < 4;
+  layer.attention.biases = {.q = true, .k = true, .v = true, .o = index == 3};
+  layer.ffn.biases.down = true;
+  if (index / 2 % 2 == 1) layer.attention.softcap = 1.5;
+  if (index >= 2) {
+    layer.attention.qk_norm = QkNorm::joint;
+    layer.attention.heads = layer.attention.kv_heads = layer.attention.qk_width = 2;
+    layer.attention.rotary_dims = std::min<std::int64_t>(2, layer.attention.rotary_dims);
+    layer.attention.rotary_frequencies.resize(
+        static_cast<std::size_t>(layer.attention.rotary_dims / 2));
+  }
+  if (index >= 4) layer.attention.biases = {};
+  a.log_probabilities = true;
+  if (index % 2 == 1) a.logit_softcap = 2;
+  return a;
+}
+
+class ConstantsNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(ConstantsNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = with_constants(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(CapsAndSharedNorms, ConstantsNullity, ::testing::Range(0, 6));
+
 class MixedNullity : public ::testing::TestWithParam<int> {};
 
 TEST_P(MixedNullity, IsTheDimensionOfTheGroup) {

@@ -18,7 +18,8 @@ from conftest import FIXTURES
 transformers.utils.logging.set_verbosity(50)
 transformers.utils.logging.disable_progress_bar()
 
-FAMILIES = ["llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "gpt2", "gpt_neox", "bert-mlm", "vit"]
+FAMILIES = ["llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "gemma2", "olmo2", "phi", "cohere", "gpt2", "gpt_neox",
+            "bert-mlm", "vit"]
 DROPPED = "(dropped)"
 
 

@@ -131,9 +131,9 @@ std::vector<KnownArchitecture> make_known_architectures() {
   from_llama("llama, tied", 720, 119, [](Architecture& a) { a.tied = true; });
   from_llama("llama, q/k/v biases", 822, 144, qkv_biases);
   from_llama("llama, qk norm", 790, 136,
-             [](Architecture& a) { a.kinds[0].attention.qk_norm = true; });
+             [](Architecture& a) { a.kinds[0].attention.qk_norm = QkNorm::heads; });
   from_llama("llama, qk norm, one kv head", 694, 102, [](Architecture& a) {
-    a.kinds[0].attention.qk_norm = true;
+    a.kinds[0].attention.qk_norm = QkNorm::heads;
     a.kinds[0].attention.kv_heads = 1;
   });
   from_llama("llama, sinusoidal, T = 4", 774, 175,
@@ -205,7 +205,7 @@ std::vector<KnownArchitecture> make_known_architectures() {
   from_plain("rms, swiglu, qk norm, no positions", 0, 140, [](Architecture& a) {
     a.kinds[0].ffn.gated = true;
     a.kinds[0].ffn.activation = Activation::silu;
-    a.kinds[0].attention.qk_norm = true;
+    a.kinds[0].attention.qk_norm = QkNorm::heads;
   });
   from_plain("rms, gelu, learned, biases, tied, log-probabilities", 0, 191, [](Architecture& a) {
     a.position_table = PositionTable::learned;
@@ -380,9 +380,9 @@ Architecture random_architecture(std::uint64_t seed) {
   a.layers = draw.one_of<std::int64_t>({1, 1, 2, 2, 3});
   a.kinds[0].attention.kv_heads = draw.between(1, 2);
   a.kinds[0].attention.heads = a.kinds[0].attention.kv_heads * draw.between(1, 2);
-  a.kinds[0].attention.qk_norm = draw.yes(0.25);
-  a.kinds[0].attention.qk_width =
-      draw.between(a.kinds[0].attention.qk_norm ? 2 : 1, std::min<std::int64_t>(5, a.width - 1));
+  a.kinds[0].attention.qk_norm = draw.yes(0.25) ? QkNorm::heads : QkNorm::none;
+  a.kinds[0].attention.qk_width = draw.between(a.kinds[0].attention.has_qk_norm() ? 2 : 1,
+                                               std::min<std::int64_t>(5, a.width - 1));
   a.kinds[0].attention.v_width = draw.between(1, std::min<std::int64_t>(5, a.width - 1));
   a.kinds[0].ffn.width = draw.between(3, 8);
   a.kinds[0].attention.scale = 1 / std::sqrt(static_cast<double>(a.kinds[0].attention.qk_width));
@@ -431,6 +431,31 @@ Architecture mixed_architecture(std::uint64_t seed) {
   }
   const Layer first = a.kinds[0];
   a.set_layers(seed % 2 == 0 ? std::vector{first, other} : std::vector{other, first, other});
+  validate(a);
+  return a;
+}
+
+Architecture constants_architecture(std::uint64_t seed) {
+  Architecture a = seed % 3 == 0 ? output_norm_architecture(seed) : random_architecture(seed);
+  Draw draw(seed + 20000);
+  Layer& layer = a.kinds[0];
+  if (draw.yes()) layer.attention.softcap = 1.5;
+  if (layer.placement != Placement::post && draw.yes()) layer.branch_scale = 0.7;
+  if (a.output != Output::hidden && draw.yes()) a.logit_scale = 1.3;
+  if (a.output != Output::hidden && draw.yes()) a.logit_softcap = 2;
+  if (layer.placement == Placement::pre && draw.yes()) {
+    layer.parallel = true;
+    layer.shared_norm = draw.yes(0.8);
+  }
+  if (draw.yes()) {
+    // More coordinates than the stream has leave more: parts of them that no input reaches.
+    Attention& attention = layer.attention;
+    attention.qk_norm = QkNorm::joint;
+    attention.heads = attention.qk_width = 2;
+    attention.v_width = (a.width + 1) / 2;
+    attention.rotary_dims = attention.positions == Positions::rotary ? 2 : 0;
+    attention.rotary_frequencies.resize(static_cast<std::size_t>(attention.rotary_dims / 2));
+  }
   validate(a);
   return a;
 }

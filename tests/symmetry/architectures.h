@@ -36,6 +36,10 @@ Architecture mixed_architecture(std::uint64_t seed);
 // The same with norms on what the branches write, as in Gemma 3 or, where seeds are odd, in OLMo 2.
 Architecture output_norm_architecture(std::uint64_t seed);
 
+// The same with constants (caps on logits, multipliers), one norm for the two branches of a
+// parallel block, and QK-norms of all heads together.
+Architecture constants_architecture(std::uint64_t seed);
+
 // Random rotary architectures of which one or two pairs come round to where they were at every
 // position, many with key biases.
 std::vector<Architecture> full_turn_architectures(std::size_t count);

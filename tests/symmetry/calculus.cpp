@@ -103,8 +103,9 @@ class Judge {
         read_by_norm({attended}, stream);
         hull = with_row(hull, attended.value);
       }
-      const Wire fed =
-          written(n, feed_forward(read(n, hull, stream, layer + "ffn.norm"), layer), layer + "ffn");
+      const Wire fed = written(
+          n, feed_forward(read(n, hull, stream, layer + a_.layer(n).norm_before_ffn()), layer),
+          layer + "ffn");
       if (a_.layer(n).parallel) {
         read_by_norm({attended, fed}, stream);
         hull = with_row(hull, attended.value);
@@ -366,11 +367,12 @@ class Judge {
     const Tensor& o = tensor(name + "o.weight");
     Wire out{Dense(0, d_), Forms(0, d_)};
     Wire constant{Dense::Zero(1, d_), Forms(1, d_)};
+    const std::vector<Wire> queries = queries_or_keys(a, x, name + "q", a.heads);
+    const std::vector<Wire> keys = queries_or_keys(a, x, name + "k", a.kv_heads);
     for (Index kv = 0; kv < a.kv_heads; ++kv) {
-      const Wire k = query_or_key(a, linear(x, name + "k", kv * dk, dk), name + "k_norm.gain");
       const Wire v = affine(linear(x, name + "v", kv * dv, dv));
       for (Index head = kv * group; head < (kv + 1) * group; ++head) {
-        logits(query_or_key(a, linear(x, name + "q", head * dk, dk), name + "q_norm.gain"), k);
+        logits(a, queries[static_cast<std::size_t>(head)], keys[static_cast<std::size_t>(kv)]);
         // A softmax average is an affine combination of values: it passes their change on
         // unchanged.
         const Dense rows = o.value.middleRows(head * dv, dv);
@@ -388,10 +390,28 @@ class Judge {
     return out;
   }
 
-  // With QK-norm the head's vector may turn and (eps = 0) scale; its direction times the gain is
-  // handed on.
-  Wire query_or_key(const Attention& a, const Wire& x, const std::string& gain_name) {
-    if (!a.qk_norm) return affine(x);
+  // Queries or keys, head by head, as the logits see them.
+  std::vector<Wire> queries_or_keys(const Attention& a, const Wire& x, const std::string& name,
+                                    Index count) {
+    const Index dk = a.qk_width;
+    const std::string gain = name + "_norm.gain";
+    std::vector<Wire> heads;
+    Wire all;
+    if (a.qk_norm == QkNorm::joint) all = normed(linear(x, name, 0, count * dk), gain);
+    for (Index head = 0; head < count; ++head) {
+      if (a.qk_norm == QkNorm::joint) {
+        heads.push_back({all.value.middleCols(head * dk, dk),
+                         all.change.block(0, head * dk, all.value.rows(), dk)});
+        continue;
+      }
+      const Wire own = linear(x, name, head * dk, dk);
+      heads.push_back(a.has_qk_norm() ? normed(own, gain) : affine(own));
+    }
+    return heads;
+  }
+
+  // A QK-norm: the vector may turn and (eps = 0) scale; its direction times the gain is handed on.
+  Wire normed(const Wire& x, const std::string& gain_name) {
     const Index d = x.value.cols();
     const Forms turn = system_.skew(d, System::sublayer);
     Forms total = turn;
@@ -406,12 +426,12 @@ class Judge {
 
   // q R_t k^T changes by nothing that depends on the key or its distance t. R_t is a sum of fixed
   // matrices times independent functions of t; only the one that goes with the constant function
-  // lets a constant over keys pass.
-  void logits(const Wire& q, const Wire& k) {
+  // lets a constant over keys pass, and no cap does.
+  void logits(const Attention& a, const Wire& q, const Wire& k) {
     for (const auto& [matrix, constant_in_t] : rotations_) {
       const Forms change =
           q.change * (matrix * k.value.transpose()) + (q.value * matrix) * k.change.transposed();
-      const bool all = !constant_in_t || mistake_ == Mistake::key_shift_forgotten;
+      const bool all = !constant_in_t || a.softcap != 0 || mistake_ == Mistake::key_shift_forgotten;
       system_.require(all ? change : change.left(k.base()));
     }
   }
@@ -474,7 +494,7 @@ class Judge {
                 x.change * head.value.transpose() + x.value * head.change.transposed()};
       if (has("head.bias")) add_to_base(logits, tensor("head.bias"));
     }
-    if (a_.log_probabilities) {
+    if (a_.forgets_common_logit()) {
       logits.change -= system_.wire(x.value.rows(), 1, System::shared) *
                        Dense(Dense::Ones(1, logits.value.cols()));
     }

@@ -74,6 +74,17 @@ TEST(Dimension, EqualsTheCalculusWhereBranchesAreNormed) {
   }
 }
 
+TEST(Dimension, EqualsTheCalculusWithConstantsSharedAndJointNorms) {
+  int compared = 0;
+  for (std::uint64_t seed = 0; seed < 160; ++seed) {
+    const Architecture architecture = constants_architecture(seed);
+    if (table_takes_up_its_norm(architecture)) continue;
+    ++compared;
+    expect_the_calculus(architecture, seed);
+  }
+  EXPECT_GT(compared, 130);
+}
+
 TEST(Dimension, EqualsTheCalculusWherePairsMakeFullTurns) {
   int shifted = 0;
   for (const auto& architecture : full_turn_architectures(80)) {

@@ -17,6 +17,7 @@ enum class PositionTable {
 };  // a row for each position, added to the input
 enum class Positions { none, rotary, alibi, relative };  // inside attention
 enum class Norm { rms, layer };
+enum class QkNorm { none, heads, joint };
 enum class Placement { pre, post, both, behind };
 enum class Activation { relu, gelu, gelu_tanh, silu };
 enum class Output { tokens, classes, hidden };
@@ -33,8 +34,11 @@ struct Attention {
   std::int64_t relative_buckets = 0;       // T5's table: buckets x heads
   std::int64_t relative_max_distance = 0;
 
-  bool qk_norm = false;     // rms per head on q and k, gains shared by the heads of a layer
+  // An rms norm on q and on k: of each head, with gains shared by the heads of a layer, or of all
+  // heads together, with a gain for every coordinate of every head (OLMo 2).
+  QkNorm qk_norm = QkNorm::none;
   double scale = 0;         // logits = scale * q.k
+  double softcap = 0;       // logits <- softcap * tanh(logits / softcap); 0: as they are
   std::int64_t window = 0;  // keys that a query sees, itself among them; 0: unbounded
 
   struct Biases {
@@ -45,6 +49,7 @@ struct Attention {
 
   bool operator==(const Attention&) const = default;
   std::int64_t group() const { return heads / kv_heads; }  // query heads of a kv head
+  bool has_qk_norm() const { return qk_norm != QkNorm::none; }
 };
 
 struct FeedForward {
@@ -63,15 +68,18 @@ struct FeedForward {
 
 // What a layer does with the stream x:
 //   pre        x += attention(norm(x));        x += ffn(norm(x))
-//   parallel   x += attention(norm(x)) + ffn(norm(x))
+//   parallel   x += attention(norm(x)) + ffn(norm(x)), by two norms or by one
 //   post       x = norm(x + attention(x));     x = norm(x + ffn(x))
 //   both       x += norm(attention(norm(x)));  x += norm(ffn(norm(x)))   (Gemma 2, 3)
 //   behind     x += norm(attention(x));        x += norm(ffn(x))         (OLMo 2)
+// What a branch writes is multiplied by branch_scale before it is added (Granite).
 struct Layer {
   Attention attention;
   FeedForward ffn;
   Placement placement = Placement::pre;
-  bool parallel = false;  // pre only
+  bool parallel = false;     // pre only
+  bool shared_norm = false;  // parallel only: the feed-forward reads attn.norm, too
+  double branch_scale = 1;
 
   bool operator==(const Layer&) const = default;
   // Where norms stand: on what attention and feed-forward read, on what they write, on the sum.
@@ -80,6 +88,8 @@ struct Layer {
     return placement == Placement::both || placement == Placement::behind;
   }
   bool norms_sum() const { return placement == Placement::post; }
+  bool has_ffn_norm() const { return placement != Placement::behind && !shared_norm; }
+  const char* norm_before_ffn() const { return shared_norm ? "attn.norm" : "ffn.norm"; }
 };
 
 // What a Transformer computes, with no word about how a file stores it. Sizes in theory.md's
@@ -120,6 +130,8 @@ struct Architecture {
   // BERT's dense map, activation and norm in front of the head (post only).
   bool head_transform = false;
   bool head_bias = false;
+  double logit_scale = 1;          // logits <- logit_scale * logits, and then
+  double logit_softcap = 0;        // logits <- softcap * tanh(logits / softcap); 0: as they are
   bool tied = false;               // the head is the token table, transposed
   bool log_probabilities = false;  // what counts as the function: logits, or their softmax
 
@@ -140,6 +152,8 @@ struct Architecture {
   // A row for every position is added to the input: T bounds the length of a sequence.
   bool has_position_table() const { return position_table != PositionTable::none; }
   bool has_final_norm() const { return plain_stream() || head_transform; }
+  // A number added to all logits changes nothing that counts.
+  bool forgets_common_logit() const { return log_probabilities && logit_softcap == 0; }
   std::int64_t outputs() const;  // columns of the head: vocabulary or classes
 };
 
@@ -157,7 +171,7 @@ struct ParameterSpec {
 //   [1,D] layers.N.attn.norm.{gain,bias} [1,D]   (pre: before attention; post: after its residual
 //   sum; post_norm.gain: on its output) layers.N.attn.q.weight [D,h*d_k]  k.weight [D,h_kv*d_k]
 //   v.weight [D,h_kv*d_v]  o.weight [h*d_v,D] layers.N.attn.{q,k,v,o}.bias [1,cols]
-//   layers.N.attn.{q,k}_norm.gain [1,d_k] layers.N.attn.relative_bias [buckets,h]
+//   layers.N.attn.{q,k}_norm.gain [1,d_k] (joint: [1,cols]) layers.N.attn.relative_bias [buckets,h]
 //   layers.N.ffn.norm.{gain,bias} [1,D]  layers.N.ffn.{gate,up}.{weight [D,m],bias [1,m]}
 //   layers.N.ffn.down.{weight [m,D],bias [1,D]}
 //   head.transform.{weight [D,D],bias [1,D]}  head.norm.{gain,bias} [1,D]  head.weight [D,outputs]
