@@ -191,7 +191,8 @@ def limits_table(model, records, by_key):
     kinds = [kind for kind in TYPES if any(r["type"] == kind and r["moved"] for r in records)]
     encoder = any("cosine distance" in output for r in records for output in r.get("outputs", []))
     unit = "cosine distance" if encoder else "KL, other top tokens"
-    heading = [f"{model}, {tries} tries", "in place", *(TITLES[kind] for kind in kinds), f"outputs at BF16's: {unit}"]
+    in_place_too = any(not r["moved"] for r in records)
+    heading = [f"{model}, {tries} tries", *(["in place"] if in_place_too else []), *(TITLES[kind] for kind in kinds), f"outputs at BF16's: {unit}"]
     lines = [f"| {' | '.join(heading)} |", "|---" * len(heading) + "|"]
     for edit in EDITS:
         placed = [r for r in records if r["edit"] == edit and not r["moved"]]
@@ -199,7 +200,8 @@ def limits_table(model, records, by_key):
         in_place = ", ".join(f"{TITLES[r['type']]} {number(r['changed'])}" for r in late) or ("first bit" if placed else "not run")
         moved = {kind: by_key.get((model, edit, kind, True, "now")) for kind in TYPES}
         if placed or any(moved.values()):
-            lines.append(f"| {' | '.join([edit, in_place, *(limits_of(moved[kind]) for kind in kinds), outputs_of(moved['bf16'])])} |")
+            row = [edit, *([in_place] if in_place_too else []), *(limits_of(moved[kind]) for kind in kinds), outputs_of(moved["bf16"])]
+            lines.append(f"| {' | '.join(row)} |")
     return lines
 
 
