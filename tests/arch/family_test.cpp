@@ -28,9 +28,10 @@ std::string family_with(const std::string& more) {
 TEST(Family, EveryEmbeddedFileIsRead) {
   EXPECT_EQ(all_families().size(), embedded_architectures().size());
   EXPECT_EQ(families(),
-            (std::vector<std::string>{"bert", "cohere", "gemma", "gemma2", "gemma3_text", "gpt2",
-                                      "gpt_neox", "llama", "mistral", "olmo2", "phi", "qwen2",
-                                      "qwen3", "regauge", "smollm3", "vit"}));
+            (std::vector<std::string>{"bert",  "cohere",    "gemma",   "gemma2",  "gemma3_text",
+                                      "gpt2",  "gpt_neox",  "llama",   "mistral", "mixtral",
+                                      "olmo2", "olmoe",     "phi",     "qwen2",   "qwen2_moe",
+                                      "qwen3", "qwen3_moe", "regauge", "smollm3", "vit"}));
 }
 
 TEST(Family, UnknownKeysAreErrors) {

@@ -24,6 +24,10 @@ const std::vector<std::string>& fixture_names() {
                                                  "olmo2",
                                                  "phi",
                                                  "cohere",
+                                                 "qwen3_moe",
+                                                 "mixtral",
+                                                 "olmoe",
+                                                 "qwen2_moe",
                                                  "gemma",
                                                  "gpt2",
                                                  "gpt_neox",
@@ -37,6 +41,7 @@ const std::vector<std::string>& fixture_names() {
                                                  "mistral-gguf",
                                                  "qwen2-gguf",
                                                  "qwen3-gguf",
+                                                 "qwen3_moe-gguf",
                                                  "gemma-gguf",
                                                  "gpt2-gguf"};
   return names;

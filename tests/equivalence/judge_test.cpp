@@ -41,14 +41,46 @@ class Edits : public ::testing::Test {
  protected:
   // A tensor of size 1 beside a copy with rounding of variance 1e-4 and `change`.
   TensorResidual judged(const Matrix<double>& change) const {
-    Whiteness whiteness;
-    whiteness.size = 1;
+    const Difference<double> all{.a = noise(kRows, kCols, "a"),
+                                 .off = 0.01 * noise(kRows, kCols, "off") + change,
+                                 .of_a = nothing,
+                                 .of_b = Matrix<double>::Constant(kRows, kCols, 1e-4)};
     TensorResidual result;
-    const Matrix<double> variances = Matrix<double>::Constant(kRows, kCols, 1e-4);
-    const Matrix<double> none = Matrix<double>::Zero(kRows, kCols);
-    whiteness.judge<double>(noise(kRows, kCols, "a"), 0.01 * noise(kRows, kCols, "off") + change,
-                            none, variances, result);
+    Whiteness().judge(all, result);
+    for (const bool transposed : {false, true}) expect_the_same_by_pieces(all, transposed, result);
     return result;
+  }
+  // Of rows or of columns.
+  static void expect_the_same_by_pieces(const Difference<double>& all, bool transposed,
+                                        const TensorResidual& expected) {
+    constexpr Eigen::Index kMost = 7;
+    const auto vectors = [&](const Matrix<double>& m, Eigen::Index first, Eigen::Index count) {
+      return transposed ? Matrix<double>(m.middleCols(first, count).transpose())
+                        : Matrix<double>(m.middleRows(first, count));
+    };
+    Pieces<double> pieces{kRows, kCols, transposed, {}};
+    if (transposed) std::swap(pieces.rows, pieces.cols);
+    pieces.for_each = [&](const auto& visit) {
+      for (Eigen::Index first = 0; first < pieces.rows; first += kMost) {
+        const Eigen::Index count = std::min(kMost, pieces.rows - first);
+        Difference<double> piece{first,
+                                 vectors(all.a, first, count),
+                                 vectors(all.off, first, count),
+                                 vectors(all.of_a, first, count),
+                                 vectors(all.of_b, first, count),
+                                 0};
+        visit(piece);
+      }
+    };
+    TensorResidual result;
+    Whiteness().judge(pieces, result);
+    EXPECT_EQ(result.relation, expected.relation);
+    EXPECT_EQ(result.standing_out, expected.standing_out);
+    if (std::isnan(expected.residual)) return;
+    EXPECT_NEAR(result.residual, expected.residual, 1e-12);
+    EXPECT_NEAR(result.rounding, expected.rounding, 1e-12);
+    // The powers begin elsewhere.
+    EXPECT_NEAR(result.excess / expected.excess, 1, 0.02);
   }
   static constexpr std::int64_t kRows = 200, kCols = 150;
   const Matrix<double> nothing = Matrix<double>::Zero(kRows, kCols);
@@ -91,13 +123,39 @@ TEST_F(Edits, ADirectionStandsOutFarBelowTheRounding) {
   EXPECT_EQ(result.standing_out, "one direction");
 }
 
+TEST_F(Edits, ADirectionAtRightAnglesToKnownVectorsStandsOut) {
+  // All that powers of the rounding make of the vectors that a constant seed would give.
+  const Matrix<double> off = 0.01 * noise(kRows, kCols, "off");
+  Random random(0, "direction");
+  Matrix<double> x(kCols, 4);
+  for (auto& entry : x.reshaped()) entry = random.normal();
+  Matrix<double> reached(kCols, 0);
+  for (int power = 0; power < 7; ++power) {
+    x = x.colwise().normalized().eval();
+    reached.conservativeResize(Eigen::NoChange, reached.cols() + 4);
+    reached.rightCols(4) = x;
+    x = (off.transpose() * (off * x)).eval();
+  }
+  const auto beside = [](const Matrix<double>& vector, const Matrix<double>& columns) {
+    const Matrix<double> basis = svd(columns).u;
+    const Matrix<double> rest = vector - basis * (basis.transpose() * vector);
+    return Matrix<double>(rest / rest.norm());
+  };
+  const Matrix<double> v = beside(noise(kCols, 1, "v"), reached);
+  const Matrix<double> u = beside(noise(kRows, 1, "u"), off * reached);
+  const double size = 3 * 0.01 * singular_by_chance(kRows, kCols);
+  const TensorResidual result = judged(size * u * v.transpose());
+  EXPECT_EQ(result.relation, Relation::differs);
+  EXPECT_EQ(result.standing_out, "one direction");
+}
+
 TEST_F(Edits, WhatIsOfTheSizeOfTheTensorIsNeverAccepted) {
-  Whiteness whiteness;
-  whiteness.size = 1;
   TensorResidual result;
-  const Matrix<double> variances = Matrix<double>::Constant(kRows, kCols, 0.01);
-  whiteness.judge<double>(noise(kRows, kCols, "a"), 0.1 * noise(kRows, kCols, "off"), nothing,
-                          variances, result);
+  Whiteness().judge(Difference<double>{.a = noise(kRows, kCols, "a"),
+                                       .off = 0.1 * noise(kRows, kCols, "off"),
+                                       .of_a = nothing,
+                                       .of_b = Matrix<double>::Constant(kRows, kCols, 0.01)},
+                    result);
   EXPECT_EQ(result.relation, Relation::hidden);
 }
 

@@ -18,7 +18,8 @@ from conftest import FIXTURES
 transformers.utils.logging.set_verbosity(50)
 transformers.utils.logging.disable_progress_bar()
 
-FAMILIES = ["llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "gemma2", "olmo2", "phi", "cohere", "gpt2", "gpt_neox",
+FAMILIES = ["llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "gemma2", "olmo2", "phi", "cohere", "qwen3_moe",
+            "mixtral", "olmoe", "qwen2_moe", "gpt2", "gpt_neox",
             "bert-mlm", "vit"]
 DROPPED = "(dropped)"
 
@@ -41,7 +42,8 @@ def outputs(folder):
             config = transformers.AutoConfig.from_pretrained(folder)
             loader = getattr(transformers, json.loads((folder / "config.json").read_text())["architectures"][0])
             model, problems = loader.from_pretrained(
-                folder, dtype=torch.float64, attn_implementation="eager", output_loading_info=True
+                folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager",
+                output_loading_info=True,
             )
             if problems["missing_keys"] or problems["mismatched_keys"]:
                 return None
