@@ -168,21 +168,30 @@ class HonestCopies : public ::testing::Test {
 
 TEST_F(HonestCopies, HaveTheRoundingOfTheirTypesAndNothingElse) {
   const Parameters<double> original = random_parameters(shape_, 3);
-  const Element b_from_a = random_element(symmetry_, 9);
+  const Element a_from_b = inverse(symmetry_, random_element(symmetry_, 9));
   const Model a = files_.write(shape_, original, DType::f32);
   const Model b = files_.write(shape_, testing::moved(shape_, original, 9), DType::bf16);
   const ParameterSource from_a(a, shape_), from_b(b, shape_);
-  const HonestCopy copy(symmetry_, inverse(symmetry_, b_from_a), from_a, from_b, 0);
-  const HonestCopy other(symmetry_, inverse(symmetry_, b_from_a), from_a, from_b, 1);
+  const auto copy = [&](int draw) { return HonestCopy(symmetry_, a_from_b, from_a, from_b, draw); };
+  const HonestCopy rounds_a = copy(0), rounds_b = copy(1), noisy = copy(2), other = copy(3);
   for (const auto& spec : parameter_specs(shape_)) {
-    const Matrix<double> stored = from_b.read<double>(spec.name);
-    const Matrix<double> made = copy.b().read<double>(spec.name);
-    EXPECT_GT((made - stored).norm(), 0) << spec.name;
+    const auto read = [&](const ParameterSource& source) { return source.read<double>(spec.name); };
+    const Matrix<double> exact = read(from_a), stored = read(from_b);
+    // B as its file is, but where A's own rounding decides between two neighbours; A as it is.
+    EXPECT_EQ(read(rounds_a.a()), exact) << spec.name;
+    EXPECT_LT((read(rounds_a.b()) - stored).norm(), 1e-4 * stored.norm()) << spec.name;
+    // B as it is, and A with B's rounding.
+    EXPECT_EQ(read(rounds_b.b()), stored) << spec.name;
+    const double off = (read(rounds_b.a()) - exact).norm() / exact.norm();
+    EXPECT_GT(off, 1e-4) << spec.name;
+    EXPECT_LT(off, 0.1) << spec.name;
+
+    const Matrix<double> made = read(noisy.b());
+    EXPECT_GT((made - stored).norm(), 1e-4 * stored.norm()) << spec.name;
     EXPECT_LT((made - stored).norm(), 0.01 * stored.norm()) << spec.name;
-    EXPECT_GT((made - other.b().read<double>(spec.name)).norm(), 0) << spec.name;
-    EXPECT_EQ(made, copy.b().read<double>(spec.name)) << spec.name;
-    const Matrix<double> exact = from_a.read<double>(spec.name);
-    EXPECT_LT((copy.a().read<double>(spec.name) - exact).norm(), 1e-6 * exact.norm()) << spec.name;
+    EXPECT_GT((made - read(other.b())).norm(), 0) << spec.name;
+    EXPECT_EQ(made, read(noisy.b())) << spec.name;
+    EXPECT_LT((read(noisy.a()) - exact).norm(), 1e-6 * exact.norm()) << spec.name;
   }
 }
 
