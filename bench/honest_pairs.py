@@ -34,6 +34,7 @@ FACTORS = ["residual", "scales", "norms", "heads", "qk", "vo", "ffn", "shifts"]
 WAYS = {"stored": 0.12, "quantised": 0.15, "moved": 0.2, "extreme": 0.15, "exact": 0.05, "moved and quantised": 0.13,
         "rewritten": 0.15, "converted": 0.05}  # fmt: skip
 SPREADS = [10, 100, 1e3, 1e4]
+VERBS = ["fold", "centred", "gains", "canon", "untied", "untied canon"]
 
 
 def fixture_models():
@@ -263,12 +264,18 @@ def judge(maker, models, converted, index):
     return record
 
 
+def way_of(what):
+    """A copy that two verbs wrote was rounded twice."""
+    twice = what[1] == "rewritten" and len([word for word in what if word in VERBS]) > 1
+    return "rewritten twice" if twice else what[1]
+
+
 def table(records):
     """Ways of making a pair against statements, as Markdown."""
     ways = collections.defaultdict(collections.Counter)
     for record in records:
         if record["said"] != "not made":
-            ways[record["what"][1]][record["said"]] += 1
+            ways[way_of(record["what"])][record["said"]] += 1
     lines = ["| honest pairs | n | " + " | ".join(STATEMENTS) + " |", "|---" * (len(STATEMENTS) + 2) + "|"]
     total = sum(ways.values(), collections.Counter())
     for way, count in [*sorted(ways.items()), ("all", total)]:

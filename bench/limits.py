@@ -6,6 +6,8 @@
     limits.py --table limits.jsonl [--write docs/diff.md]
     limits.py --regauge build/lab/regauge --small                    a tiny model, few tries; prints the records
 
+A record per cell is appended to the output; a run that was stopped goes on where it was.
+
 B is A with one edit of a given size, either in place (A and B stored in one type), or moved by a random element of the whole
 group and then stored in the type (A stays F32). Sizes are powers of two; a size is the root mean square of the change in
 units of that of the tensors that it changes, but for single numbers and rows: there it is in units of the tensor's root
@@ -18,7 +20,6 @@ share of positions with another most likely token, or the cosine distance of an 
 import argparse
 import functools
 import json
-import math
 import os
 import pathlib
 import shutil
@@ -27,212 +28,13 @@ import tempfile
 import numpy
 
 import stored
+from edits import EDITS, Model, change_of_outputs, natural_size
 from stored import Program, remove, statement_of
 
 TYPES = ["f32", "bf16", "f16", "q8_0", "q4_k"]
 TITLES = {"f32": "F32", "bf16": "BF16", "f16": "F16", "q8_0": "Q8_0", "q4_k": "Q4_K"}
 LARGEST = 4  # 2^4 times the root mean square: what is not told by then is not looked for
 SMALLEST = -30
-
-
-# Models: an F32 folder of transformers', and which tensors the edits change
-
-
-class Model:
-    """Tensors of the base, and the roles that its family gives them."""
-
-    def __init__(self, name, folder, tries, encoder=False):
-        self.name, self.folder, self.tries, self.encoder = name, folder, tries, encoder
-        self.config = json.loads((folder / "config.json").read_text())
-        self.tensors = stored.read_tensors(folder)
-        self.layers = self.config["num_hidden_layers"]
-        self.tied = not encoder and "lm_head.weight" not in self.tensors
-        self.outputs_at = {}
-
-    def named(self, part, layer=None):
-        llama = {"table": "model.embed_tokens", "gain": "post_attention_layernorm", "up": "mlp.up_proj",
-                 "down": "mlp.down_proj", "o": "self_attn.o_proj", "q": "self_attn.q_proj", "v": "self_attn.v_proj"}
-        bert = {"table": "embeddings.word_embeddings", "gain": "output.LayerNorm", "up": "intermediate.dense",
-                "down": "output.dense", "o": "attention.output.dense", "q": "attention.self.query",
-                "v": "attention.self.value"}  # fmt: skip
-        before = "" if layer is None else f"{'encoder.layer' if self.encoder else 'model.layers'}.{layer}."
-        return f"{before}{(bert if self.encoder else llama)[part]}.weight"
-
-    def each_layer(self, *parts):
-        return [self.named(part, layer) for layer in range(self.layers) for part in parts]
-
-    @functools.cached_property
-    def takes_gguf(self):
-        return not self.encoder
-
-
-def rms(values):
-    return math.sqrt(float(numpy.mean(numpy.square(values, dtype=numpy.float64))))
-
-
-def noise_like(draw, values):
-    return draw.standard_normal(values.shape, dtype=numpy.float32)
-
-
-# Edits: (model, draw) -> {name: change of size 1}. Several tensors change by the same share of their size.
-
-
-def all_entries(model, draw):
-    name = model.named("up", model.layers // 2)
-    return {name: rms(model.tensors[name]) * noise_like(draw, model.tensors[name])}
-
-
-def one_entry(model, draw):
-    name = model.named("up", model.layers // 2)
-    change = numpy.zeros_like(model.tensors[name])
-    change.flat[draw.integers(change.size)] = rms(model.tensors[name]) * draw.choice([-1, 1])
-    return {name: change}
-
-
-def one_row(model, draw):
-    name = model.named("table")
-    change = numpy.zeros_like(model.tensors[name])
-    row = draw.integers(change.shape[0])
-    change[row] = rms(model.tensors[name]) * noise_like(draw, change[row])
-    return {name: change}
-
-
-def one_gain(model, draw):
-    name = model.named("gain", model.layers // 2)
-    change = numpy.zeros_like(model.tensors[name])
-    change[draw.integers(change.size)] = rms(model.tensors[name]) * draw.choice([-1, 1])
-    return {name: change}
-
-
-def low_rank(model, draw, names, rank):
-    changes = {}
-    for name in names:
-        rows, columns = model.tensors[name].shape
-        left = draw.standard_normal((rows, rank), dtype=numpy.float32)
-        change = left @ draw.standard_normal((rank, columns), dtype=numpy.float32)
-        changes[name] = change * (rms(model.tensors[name]) / rms(change))
-    return changes
-
-
-def rank_one(model, draw):
-    """As ROME edits a fact: one outer product, in one matrix that writes to the residual stream."""
-    return low_rank(model, draw, [model.named("down", model.layers // 2)], 1)
-
-
-def lora_1(model, draw):
-    return low_rank(model, draw, model.each_layer("q", "v"), 1)
-
-
-def lora_8(model, draw):
-    return low_rank(model, draw, model.each_layer("q", "v"), 8)
-
-
-def direction(model, draw):
-    """A direction of the residual stream, taken from everything that writes to it; size 1 / sqrt(width) is all of it."""
-    width = model.config["hidden_size"]
-    r = draw.standard_normal(width).astype(numpy.float32)
-    r *= width**0.5 / numpy.linalg.norm(r)
-    changes = {name: -numpy.outer(r, r @ model.tensors[name]) for name in model.each_layer("o", "down")}
-    table = model.tensors[model.named("table")]
-    changes[model.named("table")] = -numpy.outer(table @ r, r)
-    return {name: change / width**0.5 for name, change in changes.items()}
-
-
-def adamw(model, draw):
-    """Ten steps of AdamW, scaled to size 1 over all that they change; docs/diff.md gives the size of those at 1e-6."""
-    change = trained_change(model, int(draw.integers(3)))
-    size = math.sqrt(sum(float(numpy.sum(c**2)) for c in change.values()) / sum(float(numpy.sum(model.tensors[n] ** 2)) for n in change))
-    return {name: value / size for name, value in change.items()}
-
-
-EDITS = {
-    "all entries of a matrix": all_entries, "one entry": one_entry, "one row of the token table": one_row,
-    "one gain": one_gain, "rank one, one matrix": rank_one, "a direction, all writers": direction,
-    "LoRA of rank 1": lora_1, "LoRA of rank 8": lora_8, "10 AdamW steps": adamw,
-}  # fmt: skip
-
-
-# Training and running: transformers
-
-
-@functools.cache
-def network(folder):
-    import torch
-    import transformers
-
-    torch.set_num_threads(1)
-    config = transformers.AutoConfig.from_pretrained(folder)
-    kind = transformers.AutoModelForCausalLM if "CausalLM" in config.architectures[0] else transformers.AutoModel
-    return kind.from_pretrained(folder, dtype=torch.float32).eval()
-
-
-@functools.cache
-def texts(folder, batch):
-    """What the model itself says: 4 sequences of 32 tokens; an encoder reads random tokens."""
-    import torch
-
-    net = network(folder)
-    torch.manual_seed(batch)
-    if not hasattr(net, "lm_head"):
-        return torch.randint(1000, net.config.vocab_size, (4, 32))
-    with torch.no_grad():
-        start = torch.full((4, 1), net.config.bos_token_id or 1)
-        return net.generate(start, do_sample=True, max_new_tokens=31, min_new_tokens=31, pad_token_id=0)
-
-
-def result_of(net, tokens):
-    output = net(input_ids=tokens)
-    return output.logits if "logits" in output else output.last_hidden_state.mean(1)
-
-
-@functools.lru_cache(maxsize=6)
-def trained_change(model, batch, rate=1e-6, steps=10):
-    """What ten steps of AdamW change, in F32; by name."""
-    import torch
-
-    net, tokens = network(model.folder), texts(model.folder, batch)
-    before = {name: value.detach().clone() for name, value in net.named_parameters()}
-    optimiser = torch.optim.AdamW(net.parameters(), lr=rate)
-    for _ in range(steps):
-        if model.encoder:
-            vectors = torch.nn.functional.normalize(result_of(net, tokens), dim=-1)
-            loss = (vectors @ vectors.roll(1, 0).T).diagonal().mean()
-        else:
-            loss = net(input_ids=tokens, labels=tokens.roll(1, 0)).loss
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    change = {}
-    with torch.no_grad():
-        for name, value in net.named_parameters():
-            if name in model.tensors:
-                change[name] = (value.double() - before[name].double()).float().numpy()
-            value.copy_(before[name])
-    return change
-
-
-def change_of_outputs(model, edit, size, seed):
-    """What an edit of this size does, before anything is rounded."""
-    import torch
-
-    net, tokens = network(model.folder), texts(model.folder, 0)
-    parameters = dict(net.named_parameters())
-    changes = EDITS[edit](model, numpy.random.default_rng(seed))
-    with torch.no_grad():
-        x = result_of(net, tokens).double()
-        before = {name: parameters[name].clone() for name in changes}
-        for name, change in changes.items():
-            parameters[name] += size * torch.from_numpy(change)
-        y = result_of(net, tokens).double()
-        for name, value in before.items():
-            parameters[name].copy_(value)
-    if model.encoder:
-        return {"cosine distance": float(1 - torch.nn.functional.cosine_similarity(x, y, dim=-1).mean())}
-    p, q = x.log_softmax(-1), y.log_softmax(-1)
-    return {
-        "kl": float((p.exp() * (p - q)).sum(-1).mean()),
-        "top": float((x.argmax(-1) != y.argmax(-1)).double().mean()),
-    }
 
 
 # Pairs
@@ -243,7 +45,7 @@ class Bench:
 
     def __init__(self, program, model, kind, moved, work):
         self.program, self.model, self.kind, self.moved, self.work = program, model, kind, moved, work
-        self.said = {}  # (edit, exponent, try) -> (statement, whether any byte differs)
+        self.said = {}  # (edit, size, try) -> (statement, whether any byte differs)
 
     @functools.cached_property
     def original(self):
@@ -276,12 +78,12 @@ class Bench:
         remove(target)
         return stored.write_tensors(self.model.folder, target, tensors)
 
-    def try_once(self, edit, exponent, number):
-        """(statement, whether B's bytes differ from A's); exponent None: no edit at all."""
-        key = (edit if exponent is not None else None, exponent, number)
+    def try_once(self, edit, size, number):
+        """(statement, whether B's bytes differ from A's); size 0: no edit at all."""
+        key = (edit if size else None, size, number)
         if key in self.said:
             return self.said[key]
-        folder = self.edited(edit, 0 if exponent is None else 2.0**exponent, [number, sum(map(ord, edit))])
+        folder = self.edited(edit, size, [number, sum(map(ord, edit))])
         act = ["--random", number + 1, *(["--untie"] if self.model.tied else [])] if self.moved else []
         b = self.store(folder, "b", *act)
         differs = self.moved or content(self.original) != content(b)
@@ -295,7 +97,7 @@ class Bench:
         """Whether at most 2 % of the tries do not give what is wanted; ends as soon as that is known."""
         missed = 0
         for number in range(tries):
-            missed += not wanted(*self.try_once(edit, exponent, number))
+            missed += not wanted(*self.try_once(edit, 2.0**exponent, number))
             if missed > tries // 50:
                 return False
         return True
@@ -307,7 +109,7 @@ class Bench:
             low, high = max(low, guess - 3), min(high, guess + 4)
         while high - low > 1:
             middle = (low + high) // 2
-            if wanted(*self.try_once(edit, middle, 0)):
+            if wanted(*self.try_once(edit, 2.0**middle, 0)):
                 high = middle
             else:
                 low = middle
@@ -338,15 +140,18 @@ def measure(bench, edit, label):
     """The record of one cell."""
     model, tries = bench.model, bench.model.tries
     record = {"model": model.name, "edit": edit, "type": bench.kind, "moved": bench.moved, "program": label, "tries": tries}
-    unedited = [bench.try_once(edit, None, i)[0] for i in range(min(tries, 10))]
+    unedited = [bench.try_once(edit, 0, i)[0] for i in range(min(tries, 10))]
     record["unedited"] = {said: unedited.count(said) for said in sorted(set(unedited))}
     if not bench.moved:
         record["first bit"] = bench.limit(edit, has_changed_bit, min(tries, 5))
     record["detected"] = bench.limit(edit, is_detected, tries)
     record["changed"] = bench.limit(edit, is_changed, tries, record["detected"])
-    at = record["changed"] if record["changed"] is not None else record["detected"]
-    if at is not None:
-        record["outputs"] = [change_of_outputs(model, edit, 2.0**at, seed) for seed in range(min(tries, 3))]
+    size = natural_size(model, edit)
+    if size:
+        said = [bench.try_once(edit, size, i) for i in range(min(tries, 10))]
+        record["at 1e-6"] = {"size": size, "tries": len(said), "differ": sum(d for _, d in said), "detected": sum(is_detected(*s) for s in said)}
+    if record["detected"] is not None:
+        record["outputs"] = [change_of_outputs(model, edit, 2.0 ** record["detected"], seed) for seed in range(min(tries, 3))]
     return record
 
 
@@ -357,57 +162,70 @@ def number(exponent):
     return "-" if exponent is None else f"{2.0**exponent:.1e}".replace("e-0", "e-").replace("e+00", "")
 
 
-def cell(now, before):
-    """The limits, and after a semicolon those of the older program."""
-    if now is None:
-        return "not run"
-    return limits_of(now) + (f"; {limits_of(before)}" if before else "")
-
-
 def limits_of(record):
-    """detected / called changed; or what is said without an edit, where that is not always the same."""
-    count = sum(record["unedited"].values())
-    detected = number(record["detected"])
+    """The smallest size that is detected, and in parentheses from which on it is called changed, where that is more; or
+    what is said without an edit, where that is not always the same."""
+    if record is None:
+        return "not run"
     for said in ("undecided", "changed"):
         if said in record["unedited"]:
-            detected = f"{said} {record['unedited'][said]} of {count} unedited"
-    return f"{detected} / {number(record['changed'])}"
+            return f"{said} {record['unedited'][said]} of {sum(record['unedited'].values())} unedited"
+    detected, changed = number(record["detected"]), number(record["changed"])
+    return detected if detected == changed else f"{detected} ({changed})"
 
 
-def mean_of(records, key):
-    found = [output[key] for record in records for output in record.get("outputs", []) if key in output]
-    return sum(found) / len(found) if found else None
+def outputs_of(record):
+    """What the smallest edit that is detected does to the outputs."""
+    outputs = (record or {}).get("outputs")
+    if not outputs:
+        return "-"
+    mean = {key: sum(output[key] for output in outputs) / len(outputs) for key in outputs[0]}
+    if "kl" in mean:
+        return f"{mean['kl']:.0e}, {100 * mean['top']:.0f} %"
+    return f"{mean['cosine distance']:.0e}"
+
+
+def limits_table(model, records, by_key):
+    """The limits of moved copies by edit and type; in place the least that any type needs beyond the first bit."""
+    tries = max(r["tries"] for r in records)
+    kinds = [kind for kind in TYPES if any(r["type"] == kind and r["moved"] for r in records)]
+    encoder = any("cosine distance" in output for r in records for output in r.get("outputs", []))
+    unit = "cosine distance" if encoder else "KL, other top tokens"
+    in_place_too = any(not r["moved"] for r in records)
+    heading = [f"{model}, {tries} tries", *(["in place"] if in_place_too else []), *(TITLES[kind] for kind in kinds), f"outputs at BF16's: {unit}"]
+    lines = [f"| {' | '.join(heading)} |", "|---" * len(heading) + "|"]
+    for edit in EDITS:
+        placed = [r for r in records if r["edit"] == edit and not r["moved"]]
+        late = [r for r in placed if r["changed"] is None or r["changed"] > r["first bit"]]
+        in_place = ", ".join(f"{TITLES[r['type']]} {number(r['changed'])}" for r in late) or ("first bit" if placed else "not run")
+        moved = {kind: by_key.get((model, edit, kind, True, "now")) for kind in TYPES}
+        if placed or any(moved.values()):
+            row = [edit, *([in_place] if in_place_too else []), *(limits_of(moved[kind]) for kind in kinds), outputs_of(moved["bf16"])]
+            lines.append(f"| {' | '.join(row)} |")
+    return lines
+
+
+def progress_table(model, by_key):
+    """The older program beside this one, where both were measured."""
+    lines = []
+    for edit in EDITS:
+        for kind in TYPES:
+            now, before = (by_key.get((model, edit, kind, True, label)) for label in ("now", "before"))
+            if not now or not before:
+                continue
+            both = now["detected"] is not None and before["detected"] is not None
+            ratio = f"1/{2 ** (before['detected'] - now['detected']):g}" if both else "-"
+            lines.append(f"| {edit} | {TITLES[kind]} | {limits_of(before)} | {limits_of(now)} | {ratio} |")
+    return [f"| {model}, before and now | type | before | now | ratio |", "|---|---|---|---|---|", *lines] if lines else []
 
 
 def tables(records):
-    """A table per model: the limits of moved copies."""
     by_key = {(r["model"], r["edit"], r["type"], r["moved"], r["program"]): r for r in records}
     made = []
     for model in dict.fromkeys(r["model"] for r in records):
-        tries = max(r["tries"] for r in records if r["model"] == model)
-        kinds = [kind for kind in TYPES if any(r["model"] == model and r["type"] == kind for r in records)]
-        encoder = any("cosine distance" in o for r in records if r["model"] == model for o in r.get("outputs", []))
-        outputs = ["cosine distance"] if encoder else ["KL", "top tokens changed"]
-        heading = [f"{model}, {tries} tries", "in place", *(TITLES[kind] for kind in kinds), *(f"{o} (BF16)" for o in outputs)]
-        lines = [f"| {' | '.join(heading)} |", "|---" * len(heading) + "|"]
-        for edit in EDITS:
-            mine = [r for r in records if r["model"] == model and r["edit"] == edit and r["program"] == "now"]
-            if not mine:
-                continue
-            placed = [r for r in mine if not r["moved"]]
-            first = placed and all(r["changed"] is not None and r["changed"] <= r["first bit"] for r in placed)
-            in_place = "first bit" if first else ", ".join(f"{TITLES[r['type']]} {number(r['changed'])}" for r in placed)
-            old = by_key.get((model, edit, "bf16", False, "before"))
-            row = [edit, in_place + (f"; BF16 {number(old['detected'])}" if old else "")]
-            for kind in kinds:
-                row.append(cell(*(by_key.get((model, edit, kind, True, label)) for label in ("now", "before"))))
-            there = [r for r in mine if r["moved"] and r["type"] == "bf16"]
-            for key in ["cosine distance"] if encoder else ["kl", "top"]:
-                mean = mean_of(there, key)
-                row.append("-" if mean is None else f"{100 * mean:.0f} %" if key == "top" else f"{mean:.1e}")
-            lines.append(f"| {' | '.join(row)} |")
-        made.append(lines)
-    return made
+        mine = [r for r in records if r["model"] == model and r["program"] == "now"]
+        made += [limits_table(model, mine, by_key), progress_table(model, by_key)]
+    return [lines for lines in made if lines]
 
 
 def base_folder(name, program, work, data):
@@ -415,7 +233,7 @@ def base_folder(name, program, work, data):
     folder = work / name
     if name == "tiny":
         if not folder.exists():
-            stored.make_tiny("llama-256-tied", folder, seed=1, trained=True)
+            stored.make_tiny("llama-64-tied", folder, seed=1, trained=False)
         return folder, 3, False
     if name == "stories260K":
         if not folder.exists():
@@ -461,7 +279,7 @@ def main():
         return
     models, types, edits = options.models.split(","), options.types.split(","), list(EDITS)
     if options.small:
-        models, types = ["tiny"], ["f32", "bf16", "q4_k"]
+        models, types = ["tiny"], ["f32", "bf16", "q8_0"]
     if options.edits:
         edits = [edit for edit in EDITS if any(part in edit for part in options.edits.split(","))]
     done = set()

@@ -73,6 +73,15 @@ def models():
             **{**llama, "hidden_size": 32},
             rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
         "cohere": (tf.CohereForCausalLM, tf.CohereConfig(**{**llama, "hidden_size": 24}, logit_scale=0.3)),
+        "qwen3_moe": (tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
+            **llama, head_dim=10, moe_intermediate_size=7, num_experts=5, num_experts_per_tok=3, norm_topk_prob=True)),
+        "mixtral": (tf.MixtralForCausalLM, tf.MixtralConfig(
+            **{**llama, "hidden_size": 24, "intermediate_size": 7}, num_local_experts=4, num_experts_per_tok=2)),
+        "olmoe": (tf.OlmoeForCausalLM, tf.OlmoeConfig(
+            **{**llama, "hidden_size": 24, "intermediate_size": 7}, num_experts=5, num_experts_per_tok=2)),
+        "qwen2_moe": (tf.Qwen2MoeForCausalLM, tf.Qwen2MoeConfig(
+            **{**llama, "hidden_size": 24}, moe_intermediate_size=7, num_experts=4, num_experts_per_tok=2,
+            shared_expert_intermediate_size=9)),
         "gemma": (tf.GemmaForCausalLM, tf.GemmaConfig(**llama, head_dim=6)),
         "phi3": (tf.Phi3ForCausalLM, tf.Phi3Config(
             **small, sliding_window=7, rope_parameters=dict(
@@ -145,7 +154,7 @@ def models():
 
 
 # GGUF files made from the fixtures above. The converter wants max_position_embeddings etc. as they are.
-GGUF = ["llama", "llama-tied-biased", "mistral", "qwen2", "qwen3", "gemma", "gpt2"]
+GGUF = ["llama", "llama-tied-biased", "mistral", "qwen2", "qwen3", "qwen3_moe", "gemma", "gpt2"]
 
 
 def randomise(model, name):
@@ -172,7 +181,8 @@ def save_transformers(name, folder):
     shards = dict(max_shard_size="9KB") if name.endswith("sharded") else {}
     model.save_pretrained(folder, **shards)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    save_reference(cls.from_pretrained(folder, dtype=torch.float64).eval(), folder)
+    experts = dict(experts_implementation="eager") if name.endswith(("moe", "mixtral")) else {}  # others know no double
+    save_reference(cls.from_pretrained(folder, dtype=torch.float64, **experts).eval(), folder)
 
 
 def save_reference(model, folder):
@@ -251,6 +261,43 @@ def save_gpt2_gguf(target):
     writer.close()
 
 
+def save_qwen3_moe_gguf(target):
+    """Names, stacked experts and metadata of llama.cpp's converter (conversion/qwen.py), which asks for a tokenizer it knows."""
+    import gguf
+    cls, config = models()["qwen3_moe"]
+    model = cls(config)
+    randomise(model, "qwen3_moe")
+    writer = gguf.GGUFWriter(str(target / "model.gguf"), "qwen3moe")
+    writer.add_name("qwen3_moe")
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_key_length(config.head_dim)
+    writer.add_value_length(config.head_dim)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_expert_count(config.num_experts)
+    writer.add_expert_used_count(config.num_experts_per_tok)
+    writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN3MOE, config.num_hidden_layers)
+    width = config.moe_intermediate_size
+    for key, value in model.state_dict().items():
+        if key.endswith("experts.gate_up_proj"):  # [experts, 2 widths, hidden]
+            stem = key.removesuffix("gate_up_proj")
+            parts = {stem + "gate_proj": value[:, :width], stem + "up_proj": value[:, width:]}
+        else:
+            parts = {key.removesuffix(".weight"): value}
+        for name, part in parts.items():
+            writer.add_tensor(names.get_name(name) + ".weight", part.contiguous().numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", help="names of fixtures")
@@ -265,6 +312,8 @@ def main():
             target.mkdir(parents=True)
             if name == "gpt2-gguf":
                 save_gpt2_gguf(target)
+            elif name == "qwen3_moe-gguf":
+                save_qwen3_moe_gguf(target)
             elif name.endswith("-gguf"):
                 if arguments.converter is None:
                     arguments.converter = fetch_converter(pathlib.Path(downloads))

@@ -110,9 +110,15 @@ auto read(const Model& model, const std::string& parameter) {
 // offset, columns.
 std::tuple<std::string, bool, std::int64_t, double, std::vector<std::int64_t>> place_of(
     const Model& model, const std::string& parameter) {
-  const Layout::Place place = model.layout.place(parameter);
-  return {model.layout.holder(parameter).name, place.transposed, place.stride, place.offset,
-          place.columns};
+  const auto pieces = model.layout.pieces(parameter);
+  if (pieces.size() > 1) {
+    throw UsageError(
+        fmt::format("{} is stored in {} pieces; models with experts have no objective "
+                    "here yet",
+                    parameter, pieces.size()));
+  }
+  const Layout::Place& place = pieces.front().place;
+  return {pieces.front().holder, place.transposed, place.stride, place.offset, place.columns};
 }
 
 std::vector<std::string> parameter_names(const Architecture& architecture) {
@@ -163,6 +169,7 @@ void add_models(nb::module_& module) {
         return Model::open(path);
       },
       nb::arg("path"));
+  module.def("register", register_family, nb::arg("file"));
   module.def("from_tensors", from_tensors, nb::arg("tensors"), nb::arg("config"));
 }
 

@@ -16,7 +16,7 @@ from ._align import Alignment, Barrier, Objective, align, barrier
 from ._core import Cancelled, CorruptFile, Error, Factor, FileError, UsageError, version
 from ._diff import Cause, Diagnosis, Diff, TensorResidual, Verification, diff, verify
 from ._group import Element, Symmetry, symmetry_of
-from ._model import Model, Parameters, from_state_dict, open
+from ._model import Model, Parameters, from_state_dict, open, register
 from ._progress import Progress, tqdm_progress
 from ._rewrite import act, canon, convert, fold
 
@@ -52,6 +52,7 @@ __all__ = [
     "fold",
     "from_state_dict",
     "open",
+    "register",
     "symmetry_of",
     "testing",
     "tqdm_progress",

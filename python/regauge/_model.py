@@ -122,6 +122,14 @@ def open(path: Path) -> Model:
     return Model(_core.open(path))
 
 
+def register(file: Path) -> None:
+    """Makes a family of models known: a data file as docs/adding-an-architecture.md describes it.
+
+    It goes before the families that come with the package, so that it may also replace one.
+    """
+    _core.register(file)
+
+
 def opened(model: ModelOrPath) -> Model:
     return model if isinstance(model, Model) else open(model)
 

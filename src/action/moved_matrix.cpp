@@ -106,22 +106,47 @@ void MovedMatrix<Scalar>::replay(Thin& value) const {
 }
 
 template <class Scalar>
-void MovedMatrix<Scalar>::replay_squared(Thin& value) const {
-  variances({}, {}).replay(value);
+MovedMatrix<double> MovedMatrix<Scalar>::bounds() const {
+  MovedMatrix<double> result(rows_, cols_, {}, {});
+  for (const auto& step : steps_) {
+    if (const auto* map = std::get_if<Map>(&step)) {
+      result.steps_.push_back(
+          typename MovedMatrix<double>::Map{std::make_shared<const BlockMap<double>>(
+                                                map->map->absolute_part().template cast<double>()),
+                                            map->axis});
+    } else if (const auto* scaled = std::get_if<Scale>(&step)) {
+      result.steps_.push_back(typename MovedMatrix<double>::Scale{
+          scaled->factors.cwiseAbs().template cast<double>(), scaled->axis});
+    }
+  }
+  return result;
 }
 
 template <class Scalar>
-void MovedMatrix<Scalar>::replay_absolute(Matrix<double>& bounds) const {
+bool MovedMatrix<Scalar>::leaves_apart(int axis) const {
+  return std::none_of(steps_.begin(), steps_.end(), [&](const auto& step) {
+    const auto* map = std::get_if<Map>(&step);
+    return map != nullptr && map->axis == axis;
+  });
+}
+
+template <class Scalar>
+void MovedMatrix<Scalar>::replay(int axis, std::int64_t first, Thin& vectors) const {
+  const auto count = vectors.rows();
   for (const auto& step : steps_) {
     if (const auto* map = std::get_if<Map>(&step)) {
-      map->map->absolute_part().template cast<double>().apply(bounds, map->axis);
+      map->map->apply(vectors, 1);
     } else if (const auto* scaled = std::get_if<Scale>(&step)) {
-      const Eigen::RowVectorXd factors = scaled->factors.cwiseAbs().template cast<double>();
-      scaled->axis == 0 ? scale_rows(bounds, factors) : scale_columns(bounds, factors);
+      scaled->axis == axis ? scale_rows(vectors, scaled->factors.segment(first, count).eval())
+                           : scale_columns(vectors, scaled->factors);
+    } else {
+      const auto& outer = std::get<Outer>(step);
+      const Row& along = axis == 0 ? outer.column : outer.row;
+      const Row& across = axis == 0 ? outer.row : outer.column;
+      vectors.noalias() += along.segment(first, count).transpose() * across;
     }
   }
 }
-
 template <class Scalar>
 bool MovedMatrix<Scalar>::is_monomial() const {
   return std::all_of(steps_.begin(), steps_.end(), [](const auto& step) {

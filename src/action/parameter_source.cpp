@@ -30,18 +30,20 @@ const StoredTensor* ParameterSource::stored(std::string_view parameter) const {
   return nullptr;
 }
 
-std::optional<Layout::Place> ParameterSource::place(std::string_view parameter) const {
-  if (is_patched(parameter)) return std::nullopt;
-  if (held_.contains(parameter)) return model_.layout.place(parameter);
-  if (parameter != "head.weight" || is_patched("embed.tokens")) return std::nullopt;
-  Layout::Place table = model_.layout.place("embed.tokens");
-  for (std::size_t j = 0; j < table.columns.size(); ++j) {
-    if (table.columns[j] != static_cast<std::int64_t>(j)) return std::nullopt;
+std::vector<Layout::Piece> ParameterSource::pieces(std::string_view parameter) const {
+  if (is_patched(parameter)) return {};
+  if (held_.contains(parameter)) return model_.layout.pieces(parameter);
+  if (parameter != "head.weight" || is_patched("embed.tokens")) return {};
+  Layout::Piece table = model_.layout.pieces("embed.tokens").front();
+  Layout::Place& place = table.place;
+  for (std::size_t j = 0; j < place.columns.size(); ++j) {
+    if (place.columns[j] != static_cast<std::int64_t>(j)) return {};
   }
-  table.transposed = !table.transposed;
-  table.columns.resize(static_cast<std::size_t>(target_.vocabulary));
-  std::iota(table.columns.begin(), table.columns.end(), 0);
-  return table;
+  std::swap(table.rows, table.cols);
+  place.transposed = !place.transposed;
+  place.columns.resize(static_cast<std::size_t>(target_.vocabulary));
+  std::iota(place.columns.begin(), place.columns.end(), 0);
+  return {table};
 }
 
 template <class Scalar>
@@ -60,7 +62,9 @@ template <class Scalar>
 Matrix<Scalar> ParameterSource::read_file(std::string_view parameter) const {
   if (held_.contains(parameter)) {
     Matrix<Scalar> value = model_.read<Scalar>(parameter);
-    model_.checkpoint.release(*stored(parameter));
+    for (const auto* holder : model_.layout.holders(parameter)) {
+      model_.checkpoint.release(model_.checkpoint.at(holder->name));
+    }
     if (target_.vocabulary < model_.architecture.vocabulary) crop(parameter, value);
     return value;
   }
@@ -89,11 +93,15 @@ Matrix<Scalar> ParameterSource::gather(std::string_view parameter,
     }
     return Matrix<Scalar>::Zero(read<Scalar>(parameter).rows(), read<Scalar>(parameter).cols());
   }
-  const StoredTensor& tensor = *stored(parameter);
-  std::vector<Scalar> numbers(static_cast<std::size_t>(tensor.elements()));
-  decode_all(tensor, std::span(numbers));
-  Matrix<Scalar> value = model_.layout.arrange<Scalar>(parameter, numbers);
-  model_.checkpoint.release(tensor);
+  std::vector<Scalar> numbers;
+  const auto of_holder = [&](const Layout::Stored& holder) {
+    const StoredTensor& tensor = model_.checkpoint.at(holder.name);
+    numbers.resize(static_cast<std::size_t>(tensor.elements()));
+    decode_all(tensor, std::span(numbers));
+    model_.checkpoint.release(tensor);
+    return std::span<const Scalar>(numbers);
+  };
+  Matrix<Scalar> value = model_.layout.arrange<Scalar>(parameter, of_holder);
   if (target_.vocabulary < model_.architecture.vocabulary) crop(parameter, value);
   return value;
 }

@@ -184,6 +184,7 @@ struct Rewrite::Sink {
   std::map<std::string, std::vector<float>> floats{};
   std::map<std::string, std::vector<double>> doubles{};
   std::map<std::string, std::size_t> inserted{};
+  std::vector<const Layout::Stored*> copies{};  // of other tensors: a tied head written out
 
   template <class Scalar>
   auto& buffers() {
@@ -196,7 +197,13 @@ struct Rewrite::Sink {
 
   template <class Scalar>
   void put(const std::string& parameter, const Matrix<Scalar>& value) {
-    const Layout::Stored& holder = rewrite.layout_.holder(parameter);
+    for (const auto* holder : rewrite.layout_.holders(parameter))
+      put_into(*holder, parameter, value);
+  }
+
+  template <class Scalar>
+  void put_into(const Layout::Stored& holder, const std::string& parameter,
+                const Matrix<Scalar>& value) {
     if (rewrite.decisions_.at(holder.name).copied) return;
     auto& buffer = buffers<Scalar>()[holder.name];
     if (buffer.empty()) {
@@ -206,13 +213,12 @@ struct Rewrite::Sink {
       const bool whole = holder.parameters.size() > 1 || value.size() == std::ssize(buffer);
       if (!whole && !rewrite.converts_) keep_unread_rows<Scalar>(holder, buffer);
     }
-    rewrite.layout_.insert<Scalar>(parameter, value, buffer);
+    rewrite.layout_.insert<Scalar>(parameter, value, holder, buffer);
     if (++inserted[holder.name] < holder.parameters.size()) return;
-    // Copies of the holder (a tied head written out) follow it.
-    for (const auto& stored : rewrite.layout_.stored()) {
-      if (stored.parameters != holder.parameters) continue;
-      if (rewrite.decisions_.at(stored.name).copied) continue;
-      encode_to<Scalar>(stored, buffer);
+    encode_to<Scalar>(holder, buffer);
+    for (const auto* copy : copies) {
+      const bool wanted = copy->copy_of == holder.name && !rewrite.decisions_.at(copy->name).copied;
+      if (wanted) encode_to<Scalar>(*copy, buffer);
     }
     buffers<Scalar>().erase(holder.name);
   }
@@ -315,6 +321,9 @@ void Rewrite::write_all(const Write& write, Progress& progress) const {
   }
 
   Sink sink{*this, write, progress};
+  for (const auto& stored : layout_.stored()) {
+    if (!stored.copy_of.empty()) sink.copies.push_back(&stored);
+  }
   Executor executor(symmetry_, element_);
   for (const auto& layer : plan_.layers) {
     executor.begin(

@@ -24,6 +24,35 @@ bool is_norm_shift(const Shift& shift) {
   return shift.effects.front().kind == Effect::Kind::norm_reader;
 }
 
+// Rows of a table that a shift of their own frees, so that nothing reads them.
+std::vector<bool> unread_rows(const Symmetry& symmetry, const std::string& table,
+                              std::int64_t rows) {
+  std::vector<bool> unread(static_cast<std::size_t>(rows));
+  const std::int64_t layer = symmetry.index->tensors.at(table).layer;
+  for (const std::size_t i : symmetry.layer(layer).shifts) {
+    const Shift& shift = symmetry.shifts[i];
+    const Effect& effect = shift.effects.front();
+    if (shift.effects.size() != 1 || effect.kind != Effect::Kind::add_rows) continue;
+    if (effect.tensor != table || effect.last_row < 0) continue;
+    std::fill(unread.begin() + effect.first_row, unread.begin() + effect.last_row, true);
+  }
+  return unread;
+}
+
+// The mean of the rows [first, last) that are read; of all of them if none is.
+Matrix<double> mean_of_rows(const Matrix<double>& table, const std::vector<bool>& unread,
+                            std::int64_t first, std::int64_t last) {
+  Matrix<double> sum = Matrix<double>::Zero(1, table.cols());
+  std::int64_t count = 0;
+  for (std::int64_t row = first; row < last; ++row) {
+    if (unread[static_cast<std::size_t>(row)]) continue;
+    sum += table.row(row);
+    ++count;
+  }
+  if (count == 0) return table.middleRows(first, last - first).colwise().mean();
+  return sum / static_cast<double>(count);
+}
+
 // The shift that makes its own quantity zero: what it adds to first. Nothing where that is not
 // known how to find in one layer.
 std::optional<Matrix<double>> vanishing(const Symmetry& symmetry, const Shift& shift,
@@ -35,12 +64,22 @@ std::optional<Matrix<double>> vanishing(const Symmetry& symmetry, const Shift& s
     const auto found = parameters.find(name);
     return found == parameters.end() ? nullptr : &found->second;
   };
+  for (const Effect& each : shift.effects) {
+    const bool makes_constant = !each.target.empty() && !each.norm.empty();
+    if (makes_constant && norm(symmetry.norms.at(each.norm).gain()) == nullptr) return std::nullopt;
+  }
   Matrix<double> vector;
   switch (effect.kind) {
     case Effect::Kind::add_rows: {
       const auto last = effect.last_row < 0 ? tensor.rows() : effect.last_row;
-      vector = tensor.middleRows(effect.first_row, last - effect.first_row).colwise().mean() /
-               -effect.factor;
+      const auto unread = unread_rows(symmetry, effect.tensor, tensor.rows());
+      vector = mean_of_rows(tensor, unread, effect.first_row, last);
+      // A turn of the stream has a fixed table's origin at its centre.
+      for (Eigen::Index i = 0; symmetry.tensors.at(effect.tensor).pinned && i < vector.cols();
+           ++i) {
+        vector(0, i) += fixed_origin(symmetry.architecture, effect.tensor, i);
+      }
+      vector /= -effect.factor;
       break;
     }
     case Effect::Kind::add_columns:
@@ -72,6 +111,12 @@ std::optional<Matrix<double>> vanishing(const Symmetry& symmetry, const Shift& s
   return vector;
 }
 
+bool changes_sign_with_stream(const Symmetry& symmetry, const NormSite& norm) {
+  const Axis& axis = symmetry.tensors.at(norm.bias).cols;
+  return std::any_of(axis.begin(), axis.end(),
+                     [](const AxisPart& part) { return part.space == "residual.sign"; });
+}
+
 void add_to(Matrix<double>& sum, const Matrix<double>& vector) {
   if (sum.size() == 0) {
     sum = vector;
@@ -87,7 +132,7 @@ bool is_disturbed_mean(const Shift& shift, std::int64_t layer) {
 }
 
 // The shifts of a layer that folding leaves, in an order in which none disturbs an earlier one: a
-// table's unread rows count in its mean, so they vanish before and after.
+// constant is added to a table's unread rows, too.
 std::vector<const Shift*> remaining(const Symmetry& symmetry, const Element& folded,
                                     std::int64_t layer) {
   std::vector<const Shift*> rows, others, means;
@@ -100,8 +145,7 @@ std::vector<const Shift*> remaining(const Symmetry& symmetry, const Element& fol
     const bool mean = is_disturbed_mean(shift, layer);
     (mean ? means : single_rows ? rows : others).push_back(&shift);
   }
-  std::vector<const Shift*> order = rows;
-  order.insert(order.end(), others.begin(), others.end());
+  std::vector<const Shift*> order = others;
   order.insert(order.end(), rows.begin(), rows.end());
   order.insert(order.end(), means.begin(), means.end());
   return order;
@@ -112,8 +156,8 @@ std::vector<const Shift*> remaining(const Symmetry& symmetry, const Element& fol
 Element standard_form(const ReadTensor& read, const Symmetry& symmetry, double sign,
                       std::vector<std::string>& limits, Progress& progress, UnknownShifts unknown) {
   Element form = fold_element(symmetry, read, {}, progress);
-  // A norm's bias that must stay, because some reader cannot take its constant, becomes
-  // sign gain/D.
+  // A norm's bias that must stay, because some reader cannot take its constant, becomes gain/D, or
+  // minus that where all of the stream changes its sign and the bias with it.
   for (const auto& [name, site] : symmetry.norms) {
     const std::string shift = name + ".shift";
     if (symmetry.find_shift(shift) == nullptr || form.shifts.contains(shift)) continue;
@@ -124,7 +168,8 @@ Element standard_form(const ReadTensor& read, const Symmetry& symmetry, double s
                       "as a constant loses digits",
                       name));
     }
-    form.shifts[shift] = sign / static_cast<double>(over.cols()) - over.array();
+    const double kept = changes_sign_with_stream(symmetry, site) ? sign : 1;
+    form.shifts[shift] = kept / static_cast<double>(over.cols()) - over.array();
   }
   // Gains that cannot be folded, behind what a branch writes: positive.
   for (const auto& space : symmetry.spaces) {

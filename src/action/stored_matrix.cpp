@@ -22,20 +22,27 @@ template <class Scalar>
 StoredMatrix<Scalar>::StoredMatrix(const ParameterSource& source, const ParameterSpec& spec, Of of,
                                    double share)
     : rows_(spec.rows), cols_(spec.cols), of_(of), share_(static_cast<Scalar>(share)) {
-  const auto place = source.place(spec.name);
+  const auto pieces = source.pieces(spec.name);
   const StoredTensor* tensor = source.stored(spec.name);
-  // A table whose first rows only padding reads is taken as numbers.
-  const bool from_first_row =
-      place && (place->transposed || place->columns.empty() || place->columns[0] < place->stride);
-  if (from_first_row && place->stride % block_elements(tensor->dtype) == 0) {
+  // What lies in several pieces, or behind rows that only padding reads, is taken as numbers.
+  const auto in_one_piece = [&](const Layout::Place& place) {
+    return place.transposed || place.columns.empty() || place.columns[0] < place.stride;
+  };
+  if (pieces.size() == 1 && in_one_piece(pieces.front().place) &&
+      pieces.front().place.stride % block_elements(tensor->dtype) == 0) {
     checkpoint_ = &source.model().checkpoint;
     tensor_ = tensor;
-    place_ = *place;
+    place_ = pieces.front().place;
     place_.columns.resize(static_cast<std::size_t>(cols_));
-    if (of_ == Of::variances) place_.offset = 0;
+    if (of_ != Of::numbers) place_.offset = 0;
     return;
   }
-  numbers_ = source.read<Scalar>(spec.name);
+  if (of_ == Of::below || of_ == Of::above) {
+    const auto bounds = source.bounds(spec.name);
+    numbers_ = (of_ == Of::below ? bounds.below : bounds.above).template cast<Scalar>();
+  } else {
+    numbers_ = source.read<Scalar>(spec.name);
+  }
   if (of_ == Of::variances) {
     numbers_ = source.variances<Scalar>(spec.name) + share_ * numbers_.cwiseAbs2();
   }
@@ -57,28 +64,40 @@ void StoredMatrix<Scalar>::for_each_piece(Visit visit) const {
     first = *lowest;
     last = *highest + 1;
   }
-  const DType type = tensor_->dtype;
-  const std::int64_t row_bytes = stride / block_elements(type) * block_bytes(type);
   const std::int64_t piece = std::max<std::int64_t>(1, kDecoded / stride);
   std::vector<Scalar> numbers(static_cast<std::size_t>(std::min(piece, last - first) * stride));
-  std::vector<Scalar> variances;
-  const auto bytes = checkpoint_->bytes(*tensor_);
   for (; first < last; first += piece) {
     const std::int64_t count = std::min(piece, last - first);
-    const auto piece_bytes = bytes.subspan(static_cast<std::size_t>(first * row_bytes),
-                                           static_cast<std::size_t>(count * row_bytes));
-    const auto decoded = std::span(numbers).first(static_cast<std::size_t>(count * stride));
-    if (of_ == Of::numbers || share_ > 0) decode<Scalar>(type, piece_bytes, decoded);
-    if (of_ == Of::variances) {
-      variances.resize(decoded.size());
-      rounding_variances<Scalar>(type, piece_bytes, variances);
-      for (std::size_t i = 0; i < decoded.size(); ++i) {
-        decoded[i] = variances[i] + (share_ > 0 ? share_ * decoded[i] * decoded[i] : Scalar{0});
-      }
-    }
+    decode_rows(first, count, std::span(numbers).first(static_cast<std::size_t>(count * stride)));
     visit(first, count, numbers.data());
   }
   checkpoint_->release(*tensor_);
+}
+
+// Stored rows, in their own order.
+template <class Scalar>
+void StoredMatrix<Scalar>::decode_rows(std::int64_t first, std::int64_t count,
+                                       std::span<Scalar> numbers) const {
+  const DType type = tensor_->dtype;
+  const std::int64_t row_bytes = place_.stride / block_elements(type) * block_bytes(type);
+  const auto bytes = checkpoint_->bytes(*tensor_).subspan(
+      static_cast<std::size_t>(first * row_bytes), static_cast<std::size_t>(count * row_bytes));
+  if (of_ == Of::numbers) return decode<Scalar>(type, bytes, numbers);
+  if (of_ == Of::variances) {
+    if (share_ == 0) return rounding_variances<Scalar>(type, bytes, numbers);
+    std::vector<Scalar> variances(numbers.size());
+    rounding_variances<Scalar>(type, bytes, variances);
+    decode<Scalar>(type, bytes, numbers);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = variances[i] + share_ * numbers[i] * numbers[i];
+    }
+    return;
+  }
+  std::vector<double> values(numbers.size()), below(numbers.size()), above(numbers.size());
+  decode<double>(type, bytes, values);
+  rounding_bounds(type, bytes, values, below, above);
+  std::ranges::transform(of_ == Of::below ? below : above, numbers.begin(),
+                         [](double bound) { return static_cast<Scalar>(bound); });
 }
 
 template <class Scalar>
@@ -134,21 +153,15 @@ Matrix<Scalar> StoredMatrix<Scalar>::right(const Matrix<Scalar>& y) const {
 }
 
 template <class Scalar>
-Matrix<Scalar> StoredMatrix<Scalar>::every(std::int64_t step) const {
+Matrix<Scalar> StoredMatrix<Scalar>::vectors(std::int64_t first, std::int64_t count,
+                                             std::int64_t step) const {
   const auto& columns = place_.columns;
-  const std::int64_t count = (place_.transposed ? cols_ : rows_) / step;
   const std::int64_t length = place_.transposed ? rows_ : cols_;
-  const DType type = tensor_->dtype;
-  const auto row_bytes =
-      static_cast<std::size_t>(place_.stride / block_elements(type) * block_bytes(type));
-  const auto bytes = checkpoint_->bytes(*tensor_);
   std::vector<Scalar> numbers(static_cast<std::size_t>(place_.stride));
   Matrix<Scalar> result(count, length);
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t row =
-        place_.transposed ? columns[static_cast<std::size_t>(i * step)] : i * step;
-    decode<Scalar>(type, bytes.subspan(static_cast<std::size_t>(row) * row_bytes, row_bytes),
-                   std::span(numbers));
+    const std::int64_t vector = first + i * step;
+    decode_rows(place_.transposed ? columns[static_cast<std::size_t>(vector)] : vector, 1, numbers);
     for (std::int64_t j = 0; j < length; ++j) {
       const std::int64_t at = place_.transposed ? j : columns[static_cast<std::size_t>(j)];
       result(i, j) = numbers[static_cast<std::size_t>(at)];

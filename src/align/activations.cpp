@@ -28,6 +28,8 @@ class Aligner {
     for (std::int64_t n = 0; n < architecture_.layers; ++n) {
       units_.push_back(
           {fmt::format("layers.{}.ffn.neurons", n), fmt::format("layers.{}.ffn.hidden", n)});
+      units_.push_back({fmt::format("layers.{}.ffn.shared.neurons", n),
+                        fmt::format("layers.{}.ffn.shared.hidden", n)});
     }
     units_.push_back({"head.transform", "head.hidden"});
     std::erase_if(units_, [&](const Units& u) { return movable(u.space) == nullptr; });
@@ -155,8 +157,19 @@ class Aligner {
 
   void match_units(const Units& units) {
     const Space& space = *symmetry_.find_space(units.space);
-    found_.maps[space.name] =
-        signed_permutation_procrustes(hidden_.at(units.tap).correlation(), has_signs(space));
+    const Matrix<double> similarity = hidden_.at(units.tap).correlation();
+    if (space.shuffle != Shuffle::grouped) {
+      found_.maps[space.name] = signed_permutation_procrustes(similarity, has_signs(space));
+      return;
+    }
+    const std::int64_t groups = space.count / space.group_size;
+    const Matrix<double> worth = has_signs(space) ? similarity.cwiseAbs() : similarity;
+    auto places = assign_nested(worth, Matrix<double>::Zero(groups, groups)).target;
+    Matrix<double> signs(has_signs(space) ? space.count : 0, 1);
+    for (Eigen::Index i = 0; i < signs.rows(); ++i) {
+      signs(i, 0) = similarity(i, places[static_cast<std::size_t>(i)]) < 0 ? -1 : 1;
+    }
+    found_.maps[space.name] = {space.count, 1, std::move(places), signs};
   }
 
   void fit_gauges() {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "regauge/arch/activation.h"
+#include "regauge/arch/experts.h"
 #include "regauge/symmetry/block_map.h"
 
 namespace regauge {
@@ -67,10 +68,28 @@ Matrix<Scalar> TokenStream<Scalar>::fed_forward(std::int64_t layer, const Matrix
                                                 const Parameters<Scalar>& tensors) const {
   const FeedForward& shape = shape_.layer(layer).ffn;
   const std::string at = fmt::format("layers.{}.ffn", layer);
-  Matrix<Scalar> hidden = linear(tensors, at + (shape.gated ? ".gate" : ".up"), x);
-  activate(shape.activation, hidden);
-  if (shape.gated) hidden = hidden.cwiseProduct(linear(tensors, at + ".up", x));
-  return linear(tensors, at + ".down", hidden);
+  const auto hidden_of = [&](const std::string& maps) {
+    Matrix<Scalar> hidden = linear(tensors, maps + (shape.gated ? ".gate" : ".up"), x);
+    activate(shape.activation, hidden);
+    if (shape.gated) hidden = hidden.cwiseProduct(linear(tensors, maps + ".up", x));
+    return hidden;
+  };
+  Matrix<Scalar> hidden = hidden_of(at);
+  const Experts& experts = shape.experts;
+  if (experts.count > 0) {
+    const Matrix<Scalar> weights = expert_weights(experts, linear(tensors, at + ".router", x));
+    for (Eigen::Index i = 0; i < hidden.cols(); ++i) {
+      hidden.col(i).array() *= weights.col(i / shape.width).array();
+    }
+  }
+  const Matrix<Scalar> written = linear(tensors, at + ".down", hidden);
+  if (experts.shared_width == 0) return written;
+  Matrix<Scalar> shared = linear(tensors, at + ".shared.down", hidden_of(at + ".shared"));
+  if (experts.shared_gate) {
+    const Matrix<Scalar> gate = linear(tensors, at + ".shared.router", x);
+    shared.array().colwise() /= 1 + (-gate.col(0).array()).exp();
+  }
+  return written + shared;
 }
 
 template <class Scalar>

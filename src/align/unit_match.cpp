@@ -1,6 +1,7 @@
 #include "unit_match.h"
 
 #include "regauge/align/assignment.h"
+#include "regauge/align/nested.h"
 
 namespace regauge {
 namespace {
@@ -16,17 +17,24 @@ template <class Scalar>
 UnitSimilarity<Scalar>::UnitSimilarity(const Space& space) {
   plain = Matrix<Scalar>::Zero(space.count, space.count);
   if (has_signs(space)) turned = plain;
+  if (space.shuffle == Shuffle::grouped) {
+    groups.setZero(space.count / space.group_size, space.count / space.group_size);
+  }
 }
 
 template <class Scalar>
 void UnitSimilarity<Scalar>::add(const Symmetry& symmetry, const Space& space,
                                  const Parameters<Scalar>& a, const Parameters<Scalar>& b) {
   const auto add_axes = [&](const std::string& name) {
+    const bool of_groups = symmetry.find_space(name)->count != space.count;
     for_axes(symmetry, a, name, [&](const std::string& tensor, int axis, const AxisPart& part) {
       if (part.take == AxisPart::Take::diagonal) return;  // the permutation came before
       const bool signed_part =
           turned.size() != 0 && part.space == space.name && part.take == AxisPart::Take::whole;
-      add_cross(b.at(tensor), a.at(tensor), axis, signed_part ? turned : plain);
+      add_cross(b.at(tensor), a.at(tensor), axis,
+                signed_part ? turned
+                : of_groups ? groups
+                            : plain);
     });
   };
   add_axes(space.name);
@@ -41,7 +49,10 @@ BlockMap<double> match_units(const Space& space, UnitSimilarity<Scalar> similari
   const Matrix<Scalar>& turned = similarity.turned;
   if (turned.size() != 0) sum += turned.cwiseAbs();
   std::vector<std::int64_t> places;
-  if constexpr (std::is_same_v<Scalar, float>) {
+  if (similarity.groups.size() != 0) {
+    places = assign_nested(sum.template cast<double>(), similarity.groups.template cast<double>())
+                 .target;
+  } else if constexpr (std::is_same_v<Scalar, float>) {
     places = assign({space.count, sum.data()}).column_of_row;
   } else {
     const Matrix<float> rounded = sum.template cast<float>();

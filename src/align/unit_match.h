@@ -10,6 +10,7 @@ template <class Scalar>
 struct UnitSimilarity {
   Matrix<Scalar> plain;   // what a sign does not reach
   Matrix<Scalar> turned;  // what it does
+  Matrix<Scalar> groups;  // what exchanging groups (experts) is worth besides; empty: no groups
 
   explicit UnitSimilarity(const Space& space);
   // Adds the tensors of one layer, of A and of B as moved so far.

@@ -129,10 +129,12 @@ class Search {
   Element layer_step(std::int64_t layer, const Parameters<Scalar>& a,
                      const Parameters<Scalar>& b) const {
     Element step;
-    const std::string units =
-        layer < 0 ? "head.transform" : fmt::format("layers.{}.ffn.neurons", layer);
-    const Space* neurons = symmetry_.find_space(units);
-    if (neurons != nullptr && options_.scope.contains(*neurons)) {
+    const std::string ffn = fmt::format("layers.{}.ffn", layer);
+    for (const auto& units :
+         {std::string("head.transform"), ffn + ".neurons", ffn + ".shared.neurons"}) {
+      const Space* neurons = symmetry_.find_space(units);
+      if (neurons == nullptr || layer_of(units) != layer) continue;
+      if (!options_.scope.contains(*neurons)) continue;
       UnitSimilarity<Scalar> similarity(*neurons);
       similarity.add(symmetry_, *neurons, a, b);
       double value = 0;

@@ -30,6 +30,13 @@ class SpecList {
     add(name + ".weight", in, out);
     add_if(bias, name + ".bias", 1, out);
   }
+  // Of experts, which stand side by side as slices of rows or of columns.
+  void add_sliced(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t slices,
+                  bool rows) {
+    add(name + ".weight", in, out);
+    specs_.back().slices = slices;
+    specs_.back().sliced_rows = rows;
+  }
   void enter_layer(std::int64_t layer) {
     layer_ = layer;
     prefix_ = fmt::format("layers.{}.", layer);
@@ -79,9 +86,22 @@ void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
 void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
   const FeedForward& f = layer.ffn;
   if (layer.norms_input() && layer.has_ffn_norm()) specs.add_norm("ffn.norm");
-  if (f.gated) specs.add_linear("ffn.gate", width, f.width, f.biases.gate);
-  specs.add_linear("ffn.up", width, f.width, f.biases.up);
-  specs.add_linear("ffn.down", f.width, width, f.biases.down);
+  if (const Experts& e = f.experts; e.count > 0) {
+    specs.add_linear("ffn.router", width, e.count, false);
+    if (f.gated) specs.add_sliced("ffn.gate", width, f.neurons(), e.count, false);
+    specs.add_sliced("ffn.up", width, f.neurons(), e.count, false);
+    specs.add_sliced("ffn.down", f.neurons(), width, e.count, true);
+    if (e.shared_width > 0) {
+      if (e.shared_gate) specs.add_linear("ffn.shared.router", width, 1, false);
+      if (f.gated) specs.add_linear("ffn.shared.gate", width, e.shared_width, false);
+      specs.add_linear("ffn.shared.up", width, e.shared_width, false);
+      specs.add_linear("ffn.shared.down", e.shared_width, width, false);
+    }
+  } else {
+    if (f.gated) specs.add_linear("ffn.gate", width, f.width, f.biases.gate);
+    specs.add_linear("ffn.up", width, f.width, f.biases.up);
+    specs.add_linear("ffn.down", f.width, width, f.biases.down);
+  }
   if (layer.norms_output()) specs.add_norm("ffn.post_norm");
   if (layer.norms_sum()) specs.add_norm("ffn.norm");
 }
@@ -173,6 +193,30 @@ void check_attention(const Attention& a, Problems& problems) {
   problems.require(a.window >= 0, "attention_window is negative");
   problems.require(std::isfinite(a.softcap) && a.softcap >= 0,
                    "attention_softcap is not a number >= 0");
+}
+
+void check_experts(const Layer& layer, Problems& problems) {
+  const FeedForward& f = layer.ffn;
+  const Experts& e = f.experts;
+  if (e.count == 0) {
+    problems.require(e == Experts{},
+                     "active_experts, renormalised_experts and shared experts need "
+                     "experts");
+    return;
+  }
+  problems.require_size(e.count, "experts");
+  problems.require(
+      e.active > 0 && e.active <= e.count,
+      fmt::format("active_experts is {}; expected 1 to experts = {}", e.active, e.count));
+  problems.require(e.shared_width >= 0, "shared_expert_width is negative");
+  problems.require(!e.shared_gate || e.shared_width > 0,
+                   "shared_expert_gate needs shared_expert_width");
+  problems.require(!e.renormalised || e.active > 1,
+                   "one active expert of weight one, chosen by a router that does nothing else, is "
+                   "not understood");
+  problems.require(!f.biases.gate && !f.biases.up && !f.biases.down,
+                   "biases of experts are not understood");
+  problems.require(layer.norms_input(), "experts need a norm before them");
 }
 
 void check_input(const Architecture& a, Problems& problems) {
@@ -295,6 +339,7 @@ void validate(const Architecture& a) {
         "a position table beside rotary, alibi or relative positions is not understood");
     problems.require_size(layer.ffn.width, "ffn_width");
     problems.require(layer.ffn.gated || !layer.ffn.biases.gate, "a gate bias needs gated");
+    check_experts(layer, problems);
     problems.require(!layer.parallel || layer.placement == Placement::pre,
                      "parallel needs placement 'pre'");
     problems.require(!layer.shared_norm || layer.parallel, "shared_norm needs parallel");

@@ -180,6 +180,11 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("ffn_width", layer.ffn.width);
   visit("activation", layer.ffn.activation);
   visit("gated", layer.ffn.gated);
+  visit("experts", layer.ffn.experts.count);
+  visit("active_experts", layer.ffn.experts.active);
+  visit("renormalised_experts", layer.ffn.experts.renormalised);
+  visit("shared_expert_width", layer.ffn.experts.shared_width);
+  visit("shared_expert_gate", layer.ffn.experts.shared_gate);
   visit("placement", layer.placement);
   visit("parallel", layer.parallel);
   visit("shared_norm", layer.shared_norm);

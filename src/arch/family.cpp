@@ -8,7 +8,6 @@
 
 #include "config_path.h"
 #include "known_keys.h"
-#include "regauge/arch/embedded.h"
 #include "regauge/base/error.h"
 
 namespace regauge {
@@ -54,6 +53,12 @@ class Section {
     if (value == nullptr) return fallback;
     if (!value->is_number()) fail(fmt::format("'{}' must be a number", key));
     return value->get<double>();
+  }
+  bool flag(const std::string& key) {
+    const Ordered* value = find(key);
+    if (value == nullptr) return false;
+    if (!value->is_boolean()) fail(fmt::format("'{}' must be true or false", key));
+    return value->get<bool>();
   }
   std::optional<Json> any(const std::string& key) {
     const Ordered* value = find(key);
@@ -156,6 +161,7 @@ TensorEntry parse_tensor(const std::string& where, const std::string& name, cons
   entry.holds = section.texts("holds");
   for (auto& other : section.texts("also")) entry.names.push_back(std::move(other));
   entry.groups = section.text("groups");
+  entry.stacked = section.flag("stacked");
   if (const Ordered* shape = section.find("shape")) {
     for (const auto& size : *shape) entry.shape.emplace_back(size);
   }
@@ -208,9 +214,10 @@ Ordered load(std::string_view file, std::string_view text, const Find& find, int
   return merged(load(parent, *parent_text, find, depth + 1), json);
 }
 
-// The word {family} in keys and values stands for the family's name.
+// The word {family} in keys and values stands for the family's name, as the format's programs spell
+// it.
 Ordered with_name(const Ordered& json) {
-  const auto name = json.find("family");
+  const auto name = json.find(json.contains("spelled") ? "spelled" : "family");
   if (name == json.end() || !name->is_string()) return json;
   constexpr std::string_view kWord = "{family}";
   std::string text = json.dump();
@@ -295,6 +302,7 @@ Family parse_loaded(std::string_view file, Ordered json) {
   Section section(family.file, json);
   family.name = section.text("family", true);
   family.format = parse_format(section, section.text("format", true));
+  section.text("spelled");
   family.match = section.pairs("match");
   for (const auto& [key, allowed] : section.pairs("requires")) {
     if (!allowed.is_array()) section.fail(fmt::format("requires '{}' must be a list", key));
@@ -348,59 +356,6 @@ Family parse_loaded(std::string_view file, Ordered json) {
 
 Family parse_family(std::string_view file, std::string_view text, const Find& find) {
   return parse_loaded(file, with_name(load(file, text, find, 0)));
-}
-
-const std::vector<Family>& all_families() {
-  static const std::vector<Family> families = [] {
-    const auto find = [](std::string_view name) -> std::optional<std::string_view> {
-      for (const auto& file : embedded_architectures()) {
-        if (file.name == name) return file.text;
-      }
-      return std::nullopt;
-    };
-    std::vector<Family> result;
-    for (const auto& file : embedded_architectures()) {
-      result.push_back(parse_family(file.name, file.text, find));
-    }
-    return result;
-  }();
-  return families;
-}
-
-const Family& family_of(std::string_view name, Format format) {
-  std::vector<std::string> known;
-  for (const auto& family : all_families()) {
-    if (family.format != format) continue;
-    if (family.name == name) return family;
-    known.push_back(family.name);
-  }
-  throw UsageError(fmt::format("[arch] no family '{}' in {}; known there are {}", name,
-                               format_name(format), fmt::join(known, ", ")));
-}
-
-const Family& recognise(const Json& config, Format format) {
-  std::set<std::string> keys;
-  std::vector<std::string> known;
-  for (const auto& family : all_families()) {
-    if (family.format != format) continue;
-    const bool matches = std::all_of(family.match.begin(), family.match.end(), [&](const auto& m) {
-      const Json* value = find_path(config, m.first);
-      return value != nullptr && *value == m.second;
-    });
-    if (matches) return family;
-    known.push_back(family.name);
-    if (!family.match.empty()) keys.insert(family.match.front().first);
-  }
-  std::string found;
-  for (const auto& key : keys) {
-    const Json* value = find_path(config, key);
-    found += fmt::format("{}{} is {}", found.empty() ? "" : ", ", key,
-                         value == nullptr ? "absent" : value->dump());
-  }
-  throw UsageError(
-      fmt::format("[arch] unknown family: {}; known in {} are {}. A new one is a data file: see "
-                  "docs/adding-an-architecture.md",
-                  found, format_name(format), fmt::join(known, ", ")));
 }
 
 }  // namespace regauge

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,11 +52,12 @@ struct RopeEntry {
 enum class Orientation { out_in, in_out };  // of a stored linear map, y = x W: W is [in, out]
 
 // A stored tensor: which parameters it holds. ".N." stands for the layer, {prefix} for the family's
-// prefix.
+// prefix; with ".E." there is one for every expert, which holds its slice of the parameters.
 struct TensorEntry {
   std::vector<std::string> names;  // the first is written, the others are read too
   std::vector<std::string> holds;  // several: side by side along the outputs
   std::string groups;              // a field: the parts alternate, once per group (NeoX: per head)
+  bool stacked = false;            // the experts' matrices one after another
   std::vector<nlohmann::json> shape;  // numbers and formulas; empty: from the parameters
   nlohmann::json first_row;           // of a table: those in front are for padding; null: 0
   std::optional<Orientation> orientation;
@@ -119,8 +121,9 @@ std::vector<KeyRule> parse_key_rules(
 Family parse_family(std::string_view file, std::string_view text,
                     const std::function<std::optional<std::string_view>(std::string_view)>& find);
 
-// All families that are compiled in.
-const std::vector<Family>& all_families();
+// All families, in the order in which they are tried: those that were registered, the last one
+// first, those of REGAUGE_FAMILIES, and those that are compiled in.
+const std::list<Family>& all_families();
 // Throws UsageError, listing the families, when there is none of that name and format.
 const Family& family_of(std::string_view name, Format format);
 // The family that a config announces; throws UsageError.

@@ -41,7 +41,7 @@ void check_size(std::string_view parameter, const std::vector<std::int64_t>& sha
 
 }  // namespace
 
-const Layout::Part& Layout::part(std::string_view parameter) const {
+const std::vector<Layout::Part>& Layout::parts(std::string_view parameter) const {
   const auto found = parts_.find(parameter);
   if (found == parts_.end()) {
     throw UsageError(fmt::format("[layout] this architecture has no parameter '{}'", parameter));
@@ -49,8 +49,17 @@ const Layout::Part& Layout::part(std::string_view parameter) const {
   return found->second;
 }
 
+std::vector<const Layout::Stored*> Layout::holders(std::string_view parameter) const {
+  std::vector<const Stored*> result;
+  for (const Part& part : parts(parameter)) {
+    const Stored* holder = &stored_[part.holder];
+    if (result.empty() || result.back() != holder) result.push_back(holder);
+  }
+  return result;
+}
+
 const Layout::Stored& Layout::holder(std::string_view parameter) const {
-  return stored_[part(parameter).holder];
+  return stored_[parts(parameter).front().holder];
 }
 
 std::vector<std::int64_t> Layout::columns(const Part& part) {
@@ -68,27 +77,50 @@ std::vector<std::int64_t> Layout::columns(const Part& part) {
   return result;
 }
 
-Layout::Place Layout::place(std::string_view parameter) const {
-  const Part& p = part(parameter);
-  return {p.transposed, p.transposed ? p.rows : p.width, p.offset, columns(p)};
+std::vector<Layout::Piece> Layout::pieces(std::string_view parameter) const {
+  std::vector<Piece> result;
+  for (const Part& p : parts(parameter)) {
+    result.push_back({stored_[p.holder].name,
+                      p.row,
+                      p.col,
+                      p.rows,
+                      p.cols,
+                      {p.transposed, p.transposed ? p.rows : p.width, p.offset, columns(p)}});
+  }
+  return result;
 }
 
 template <class Scalar>
-Matrix<Scalar> Layout::extract(std::string_view parameter, std::span<const Scalar> stored) const {
-  Matrix<Scalar> value = arrange(parameter, stored);
-  const double offset = part(parameter).offset;
+Matrix<Scalar> Layout::extract(std::string_view parameter, const Values<Scalar>& values) const {
+  Matrix<Scalar> value = arrange(parameter, values);
+  const double offset = parts(parameter).front().offset;
   if (offset != 0) value.array() += static_cast<Scalar>(offset);
   return value;
 }
 
 template <class Scalar>
-Matrix<Scalar> Layout::arrange(std::string_view parameter, std::span<const Scalar> stored) const {
-  const Part& p = part(parameter);
-  check_size<Scalar>(parameter, stored_[p.holder].shape, stored.size());
-  Matrix<Scalar> value(p.rows, p.cols);
-  if (p.is_plain()) {
+Matrix<Scalar> Layout::arrange(std::string_view parameter, const Values<Scalar>& values) const {
+  const std::vector<Part>& all = parts(parameter);
+  const Part& last = all.back();
+  Matrix<Scalar> value(last.row + last.rows, last.col + last.cols);
+  const Stored* holder = nullptr;
+  std::span<const Scalar> stored;
+  for (const Part& part : all) {
+    if (holder != &stored_[part.holder]) {
+      holder = &stored_[part.holder];
+      stored = values(*holder);
+      check_size<Scalar>(parameter, holder->shape, stored.size());
+    }
+    take(part, stored, value);
+  }
+  return value;
+}
+
+template <class Scalar>
+void Layout::take(const Part& p, std::span<const Scalar> stored, Matrix<Scalar>& value) {
+  if (p.is_plain() && p.rows == value.rows() && p.cols == value.cols()) {
     std::copy_n(stored.begin() + p.begin, value.size(), value.data());
-    return value;
+    return;
   }
   const std::vector<std::int64_t> column = columns(p);
   std::array<Scalar, kTile * kTile> buffer;
@@ -104,51 +136,57 @@ Matrix<Scalar> Layout::arrange(std::string_view parameter, std::span<const Scala
     }
     for (std::int64_t i = 0; i < tile.rows; ++i) {
       std::copy_n(buffer.data() + i * kTile, tile.cols,
-                  value.data() + (tile.row + i) * p.cols + tile.col);
+                  value.data() + (p.row + tile.row + i) * value.cols() + p.col + tile.col);
     }
   });
-  return value;
 }
 
 template <class Scalar>
-void Layout::insert(std::string_view parameter, const Matrix<Scalar>& value,
+void Layout::insert(std::string_view parameter, const Matrix<Scalar>& value, const Stored& holder,
                     std::span<Scalar> stored) const {
-  const Part& p = part(parameter);
-  check_size<Scalar>(parameter, stored_[p.holder].shape, stored.size());
-  if (value.rows() != p.rows || value.cols() != p.cols) {
-    throw UsageError(fmt::format("[layout] '{}' is {} x {}; got {} x {}", parameter, p.rows, p.cols,
+  const std::vector<Part>& all = parts(parameter);
+  check_size<Scalar>(parameter, holder.shape, stored.size());
+  const std::int64_t rows = all.back().row + all.back().rows,
+                     cols = all.back().col + all.back().cols;
+  if (value.rows() != rows || value.cols() != cols) {
+    throw UsageError(fmt::format("[layout] '{}' is {} x {}; got {} x {}", parameter, rows, cols,
                                  value.rows(), value.cols()));
   }
-  if (p.is_plain()) {
-    std::copy_n(value.data(), value.size(), stored.begin() + p.begin);
-    return;
-  }
-  const std::vector<std::int64_t> column = columns(p);
-  const auto offset = static_cast<Scalar>(p.offset);
-  std::array<Scalar, kTile * kTile> buffer;
-  for_each_tile(p.rows, p.cols, [&](const Tile& tile) {
-    for (std::int64_t i = 0; i < tile.rows; ++i) {
-      std::copy_n(value.data() + (tile.row + i) * p.cols + tile.col, tile.cols,
-                  buffer.data() + i * kTile);
+  for (const Part& p : all) {
+    if (stored_[p.holder].name != holder.name) continue;
+    if (p.is_plain() && p.rows == rows && p.cols == cols) {
+      std::copy_n(value.data(), value.size(), stored.begin() + p.begin);
+      return;
     }
-    for (std::int64_t j = 0; j < tile.cols; ++j) {
-      const std::int64_t at = column[static_cast<std::size_t>(tile.col + j)];
-      Scalar* to =
-          stored.data() + (p.transposed ? at * p.rows + tile.row : tile.row * p.width + at);
-      const std::int64_t step = p.transposed ? 1 : p.width;
+    const std::vector<std::int64_t> column = columns(p);
+    const auto offset = static_cast<Scalar>(p.offset);
+    std::array<Scalar, kTile * kTile> buffer;
+    for_each_tile(p.rows, p.cols, [&](const Tile& tile) {
       for (std::int64_t i = 0; i < tile.rows; ++i) {
-        const Scalar element = buffer[static_cast<std::size_t>(i * kTile + j)];
-        to[i * step] = p.offset == 0 ? element : element - offset;
+        std::copy_n(value.data() + (p.row + tile.row + i) * cols + p.col + tile.col, tile.cols,
+                    buffer.data() + i * kTile);
       }
-    }
-  });
+      for (std::int64_t j = 0; j < tile.cols; ++j) {
+        const std::int64_t at = column[static_cast<std::size_t>(tile.col + j)];
+        Scalar* to =
+            stored.data() + (p.transposed ? at * p.rows + tile.row : tile.row * p.width + at);
+        const std::int64_t step = p.transposed ? 1 : p.width;
+        for (std::int64_t i = 0; i < tile.rows; ++i) {
+          const Scalar element = buffer[static_cast<std::size_t>(i * kTile + j)];
+          to[i * step] = p.offset == 0 ? element : element - offset;
+        }
+      }
+    });
+  }
 }
 
-template Matrix<float> Layout::extract(std::string_view, std::span<const float>) const;
-template Matrix<double> Layout::extract(std::string_view, std::span<const double>) const;
-template Matrix<float> Layout::arrange(std::string_view, std::span<const float>) const;
-template Matrix<double> Layout::arrange(std::string_view, std::span<const double>) const;
-template void Layout::insert(std::string_view, const Matrix<float>&, std::span<float>) const;
-template void Layout::insert(std::string_view, const Matrix<double>&, std::span<double>) const;
+template Matrix<float> Layout::extract(std::string_view, const Values<float>&) const;
+template Matrix<double> Layout::extract(std::string_view, const Values<double>&) const;
+template Matrix<float> Layout::arrange(std::string_view, const Values<float>&) const;
+template Matrix<double> Layout::arrange(std::string_view, const Values<double>&) const;
+template void Layout::insert(std::string_view, const Matrix<float>&, const Stored&,
+                             std::span<float>) const;
+template void Layout::insert(std::string_view, const Matrix<double>&, const Stored&,
+                             std::span<double>) const;
 
 }  // namespace regauge

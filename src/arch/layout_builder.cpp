@@ -13,6 +13,8 @@
 namespace regauge {
 namespace {
 
+constexpr std::string_view kExpert = ".E.";  // in a name: the expert's number
+
 // "layers.3.attn.q.weight" -> "layers.N.attn.q.weight"
 std::string pattern_of(const ParameterSpec& spec) {
   if (spec.layer < 0) return spec.name;
@@ -78,7 +80,7 @@ void LayoutBuilder::choose_prefix() {
     std::size_t found = 0;
     for (const auto& entry : family_.tensors) {
       for (const auto& name : entry.names) {
-        if (file_->shape(instance(replaced(name, ".N.", ".0."), 0)) != nullptr) ++found;
+        if (file_->shape(instance(replaced(name, ".E.", ".0."), 0)) != nullptr) ++found;
       }
     }
     if (found > most) {
@@ -99,7 +101,7 @@ Layout LayoutBuilder::build(std::vector<Layout::Constant> constants) && {
     if (family_.canonical) {
       add_canonical(spec);
     } else if (const Home* home = home_of(pattern_of(spec))) {
-      add_tensor(*home->entry, spec.layer);
+      add_tensors(*home->entry, spec);
     } else if (std::ranges::find(homeless, pattern_of(spec)) == homeless.end()) {
       homeless.push_back(pattern_of(spec));
     }
@@ -125,15 +127,28 @@ void LayoutBuilder::add_canonical(const ParameterSpec& spec) {
   std::vector<std::int64_t> shape = {spec.rows, spec.cols};
   if (is_vector(spec.name)) shape = {spec.cols};
   layout_.stored_.push_back({spec.name, shape, {spec.name}});
-  layout_.parts_.emplace(spec.name, part);
+  layout_.parts_[spec.name] = {part};
 }
 
-void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer) {
+// A tensor for every expert, or one for all.
+void LayoutBuilder::add_tensors(const TensorEntry& entry, const ParameterSpec& spec) {
+  const bool by_expert = entry.names.front().find(kExpert) != std::string::npos;
+  if (!by_expert) return add_tensor(entry, spec.layer, "");
+  for (std::int64_t expert = 0; expert < spec.slices; ++expert) {
+    add_tensor(entry, spec.layer, fmt::format(".{}.", expert));
+  }
+}
+
+void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer,
+                               const std::string& expert) {
+  const auto named = [&](const std::string& pattern) {
+    return instance(expert.empty() ? pattern : replaced(pattern, kExpert, expert), layer);
+  };
   Layout::Stored stored;
-  stored.name = instance(entry.names.front(), layer);
+  stored.name = named(entry.names.front());
   if (file_ != nullptr) {
     for (auto name = entry.names.rbegin(); name != entry.names.rend(); ++name) {
-      if (file_->shape(instance(*name, layer)) != nullptr) stored.name = instance(*name, layer);
+      if (file_->shape(named(*name)) != nullptr) stored.name = named(*name);
     }
   }
   const std::size_t holder = layout_.stored_.size();
@@ -153,8 +168,14 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer) {
     part.holder = holder;
     part.rows = spec->second.rows;
     part.cols = spec->second.cols;
+    if (!expert.empty()) {
+      const std::int64_t index = static_cast<std::int64_t>(layout_.parts_[parameter].size());
+      auto& size = spec->second.sliced_rows ? part.rows : part.cols;
+      size /= spec->second.slices;
+      (spec->second.sliced_rows ? part.row : part.col) = index * size;
+    }
     part.groups = groups;
-    part.begin = total / groups;
+    part.begin = total / std::max<std::int64_t>(1, groups);
     part.transposed = parameter.ends_with(".weight") &&
                       entry.orientation.value_or(family_.linear) == Orientation::out_in;
     if (family_.half_pairs && is_rotated(parameter)) {
@@ -166,7 +187,7 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer) {
     if (!entry.first_row.is_null()) {  // rows lie one behind the other: it begins that much later
       part.begin = size(entry.first_row, layer) * part.cols;
     }
-    if (part.cols % groups != 0) {
+    if (groups <= 0 || part.cols % groups != 0) {
       add_problem(
           fmt::format("cannot cut {} columns of '{}' into {} groups", part.cols, pattern, groups));
       return;
@@ -177,11 +198,31 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer) {
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     parts[i].width = total;
-    layout_.parts_.emplace(stored.parameters[i], parts[i]);
+    auto& all = layout_.parts_[stored.parameters[i]];
+    const ParameterSpec& spec = specs_.at(stored.parameters[i]);
+    if (entry.stacked && spec.sliced_rows == parts[i].transposed) {
+      add_stacked(parts[i], spec, all);
+    } else {
+      all.push_back(parts[i]);
+    }
   }
   stored.shape = shape_of(entry, layer, parts.front(), is_vector(entry.holds.front()));
   layout_.stored_.push_back(std::move(stored));
-  add_copies(entry, layer, holder);
+  if (expert.empty()) add_copies(entry, layer, holder);
+}
+
+// Experts one after another in one tensor, each a matrix of its own. Where that is not the order of
+// the parameter's own rows or columns, each is a piece.
+void LayoutBuilder::add_stacked(Layout::Part part, const ParameterSpec& spec,
+                                std::vector<Layout::Part>& pieces) {
+  const std::int64_t begin = part.begin / spec.slices;
+  (spec.sliced_rows ? part.rows : part.cols) /= spec.slices;
+  if (!part.transposed) part.width /= spec.slices;
+  for (std::int64_t expert = 0; expert < spec.slices; ++expert) {
+    (spec.sliced_rows ? part.row : part.col) = expert * (spec.sliced_rows ? part.rows : part.cols);
+    part.begin = part.transposed ? expert * part.cols : expert * part.rows * part.width + begin;
+    pieces.push_back(part);
+  }
 }
 
 // Other names of the entry that the file has besides the holder.
@@ -190,6 +231,7 @@ void LayoutBuilder::add_copies(const TensorEntry& entry, std::int64_t layer, std
   for (const auto& pattern : entry.names) {
     Layout::Stored copy = layout_.stored_[holder];
     copy.name = instance(pattern, layer);
+    copy.copy_of = layout_.stored_[holder].name;
     if (copy.name == layout_.stored_[holder].name || file_->shape(copy.name) == nullptr) continue;
     layout_.stored_.push_back(std::move(copy));
   }
@@ -201,6 +243,7 @@ void LayoutBuilder::add_tied_copy() {
   if (!architecture_.tied || file_ == nullptr || head == nullptr) return;
   for (const auto& pattern : head->entry->names) {
     Layout::Stored copy = layout_.holder("embed.tokens");
+    copy.copy_of = copy.name;
     copy.name = instance(pattern, -1);
     if (file_->shape(copy.name) != nullptr) layout_.stored_.push_back(std::move(copy));
   }

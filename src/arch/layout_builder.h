@@ -27,7 +27,11 @@ class LayoutBuilder {
   std::string instance(const std::string& pattern, std::int64_t layer) const;
   void choose_prefix();
   void add_canonical(const ParameterSpec& spec);
-  void add_tensor(const TensorEntry& entry, std::int64_t layer);
+  void add_tensors(const TensorEntry& entry, const ParameterSpec& spec);
+  // `expert`: what stands for the expert in its name; empty for a tensor of all.
+  void add_tensor(const TensorEntry& entry, std::int64_t layer, const std::string& expert);
+  static void add_stacked(Layout::Part part, const ParameterSpec& spec,
+                          std::vector<Layout::Part>& pieces);
   void add_copies(const TensorEntry& entry, std::int64_t layer, std::size_t holder);
   void add_tied_copy();
   void add_problem(std::string problem);

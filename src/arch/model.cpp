@@ -150,15 +150,23 @@ void check_tensors(const Family& family, const Checkpoint& checkpoint, const Lay
                                      stored.name, dtype_name(tensor->dtype)));
       continue;
     }
-    const auto& holder = layout.holder(stored.parameters.front());
-    const StoredTensor* original = checkpoint.find(holder.name);
-    if (holder.name == stored.name || original == nullptr) continue;
+    for (const auto& parameter : stored.parameters) {
+      const StoredTensor* first = checkpoint.find(layout.holder(parameter).name);
+      if (first == nullptr || first->dtype == tensor->dtype || !stored.copy_of.empty()) continue;
+      problems.push_back(fmt::format(
+          "tensor '{}' is {} and '{}', of another expert, {}; expected "
+          "one type for all experts of a layer",
+          stored.name, dtype_name(tensor->dtype), first->name, dtype_name(first->dtype)));
+    }
+    const StoredTensor* original =
+        stored.copy_of.empty() ? nullptr : checkpoint.find(stored.copy_of);
+    if (original == nullptr) continue;
     if (!same_bytes(checkpoint, *original, *tensor)) {
       problems.push_back(fmt::format(
           "the config ties '{}' to '{}', but the file holds two different tensors; transformers 5 "
           "then uses both, transformers 4 only the second; say in the config that they are not "
           "tied, or remove the one that is not meant",
-          stored.name, holder.name));
+          stored.name, stored.copy_of));
     }
   }
   if (problems.empty()) return;
@@ -205,10 +213,13 @@ Model Model::open(Checkpoint opened) {
 
 template <class Scalar>
 Matrix<Scalar> Model::read(std::string_view parameter) const {
-  const StoredTensor& tensor = checkpoint.at(layout.holder(parameter).name);
-  std::vector<Scalar> values(static_cast<std::size_t>(tensor.elements()));
-  decode<Scalar>(tensor.dtype, checkpoint.bytes(tensor), values);
-  return layout.extract<Scalar>(parameter, values);
+  std::vector<Scalar> values;
+  return layout.extract<Scalar>(parameter, [&](const Layout::Stored& holder) {
+    const StoredTensor& tensor = checkpoint.at(holder.name);
+    values.resize(static_cast<std::size_t>(tensor.elements()));
+    decode<Scalar>(tensor.dtype, checkpoint.bytes(tensor), values);
+    return std::span<const Scalar>(values);
+  });
 }
 template Matrix<float> Model::read(std::string_view) const;
 template Matrix<double> Model::read(std::string_view) const;

@@ -40,7 +40,7 @@ void write_parameters(const std::filesystem::path& path, const std::string& fami
       if (stored.name != tensor.name) continue;
       std::vector<Scalar> values(static_cast<std::size_t>(tensor.elements()));
       for (const auto& name : stored.parameters) {
-        layout.insert<Scalar>(name, parameters.at(name), values);
+        layout.insert<Scalar>(name, parameters.at(name), stored, values);
       }
       writer.write(tensor.name, encoded<Scalar>(tensor.dtype, values, tensor));
     }

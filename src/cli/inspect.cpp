@@ -17,8 +17,12 @@ using Json = nlohmann::json;
 // "4 heads (2 kv) of 6/6, feed-forward 27 gated silu"
 std::string describe_maps(const Layer& layer, const Json& json) {
   const Attention& a = layer.attention;
-  return fmt::format("{} heads ({} kv) of {}/{}, feed-forward {} {}{}", a.heads, a.kv_heads,
-                     a.qk_width, a.v_width, layer.ffn.width, layer.ffn.gated ? "gated " : "",
+  const Experts& e = layer.ffn.experts;
+  std::string ffn = fmt::format("feed-forward {}", layer.ffn.width);
+  if (e.count > 0) ffn = fmt::format("{} of {} experts of {}", e.active, e.count, layer.ffn.width);
+  if (e.shared_width > 0) ffn += fmt::format(" and a shared one of {}", e.shared_width);
+  return fmt::format("{} heads ({} kv) of {}/{}, {} {}{}", a.heads, a.kv_heads, a.qk_width,
+                     a.v_width, ffn, layer.ffn.gated ? "gated " : "",
                      json.at("activation").get<std::string>());
 }
 
@@ -32,8 +36,10 @@ std::string describe_positions(const Layer& layer, const Json& json) {
 }
 
 std::string describe_rest(const Layer& layer) {
-  return fmt::format("{}{}", layer.attention.has_qk_norm() ? ", qk-norm" : "",
-                     layer.parallel ? ", parallel block" : "");
+  const bool joint = layer.attention.qk_norm == QkNorm::joint;
+  return fmt::format(
+      "{}{}{}", layer.attention.has_qk_norm() ? joint ? ", qk-norm of all heads" : ", qk-norm" : "",
+      layer.parallel ? ", parallel block" : "", layer.shared_norm ? " with one norm" : "");
 }
 
 void print_shape(const Architecture& a) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "print.h"
+#include "regauge/arch/layout.h"
 #include "regauge/base/error.h"
 #include "regauge/io/json.h"
 #include "verb.h"
@@ -98,6 +99,15 @@ void check_arguments(int argc, char** argv) {
 void declare(CLI::App& app, char** argv, int& exit_code) {
   app.name("regauge");
   app.set_version_flag("--version", std::string("regauge ") + REGAUGE_VERSION);
+  app.add_option_function<std::vector<std::string>>(
+         "--family",
+         [](const std::vector<std::string>& files) {
+           for (const auto& file : files) register_family(file);
+         },
+         "a data file that describes a family of models; several times for several")
+      ->type_name("FILE")
+      ->allow_extra_args(false)
+      ->trigger_on_parse();
   app.require_subcommand(1);
   app.failure_message(failure_message);
   app.footer(

@@ -14,6 +14,9 @@ namespace regauge {
 namespace {
 
 constexpr double kNudge = 1e-13;  // of a matrix, towards the identity
+// What the maps on the other side of a space count: balanced, the two sides are of one size, and
+// may cancel each other in some direction.
+constexpr double kOtherSide = 0.5;
 
 using Visit =
     std::function<void(const AxisPart&, const std::string& tensor, const Matrix<double>&)>;
@@ -146,7 +149,8 @@ Element turned(const Symmetry& symmetry, const Parameters<double>& tensors) {
     const Matrix<double> all = sketch(rows, width);  // [blocks * width, width]
     const auto share = all.rows() / space.size();
     for (Eigen::Index at = 0; at < all.rows(); at += width) {
-      sum->second.middleRows(at / width / share * width, width) += all.middleRows(at, width);
+      sum->second.middleRows(at / width / share * width, width) +=
+          (part.dual ? kOtherSide : 1) * all.middleRows(at, width);
     }
   });
   Element step;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "comparison.h"
 #include "whiteness.h"
@@ -27,33 +28,90 @@ class Plainly : public Comparison {
   template <class Scalar>
   void matrix(const TensorPlan& tensor, const MovedMatrix<Scalar>& moved, TensorResidual& result) {
     const std::string& name = tensor.spec.name;
-    Matrix<Scalar> expected = a_.read<Scalar>(name);
-    Matrix<Scalar> off = b_.read<Scalar>(name);
     Whiteness whiteness;
-    whiteness.size_b = rms(off);
+    whiteness.most_hidden = most_hidden(a_, b_, name);
+    whiteness.digits = std::is_same_v<Scalar, float> ? kFloatDigits : kDoubleDigits;
+    const int axis = axis_of_pieces(tensor.spec, moved);
+    if (axis >= 0) {
+      whiteness.judge(pieces(tensor, moved, axis), result);
+      return;
+    }
+    Difference<Scalar> whole;
+    whole.a = a_.read<Scalar>(name);
+    whole.off = b_.read<Scalar>(name);
     const auto with_gain = [&](const ParameterSource& source, const Matrix<Scalar>& value) {
       const auto share = static_cast<Scalar>(gain_variance(source, name));
       Matrix<Scalar> variances = source.variances<Scalar>(name);
-      variances *= static_cast<Scalar>(constant_share(tensor));
       if (share > 0) variances += share * value.cwiseAbs2();
       return variances;
     };
-    Matrix<Scalar> of_a = with_gain(a_, expected);
-    Matrix<Scalar> of_b = with_gain(b_, off);
-    moved.replay_squared(of_b);
-    moved.replay(off);
-    off = expected - off;
-    expected = read_part_.of(name, std::move(expected));
-    off = read_part_.of(name, std::move(off));
-    whiteness.size = rms(expected);
-    whiteness.most_hidden = most_hidden(a_, b_, name);
-    whiteness.digits = std::is_same_v<Scalar, float> ? kFloatDigits : kDoubleDigits;
-    const auto weighed_twice = [&](Matrix<Scalar> variances) {
-      return read_part_.weighed(name, read_part_.weighed(name, std::move(variances)));
+    whole.of_a = with_gain(a_, whole.a);
+    whole.of_b = with_gain(b_, whole.off);
+    whole.squares_b = whole.off.template cast<double>().squaredNorm();
+    moved.variances().replay(whole.of_b);
+    moved.replay(whole.off);
+    take_read_part(tensor, whole);
+    whiteness.judge(std::move(whole), result);
+  }
+
+  // From A and the moved B to what is left of them, as far as it is read.
+  template <class Scalar>
+  void take_read_part(const TensorPlan& tensor, Difference<Scalar>& difference) const {
+    const std::string& name = tensor.spec.name;
+    difference.off = difference.a - difference.off;
+    difference.a = read_part_.of(name, std::move(difference.a));
+    difference.off = read_part_.of(name, std::move(difference.off));
+    for (auto* variances : {&difference.of_a, &difference.of_b}) {
+      *variances *= static_cast<Scalar>(constant_share(tensor));
+      *variances = read_part_.weighed(name, read_part_.weighed(name, std::move(*variances)));
+    }
+  }
+
+  // The same by pieces of vectors of this axis.
+  template <class Scalar>
+  Pieces<Scalar> pieces(const TensorPlan& tensor, const MovedMatrix<Scalar>& moved,
+                        int axis) const {
+    const ParameterSpec& spec = tensor.spec;
+    using Stored = StoredMatrix<Scalar>;
+    struct Sources {
+      Stored a, b, of_a, of_b;
+      MovedMatrix<Scalar> moved_variances;
     };
-    of_a = weighed_twice(std::move(of_a));
-    of_b = weighed_twice(std::move(of_b));
-    whiteness.judge(std::move(expected), off, of_a, of_b, result);
+    const auto variances = [&](const ParameterSource& source) {
+      return Stored(source, spec, Stored::Of::variances, gain_variance(source, spec.name));
+    };
+    const auto from = std::make_shared<const Sources>(Sources{
+        Stored(a_, spec), Stored(b_, spec), variances(a_), variances(b_), moved.variances()});
+    Pieces<Scalar> result;
+    result.transposed = axis == 1;
+    result.rows = axis == 0 ? spec.rows : spec.cols;
+    result.cols = axis == 0 ? spec.cols : spec.rows;
+    result.for_each = [=, this, &tensor, &moved, rows = result.rows](const auto& visit) {
+      const std::int64_t most = vectors_in_a_piece(tensor.spec, axis);
+      for (std::int64_t first = 0; first < rows; first += most) {
+        const std::int64_t count = std::min(most, rows - first);
+        Difference<Scalar> piece;
+        piece.first = first;
+        piece.a = from->a.vectors(first, count);
+        piece.off = from->b.vectors(first, count);
+        piece.of_a = from->of_a.vectors(first, count);
+        piece.of_b = from->of_b.vectors(first, count);
+        piece.squares_b = piece.off.template cast<double>().squaredNorm();
+        moved.replay(axis, first, piece.off);
+        from->moved_variances.replay(axis, first, piece.of_b);
+        const auto turn = [&] {
+          if (axis == 0) return;
+          for (auto* part : {&piece.a, &piece.off, &piece.of_a, &piece.of_b}) {
+            part->transposeInPlace();
+          }
+        };
+        turn();
+        take_read_part(tensor, piece);
+        turn();
+        visit(piece);
+      }
+    };
+    return result;
   }
 };
 

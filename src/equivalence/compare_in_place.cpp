@@ -18,8 +18,8 @@ namespace {
 constexpr std::int64_t kPiece = std::int64_t{1} << 24;  // bytes read before their pages are dropped
 constexpr std::int64_t kDecoded = std::int64_t{1} << 12;  // numbers decoded at a time, whole blocks
 
-// A parameter in a file: entry (i, j) is number i * stride + columns[j] of the tensor, or
-// columns[j] * stride + i if transposed.
+// A piece of a parameter in a file: entry (i, j) is number i * stride + columns[j] of the tensor,
+// or columns[j] * stride + i if transposed.
 struct Side {
   const Checkpoint& checkpoint;
   const StoredTensor& tensor;
@@ -32,23 +32,14 @@ struct Side {
   }
 };
 
-std::optional<Side> side_of(const ParameterSource& source, const ParameterSpec& spec) {
-  auto place = source.place(spec.name);
-  if (!place) return std::nullopt;
-  if (spec.rows == 1) {
-    if (place->transposed && place->stride != 1) return std::nullopt;
-    place->transposed = false;
-  }
-  return Side{source.model().checkpoint, *source.stored(spec.name), std::move(*place)};
-}
-
 // What corresponds comes in runs of consecutive numbers: the rows of both or, of transposed
 // matrices, the columns.
 struct Runs {
   std::int64_t count, length;
-  static std::optional<Runs> of(const ParameterSpec& spec, const Side& a, const Side& b) {
+  static std::optional<Runs> of(std::int64_t rows, std::int64_t cols, const Side& a,
+                                const Side& b) {
     if (a.place.transposed != b.place.transposed) return std::nullopt;
-    const Runs runs = a.place.transposed ? Runs{spec.cols, spec.rows} : Runs{spec.rows, spec.cols};
+    const Runs runs = a.place.transposed ? Runs{cols, rows} : Runs{rows, cols};
     for (const Side* side : {&a, &b}) {
       const DType type = side->tensor.dtype;
       for (std::int64_t i = 0; i < runs.count; ++i) {
@@ -56,7 +47,7 @@ struct Runs {
       }
       if (runs.length % block_elements(type) != 0) return std::nullopt;
       if (side->place.transposed) continue;
-      for (std::int64_t j = 0; j < spec.cols; ++j) {
+      for (std::int64_t j = 0; j < cols; ++j) {
         const auto& columns = side->place.columns;
         if (columns[static_cast<std::size_t>(j)] != columns[0] + j) return std::nullopt;
       }
@@ -68,6 +59,40 @@ struct Runs {
                             : i * place.stride + place.columns[0];
   }
 };
+
+// What both files hold of a parameter, piece by piece.
+struct BothSides {
+  Side a, b;
+  Runs runs;
+};
+
+// Nothing where the two files cut a parameter into other pieces, or numbers that belong together do
+// not come in runs.
+std::vector<BothSides> pairs_of(const ParameterSpec& spec, const ParameterSource& a,
+                                const ParameterSource& b) {
+  const auto of_a = a.pieces(spec.name), of_b = b.pieces(spec.name);
+  if (of_a.size() != of_b.size()) return {};
+  const auto side = [&](const ParameterSource& source, const Layout::Piece& piece) {
+    const Checkpoint& checkpoint = source.model().checkpoint;
+    Side result{checkpoint, checkpoint.at(piece.holder), piece.place};
+    if (spec.rows == 1 && piece.place.stride == 1) result.place.transposed = false;
+    return result;
+  };
+  std::vector<BothSides> pairs;
+  for (std::size_t i = 0; i < of_a.size(); ++i) {
+    const Layout::Piece &x = of_a[i], &y = of_b[i];
+    const std::int64_t cols = std::min(spec.cols, x.cols), rows = std::min(spec.rows, x.rows);
+    const bool alike = x.row == y.row && x.col == y.col && rows == std::min(spec.rows, y.rows) &&
+                       cols == std::min(spec.cols, y.cols);
+    if (!alike) return {};
+    Side of_x = side(a, x), of_y = side(b, y);
+    if (spec.rows == 1 && (of_x.place.transposed || of_y.place.transposed)) return {};
+    const auto runs = Runs::of(rows, cols, of_x, of_y);
+    if (!runs) return {};
+    pairs.push_back({std::move(of_x), std::move(of_y), *runs});
+  }
+  return pairs;
+}
 
 // Calls use(at_a, at_b, count) for pieces of both files that correspond number by number, until it
 // returns false; pages are dropped behind it.
@@ -102,7 +127,8 @@ void for_each_piece(const Runs& runs, const Side& a, const Side& b, Progress& pr
   drop();
 }
 
-bool same_bytes(const Runs& runs, const Side& a, const Side& b, Progress& progress) {
+bool same_bytes(const BothSides& pair, Progress& progress) {
+  const auto& [a, b, runs] = pair;
   bool same = true;
   for_each_piece(runs, a, b, progress, [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
     const auto x = a.numbers(at_a, n), y = b.numbers(at_b, n);
@@ -131,53 +157,57 @@ struct Decoded {
   }
 };
 
-Entries entries_of_files(const Runs& runs, const Side& a, const Side& b, Progress& progress) {
-  Entries entries;
+void add_entries(const BothSides& pair, Entries& entries) {
+  const auto& [a, b, runs] = pair;
   Decoded x, y;
-  for_each_piece(runs, a, b, progress, [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
-    for (std::int64_t first = 0; first < n; first += kDecoded) {
-      const std::int64_t count = std::min(kDecoded, n - first);
-      const bool in_doubt = !entries.certainly_differ();
-      x.read(a, at_a + first, count, in_doubt);
-      y.read(b, at_b + first, count, in_doubt);
-      if (!in_doubt) {
-        entries.add_values(x.values, y.values);
-        continue;
-      }
-      for (std::size_t i = 0; i < x.values.size(); ++i) {
-        entries.add({x.values[i], x.below[i], x.above[i]}, {y.values[i], y.below[i], y.above[i]});
-      }
-    }
-    return true;
-  });
-  return entries;
+  for_each_piece(runs, a, b, Progress::silent(),
+                 [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
+                   for (std::int64_t first = 0; first < n; first += kDecoded) {
+                     const std::int64_t count = std::min(kDecoded, n - first);
+                     const bool in_doubt = !entries.certainly_differ();
+                     x.read(a, at_a + first, count, in_doubt);
+                     y.read(b, at_b + first, count, in_doubt);
+                     if (!in_doubt) {
+                       entries.add_values(x.values, y.values);
+                       continue;
+                     }
+                     for (std::size_t i = 0; i < x.values.size(); ++i) {
+                       entries.add({x.values[i], x.below[i], x.above[i]},
+                                   {y.values[i], y.below[i], y.above[i]});
+                     }
+                   }
+                   return true;
+                 });
 }
 
 // A quantiser with an importance matrix cuts off extremes that matter little. Where no other
 // numbers are beyond their rounding, and these are few, the two may be the same.
-void forgive_cut_off(const Runs& runs, const Side& a, const Side& b, TensorResidual& result) {
+void forgive_cut_off(const std::vector<BothSides>& pairs, TensorResidual& result) {
   if (result.relation != Relation::differs) return;
-  if (!is_quantised(a.tensor.dtype) && !is_quantised(b.tensor.dtype)) return;
   std::int64_t cut = 0, others = 0, all = 0;
   Decoded x, y;
-  for_each_piece(runs, a, b, Progress::silent(),
-                 [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
-                   for (std::int64_t first = 0; first < n && others == 0; first += kDecoded) {
-                     const std::int64_t count = std::min(kDecoded, n - first);
-                     x.read_ends(a, at_a + first, count);
-                     y.read_ends(b, at_b + first, count);
-                     for (std::size_t i = 0; i < x.values.size(); ++i) {
-                       const double difference = y.values[i] - x.values[i];
-                       const bool up = difference > 0;
-                       const double room = up ? x.above[i] + y.below[i] : x.below[i] + y.above[i];
-                       if (std::abs(difference) <= room * (1 + kHalfUnitSlack)) continue;
-                       const bool at_end = x.ends[i] == (up ? 1 : -1) || y.ends[i] == (up ? -1 : 1);
-                       ++(at_end ? cut : others);
-                     }
-                     all += count;
-                   }
-                   return others == 0;
-                 });
+  for (const auto& pair : pairs) {
+    const auto& [a, b, runs] = pair;
+    if (!is_quantised(a.tensor.dtype) && !is_quantised(b.tensor.dtype)) return;
+    for_each_piece(
+        runs, a, b, Progress::silent(), [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
+          for (std::int64_t first = 0; first < n && others == 0; first += kDecoded) {
+            const std::int64_t count = std::min(kDecoded, n - first);
+            x.read_ends(a, at_a + first, count);
+            y.read_ends(b, at_b + first, count);
+            for (std::size_t i = 0; i < x.values.size(); ++i) {
+              const double difference = y.values[i] - x.values[i];
+              const bool up = difference > 0;
+              const double room = up ? x.above[i] + y.below[i] : x.below[i] + y.above[i];
+              if (std::abs(difference) <= room * (1 + kHalfUnitSlack)) continue;
+              const bool at_end = x.ends[i] == (up ? 1 : -1) || y.ends[i] == (up ? -1 : 1);
+              ++(at_end ? cut : others);
+            }
+            all += count;
+          }
+          return others == 0;
+        });
+  }
   if (others > 0 || static_cast<double>(cut) > kMostCutOff * static_cast<double>(all)) return;
   result.relation = Relation::hidden;
   result.standing_out = fmt::format(
@@ -207,30 +237,36 @@ bool one_type(const ParameterSpec& spec, const ParameterSource& a, const Paramet
   const StoredTensor* x = a.stored(spec.name);
   const StoredTensor* y = b.stored(spec.name);
   if (x == nullptr || y == nullptr) return true;  // zeros that one of them leaves out
-  const auto place_a = a.place(spec.name), place_b = b.place(spec.name);
-  return x->dtype == y->dtype && place_a && place_b && place_a->offset == place_b->offset;
+  const auto of_a = a.pieces(spec.name), of_b = b.pieces(spec.name);
+  return x->dtype == y->dtype && !of_a.empty() && !of_b.empty() &&
+         of_a.front().place.offset == of_b.front().place.offset;
 }
 
 }  // namespace
 
 TensorResidual compare_tensor_in_place(const ParameterSpec& spec, const ParameterSource& a,
                                        const ParameterSource& b, Progress& progress) {
-  const auto side_a = side_of(a, spec), side_b = side_of(b, spec);
-  const auto runs = side_a && side_b ? Runs::of(spec, *side_a, *side_b) : std::nullopt;
+  const std::vector<BothSides> pairs = pairs_of(spec, a, b);
   const bool same_type = one_type(spec, a, b);
   TensorResidual result;
   result.tensor = spec.name;
   result.single_row = spec.rows == 1;
   result.by_entry = true;
-  if (runs && same_type && same_bytes(*runs, *side_a, *side_b, progress)) {
+  const bool equal = !pairs.empty() && same_type &&
+                     std::all_of(pairs.begin(), pairs.end(),
+                                 [&](const BothSides& pair) { return same_bytes(pair, progress); });
+  if (equal) {
     result.relation = Relation::equal;
     return result;
   }
-  if (!runs) progress.advance(spec.rows * spec.cols);
-  const Entries entries = runs ? entries_of_files(*runs, *side_a, *side_b, Progress::silent())
-                               : entries_of_values(spec, a, b);
+  Entries entries;
+  for (const auto& pair : pairs) add_entries(pair, entries);
+  if (pairs.empty()) {
+    progress.advance(spec.rows * spec.cols);
+    entries = entries_of_values(spec, a, b);
+  }
   entries.judge(same_type, most_hidden(a, b, spec.name), result);
-  if (runs && !same_type) forgive_cut_off(*runs, *side_a, *side_b, result);
+  if (!pairs.empty() && !same_type) forgive_cut_off(pairs, result);
   return result;
 }
 

@@ -12,6 +12,9 @@
 namespace regauge {
 namespace {
 
+constexpr std::int64_t kHeldNumbers = std::int64_t{1} << 22;   // of a matrix
+constexpr std::int64_t kPieceNumbers = std::int64_t{1} << 20;  // of a piece of a larger one
+
 bool wide(const StoredTensor* tensor) {
   return tensor == nullptr || works_in_double(tensor->dtype);
 }
@@ -178,22 +181,67 @@ TensorResidual Comparison::matrix(const TensorPlan& tensor) {
 }
 
 template <class Scalar>
+int Comparison::axis_of_pieces(const ParameterSpec& spec, const MovedMatrix<Scalar>& moved) const {
+  if (spec.rows * spec.cols <= kHeldNumbers) return -1;
+  const StoredMatrix<Scalar> in_a(a_, spec), in_b(b_, spec);
+  for (const int axis : {0, 1}) {
+    const bool cuts_what_is_read = axis == 0 && read_part_.concerns(spec.name);
+    if (moved.leaves_apart(axis) && !cuts_what_is_read && in_a.lies_along(axis) &&
+        in_b.lies_along(axis)) {
+      return axis;
+    }
+  }
+  return -1;
+}
+template int Comparison::axis_of_pieces(const ParameterSpec&, const MovedMatrix<float>&) const;
+template int Comparison::axis_of_pieces(const ParameterSpec&, const MovedMatrix<double>&) const;
+
+std::int64_t Comparison::vectors_in_a_piece(const ParameterSpec& spec, int axis) {
+  return std::max<std::int64_t>(1, kPieceNumbers / (axis == 0 ? spec.cols : spec.rows));
+}
+
+template <class Scalar>
 void Comparison::one_by_one(const TensorPlan& tensor, const MovedMatrix<Scalar>& moved,
                             TensorResidual& result) const {
-  const std::string& name = tensor.spec.name;
-  const Matrix<double> x = a_.read<double>(name);
-  Matrix<Scalar> moved_b = b_.read<Scalar>(name);
-  moved.replay(moved_b);
-  const Matrix<double> y = moved_b.template cast<double>();
-  const auto around_x = a_.bounds(name);
-  auto around_y = b_.bounds(name);
-  // A negative factor exchanges the two sides; the larger one serves for both.
-  Matrix<double> room_y = around_y.below.cwiseMax(around_y.above);
-  moved.replay_absolute(room_y);
+  const ParameterSpec& spec = tensor.spec;
+  const std::string& name = spec.name;
+  const MovedMatrix<double> moved_bounds = moved.bounds();
   Entries entries;
-  for (Eigen::Index i = 0; i < x.size(); ++i) {
-    entries.add({x.data()[i], around_x.below.data()[i], around_x.above.data()[i]},
-                {y.data()[i], room_y.data()[i], room_y.data()[i]});
+  // A negative factor exchanges the two sides of B's bounds; the larger one serves for both.
+  const auto add = [&](const Matrix<double>& x, const ParameterSource::Bounds& around_x,
+                       const Matrix<double>& y, const Matrix<double>& room_y) {
+    for (Eigen::Index i = 0; i < x.size(); ++i) {
+      entries.add({x.data()[i], around_x.below.data()[i], around_x.above.data()[i]},
+                  {y.data()[i], room_y.data()[i], room_y.data()[i]});
+    }
+  };
+  const auto larger = [](const ParameterSource::Bounds& bounds) -> Matrix<double> {
+    return bounds.below.cwiseMax(bounds.above);
+  };
+  const int axis = axis_of_pieces(spec, moved);
+  if (axis < 0) {
+    Matrix<Scalar> y = b_.read<Scalar>(name);
+    moved.replay(y);
+    Matrix<double> room_y = larger(b_.bounds(name));
+    moved_bounds.replay(room_y);
+    add(a_.read<double>(name), a_.bounds(name), y.template cast<double>(), room_y);
+  } else {
+    using Wide = StoredMatrix<double>;
+    const Wide x(a_, spec), below_x(a_, spec, Wide::Of::below), above_x(a_, spec, Wide::Of::above);
+    const Wide below_y(b_, spec, Wide::Of::below), above_y(b_, spec, Wide::Of::above);
+    const StoredMatrix<Scalar> y(b_, spec);
+    const std::int64_t most = vectors_in_a_piece(spec, axis);
+    const std::int64_t all = axis == 0 ? spec.rows : spec.cols;
+    for (std::int64_t first = 0; first < all; first += most) {
+      const std::int64_t count = std::min(most, all - first);
+      Matrix<Scalar> part_y = y.vectors(first, count);
+      moved.replay(axis, first, part_y);
+      Matrix<double> room_y =
+          larger({below_y.vectors(first, count), above_y.vectors(first, count)});
+      moved_bounds.replay(axis, first, room_y);
+      add(x.vectors(first, count), {below_x.vectors(first, count), above_x.vectors(first, count)},
+          part_y.template cast<double>(), room_y);
+    }
   }
   const StoredTensor* stored_a = a_.stored(name);
   const StoredTensor* stored_b = b_.stored(name);

@@ -33,6 +33,11 @@ class Comparison {
   // How many times its rounding's variance a table has to which the element adds a constant row:
   // the constant was read off such tables, and its error is the same in every row.
   static double constant_share(const TensorPlan& tensor);
+  // A table of all tokens may be too large to be held. Its vectors along this axis are moved each
+  // by itself and can be read so in both files; -1 for a matrix that is held as a whole.
+  template <class Scalar>
+  int axis_of_pieces(const ParameterSpec& spec, const MovedMatrix<Scalar>& moved) const;
+  static std::int64_t vectors_in_a_piece(const ParameterSpec& spec, int axis);
   virtual void judge(const TensorPlan& tensor, const MovedMatrix<float>& moved,
                      TensorResidual& result) = 0;
   virtual void judge(const TensorPlan& tensor, const MovedMatrix<double>& moved,

@@ -120,7 +120,10 @@ class Description {
     permuted(Category::heads, "heads permuted");
     gauges(Category::qk, "query and key", is_rotary());
     gauges(Category::vo, "value", false);
-    permuted(Category::ffn, "neurons permuted");
+    const auto& kinds = symmetry_.architecture.kinds;
+    const bool experts =
+        std::ranges::any_of(kinds, [](const Layer& kind) { return kind.ffn.experts.count > 0; });
+    permuted(Category::ffn, experts ? "experts and neurons permuted" : "neurons permuted");
     gauges(Category::ffn, "neuron", false);
   }
 

@@ -64,7 +64,7 @@ Parameters<Scalar> FramedModel::ends(std::int64_t most) const {
     if (axis < 0 || step == 1 || !stored.lies_along(axis)) {
       value = source_.read<Scalar>(tensor.spec.name);
     } else {
-      value = stored.every(step);
+      value = stored.vectors(0, (axis == 0 ? stored.rows() : stored.cols()) / step, step);
       if (axis == 1) value.transposeInPlace();
     }
     executor.transform(tensor, value);

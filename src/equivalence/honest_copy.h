@@ -7,13 +7,14 @@
 
 namespace regauge {
 
-// A pair in which B certainly is A: A with noise as its type makes it, and A as the inverse of an
-// element moves it with noise as B's type makes it. How well an element can be read off two files
-// depends on the element and on how they are stored; what is found of an honest pair says how well.
-// All that is given must outlive it; a layer is in memory at a time.
+// A pair in which B certainly is A, stored as the given files are. How well an element can be read
+// off two files depends on the element and on how they are stored; what is found of an honest pair
+// says how well. All that is given must outlive it; a layer is in memory at a time.
 class HonestCopy {
  public:
-  // Another `draw` is other noise.
+  // Draw 0: B is A as the inverse of the element moves it, rounded to nearest on the grid of B's
+  // file. Draw 1: A is the moved B, likewise. Rounding to nearest may do the same to similar rows.
+  // Later draws: A with noise as its type makes it, and the moved A with noise of B's.
   HonestCopy(const Symmetry& symmetry, const Element& a_from_b, const ParameterSource& a,
              const ParameterSource& b, int draw);
 
@@ -21,9 +22,6 @@ class HonestCopy {
   const ParameterSource& b() const { return b_; }
 
  private:
-  class Moved;  // A in the coordinates of B
-
-  std::shared_ptr<Moved> moved_;
   ParameterSource a_, b_;
 };
 

@@ -26,8 +26,15 @@ std::vector<Reads> norm_readers(const Architecture& a) {
       all.push_back({at + "attn.norm", at + "attn." + name + ".weight"});
     }
     const std::string norm = at + a.layer(layer).norm_before_ffn();
-    if (a.layer(layer).ffn.gated) all.push_back({norm, at + "ffn.gate.weight"});
-    all.push_back({norm, at + "ffn.up.weight"});
+    const FeedForward& ffn = a.layer(layer).ffn;
+    for (const char* maps : {"ffn.", "ffn.shared."}) {
+      const bool shared = maps != std::string_view("ffn.");
+      if (shared && ffn.experts.shared_width == 0) continue;
+      const bool routed = shared ? ffn.experts.shared_gate : ffn.experts.count > 0;
+      if (ffn.gated) all.push_back({norm, at + maps + "gate.weight"});
+      all.push_back({norm, at + maps + "up.weight"});
+      if (routed) all.push_back({norm, at + maps + "router.weight"});
+    }
   }
   if (a.output != Output::hidden) all.push_back({"head.norm", "head.weight"});
   return all;

@@ -51,41 +51,99 @@ Found find(const Symmetry& symmetry, const ParameterSource& a, const ParameterSo
   return found;
 }
 
+// The most that was found of a tensor in honest copies.
+struct Honest {
+  double excess = 0, residual = 0;
+};
+
+// How many times as much a tensor of B stands out as its like in the worst honest copy may.
+double beyond_honest(const TensorResidual& r, const Honest& honest) {
+  const double rounding = std::max(r.rounding, honest.residual);
+  return std::max(r.excess / honest.excess, r.residual / rounding) / kLikeHonest;
+}
+
+bool in_doubt(const TensorResidual& r) { return !r.agrees() && !r.by_entry; }
+
+// Tensors that share the maps that an element has inside a layer: "layers.0.attn" for
+// "layers.0.attn.q.weight", "head" for "head.weight".
+std::string layer_part(const std::string& tensor) {
+  std::size_t end = tensor.find('.');
+  for (int i = 0; i < 2 && tensor.starts_with("layers."); ++i) end = tensor.find('.', end + 1);
+  return tensor.substr(0, end);
+}
+
+// Parts of a model in which an honest copy is off by a good deal of a matrix.
+std::set<std::string> lost_parts(const std::vector<TensorResidual>& residuals,
+                                 const std::vector<Honest>& most) {
+  std::set<std::string> parts;
+  for (std::size_t i = 0; i < most.size(); ++i) {
+    const TensorResidual& r = residuals[i];
+    if (!r.single_row && most[i].residual > kHopeless * r.size) parts.insert(layer_part(r.tensor));
+  }
+  return parts;
+}
+
+// As many honest copies as the decision takes: more where a few more could turn it.
+std::vector<Honest> honest_copies(const Symmetry& symmetry, const ParameterSource& a,
+                                  const ParameterSource& b, double rounding,
+                                  const std::set<std::string>& stay, const Found& found,
+                                  Progress& progress) {
+  std::vector<Honest> most(found.residuals.size());
+  const auto is_close = [&] {
+    for (std::size_t i = 0; i < most.size(); ++i) {
+      if (!in_doubt(found.residuals[i])) continue;
+      const double beyond = beyond_honest(found.residuals[i], most[i]);
+      if (beyond > 1 && beyond <= kCloseToHonest) return true;
+    }
+    return false;
+  };
+  for (int draw = 0; draw < kHonestCopies || (draw < kMostHonestCopies && is_close()); ++draw) {
+    const HonestCopy copy(symmetry, found.recovery.a_from_b, a, b, draw);
+    const Found honest = find(symmetry, copy.a(), copy.b(), rounding, stay, progress);
+    for (std::size_t i = 0; i < most.size(); ++i) {
+      most[i].excess = std::max(most[i].excess, honest.residuals[i].excess);
+      most[i].residual = std::max(most[i].residual, honest.residuals[i].residual);
+    }
+  }
+  return most;
+}
+
 // An element that was read off rounded numbers is not exact, and how far it is off depends on the
 // element and on the types. Honest copies that are stored as these two are tell: a tensor that
-// looks like the same tensor of an honest copy agrees. Returns what remains in doubt.
+// looks like the same tensor of an honest copy agrees. Returns what remains in doubt: parts of
+// which honest copies know next to nothing, unless a tensor of another part stands out.
 std::vector<std::string> compare_with_honest_copies(const Symmetry& symmetry,
                                                     const ParameterSource& a,
                                                     const ParameterSource& b, double rounding,
                                                     const std::set<std::string>& stay, Found& found,
                                                     Progress& progress) {
-  std::vector<double> excess(found.residuals.size(), 0), residual(found.residuals.size(), 0);
-  for (int draw = 0; draw < kHonestCopies; ++draw) {
-    const HonestCopy copy(symmetry, found.recovery.a_from_b, a, b, draw);
-    const Found honest = find(symmetry, copy.a(), copy.b(), rounding, stay, progress);
-    for (std::size_t i = 0; i < excess.size(); ++i) {
-      excess[i] = std::max(excess[i], honest.residuals[i].excess);
-      residual[i] = std::max(residual[i], honest.residuals[i].residual);
-    }
-  }
+  const auto most = honest_copies(symmetry, a, b, rounding, stay, found, progress);
   std::vector<std::string> limits;
   // The element is as certain as was assumed: what differs differs.
-  if (std::all_of(excess.begin(), excess.end(), [](double e) { return e <= 1; })) return limits;
-  for (std::size_t i = 0; i < excess.size(); ++i) {
+  if (std::all_of(most.begin(), most.end(), [](const Honest& h) { return h.excess <= 1; })) {
+    return limits;
+  }
+  const std::set<std::string> lost = lost_parts(found.residuals, most);
+  bool stands_out = false;
+  for (std::size_t i = 0; i < most.size(); ++i) {
     TensorResidual& r = found.residuals[i];
-    if (r.agrees() || r.by_entry) continue;
-    r.rounding = std::max(r.rounding, residual[i]);
-    const bool coarse = r.rounding > most_hidden(a, b, r.tensor) * r.size;
-    if (r.excess <= kLikeHonest * excess[i] && r.residual <= kLikeHonest * r.rounding) {
+    if (!in_doubt(r)) continue;
+    const double beyond = beyond_honest(r, most[i]);
+    r.rounding = std::max(r.rounding, most[i].residual);
+    if (beyond <= 1) {
+      const bool coarse = r.rounding > most_hidden(a, b, r.tensor) * r.size;
       r.relation = coarse ? Relation::hidden : Relation::both_round;
-      r.excess /= kLikeHonest * excess[i];
+      r.excess /= kLikeHonest * most[i].excess;
       r.standing_out.clear();
       r.like_honest = true;
-    } else if (residual[i] > kNear * r.size) {
+    } else if (lost.contains(layer_part(r.tensor))) {
       limits.push_back(fmt::format(
-          "{}: an honest copy, moved and stored as B is, is not recognised either", r.tensor));
+          "{}: honest copies, moved and stored as B is, are not recognised either", r.tensor));
+    } else if (beyond > kCloseToHonest) {
+      stands_out = true;
     }
   }
+  if (stands_out) limits.clear();
   hide_coarse_products(a, b, found.residuals);
   return limits;
 }

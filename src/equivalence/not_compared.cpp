@@ -42,6 +42,23 @@ bool is_companion(const std::string& name) {
   return known.contains(name) || name.ends_with(".py");
 }
 
+// Other weights in the folder, which some loader may prefer to those that were read.
+bool holds_weights(const std::string& name) {
+  static constexpr std::string_view kEndings[] = {".safetensors",
+                                                  ".safetensors.index.json",
+                                                  ".gguf",
+                                                  ".bin",
+                                                  ".bin.index.json",
+                                                  ".pt",
+                                                  ".pth",
+                                                  ".ckpt",
+                                                  ".h5",
+                                                  ".msgpack",
+                                                  ".onnx"};
+  return std::any_of(std::begin(kEndings), std::end(kEndings),
+                     [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
 std::set<std::string> beside(const Model& model) {
   std::set<std::string> names;
   const nlohmann::json& config = model.checkpoint.config();
@@ -54,16 +71,31 @@ std::set<std::string> beside(const Model& model) {
   }
   if (config.is_object() && config.contains("auto_map")) names.insert("auto_map (code)");
   if (model.checkpoint.files().empty()) return names;
+  std::set<std::string> read;
+  for (const auto& file : model.checkpoint.files()) read.insert(file.filename().string());
+  if (!read.contains("model.safetensors")) read.insert("model.safetensors.index.json");
   std::error_code ignored;
+  const bool is_folder = fs::is_directory(model.checkpoint.path(), ignored);
   const fs::path folder = model.checkpoint.files().front().parent_path();
   for (fs::directory_iterator at(folder.empty() ? fs::path(".") : folder, ignored), end;
        !ignored && at != end; at.increment(ignored)) {
     const std::string name = at->path().filename().string();
     std::error_code unknown;
-    if (is_companion(name)) names.insert(name);
+    const bool other_weights = is_folder && holds_weights(name) && !read.contains(name);
+    if (is_companion(name) || other_weights) names.insert(name);
     if (name == "chat_templates" && at->is_directory(unknown)) names.insert("chat_templates/");
   }
   return names;
+}
+
+// The type that transformers loads a model in, unless it is told another.
+std::string loaded_as(const Model& model) {
+  const nlohmann::json& config = model.checkpoint.config();
+  if (model.checkpoint.format() != Format::safetensors || !config.is_object()) return "";
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (config.contains(key) && config[key].is_string()) return config[key].get<std::string>();
+  }
+  return "";
 }
 
 }  // namespace
@@ -72,8 +104,13 @@ std::vector<std::string> not_compared(const Model& a, const Model& b) {
   const std::set<std::string> in_a = beside(a), in_b = beside(b);
   std::set<std::string> all = in_a;
   all.insert(in_b.begin(), in_b.end());
-  if (all.empty()) return {};
+  const std::string type_a = loaded_as(a), type_b = loaded_as(b);
   std::vector<std::string> names;
+  if (type_a != type_b && !type_a.empty() && !type_b.empty()) {
+    names.push_back(
+        fmt::format("the dtype that A is loaded in ({}) and that of B ({})", type_a, type_b));
+  }
+  if (all.empty() && names.empty()) return {};
   for (const auto& name : all) {
     const bool both = in_a.contains(name) && in_b.contains(name);
     names.push_back(both ? name : fmt::format("{} (in {})", name, in_a.contains(name) ? "A" : "B"));

@@ -19,6 +19,7 @@ class ReadPart {
  public:
   // Behind the norms of A.
   ReadPart(const Symmetry& symmetry, const ParameterSource& a);
+  bool concerns(const std::string& tensor) const { return behind_.contains(tensor); }
   // A map or a difference of two, or products of it with columns; others stay as they are.
   template <class Scalar>
   Matrix<Scalar> of(const std::string& tensor, Matrix<Scalar> value) const;

@@ -28,13 +28,14 @@ constexpr auto kAll = std::numeric_limits<std::int64_t>::max();
 constexpr double kRounding = 8;
 constexpr double kMostRounding = 0.1;  // of what is read of a tensor
 
-// Query heads to query heads: kv heads outside, by what their group computes together; the members
-// of a group inside.
-std::vector<std::int64_t> match_heads(const Space& heads, const Matrix<double>& b,
-                                      const Matrix<double>& a, double rounding) {
-  if (heads.shuffle == Shuffle::none) return {};
-  const auto size = heads.group_size;
-  const auto groups = heads.count / size;
+// Heads to heads, or neurons to neurons, by a row of each. In groups: kv heads, or experts,
+// outside, by what their members compute together; the members of a group inside.
+std::vector<std::int64_t> match_members(const Space& space, const Matrix<double>& b,
+                                        const Matrix<double>& a, double rounding) {
+  if (space.shuffle == Shuffle::none) return {};
+  if (space.shuffle == Shuffle::symmetric) return match_rows(b, a, rounding);
+  const auto size = space.group_size;
+  const auto groups = space.count / size;
   const auto summed = [&](const Matrix<double>& rows) {
     Matrix<double> sums(groups, 2 * rows.cols());
     for (std::int64_t i = 0; i < groups; ++i) {
@@ -210,20 +211,24 @@ class Finder {
                 const Parameters<double>& b) const {
     const Architecture& shape = symmetry_.architecture;
     const Space& heads = *symmetry_.find_space(fmt::format("layers.{}.attn.heads", layer));
-    const Space& neurons = *symmetry_.find_space(fmt::format("layers.{}.ffn.neurons", layer));
     const Known in_heads = looks() ? Known(frame_.attention_width()) : known_;
     const Known in_neurons = looks() ? Known(frame_.ffn_width()) : known_;
     Element places;
     places.maps[heads.name] =
         BlockMap<double>(heads.count, 1,
-                         match_heads(heads, head_signatures(shape, layer, b, in_heads),
-                                     head_signatures(shape, layer, a, in_heads), rounding_),
+                         match_members(heads, head_signatures(shape, layer, b, in_heads),
+                                       head_signatures(shape, layer, a, in_heads), rounding_),
                          {});
-    places.maps[neurons.name] =
-        BlockMap<double>(neurons.count, 1,
-                         match_rows(neuron_signatures(shape, layer, b, in_neurons),
-                                    neuron_signatures(shape, layer, a, in_neurons), rounding_),
-                         {});
+    for (const char* maps : {"ffn", "ffn.shared"}) {
+      const std::string at = fmt::format("layers.{}.{}", layer, maps);
+      const Space* neurons = symmetry_.find_space(at + ".neurons");
+      if (neurons == nullptr) continue;
+      places.maps[neurons->name] =
+          BlockMap<double>(neurons->count, 1,
+                           match_members(*neurons, neuron_signatures(shape, at, b, in_neurons),
+                                         neuron_signatures(shape, at, a, in_neurons), rounding_),
+                           {});
+    }
     return places;
   }
 

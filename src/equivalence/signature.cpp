@@ -192,10 +192,9 @@ Matrix<double> head_signatures(const Architecture& architecture, std::int64_t la
   return side_by_side(parts);
 }
 
-Matrix<double> neuron_signatures(const Architecture& architecture, std::int64_t layer,
+Matrix<double> neuron_signatures(const Architecture& architecture, const std::string& at,
                                  const Parameters<double>& parameters, const Known& known) {
-  const FeedForward& a = architecture.layer(layer).ffn;
-  const std::string at = fmt::format("layers.{}.ffn", layer);
+  const FeedForward& a = architecture.layer(layer_of(at)).ffn;
   const Matrix<double> x = probes("input", known);
   const bool relu = a.activation == Activation::relu;
   const UpTo activated = relu ? UpTo::length : UpTo::nothing;
@@ -214,6 +213,13 @@ Matrix<double> neuron_signatures(const Architecture& architecture, std::int64_t 
   std::vector<Matrix<double>> parts = {hidden.cwiseProduct(written).transpose(), reads(".up", free),
                                        directions(written, down.rowwise().squaredNorm(), free)};
   if (a.gated) parts.push_back(reads(".gate", activated));
+  const auto router = parameters.find(at + ".router.weight");
+  if (router != parameters.end() && router->second.cols() > 1) {
+    // What all logits have in common says nothing.
+    const Matrix<double> logits = product(x, router->second);
+    const Matrix<double> centred = logits.colwise() - logits.rowwise().mean();
+    parts.push_back(repeated(centred.transpose(), a.width));
+  }
   return side_by_side(parts);
 }
 

@@ -15,8 +15,9 @@ namespace regauge {
 // spaces that q, k, v and o span.
 Matrix<double> head_signatures(const Architecture& architecture, std::int64_t layer,
                                const Parameters<double>& parameters, const Known& known);
-// One row per neuron: what it writes in some direction, and where its vectors point.
-Matrix<double> neuron_signatures(const Architecture& architecture, std::int64_t layer,
+// One row per neuron of the maps `at` ("layers.3.ffn"): what it writes in some direction, where its
+// vectors point, and how its expert is chosen.
+Matrix<double> neuron_signatures(const Architecture& architecture, const std::string& at,
                                  const Parameters<double>& parameters, const Known& known);
 
 // A permutation p such that row i of b is row p(i) of a, nearest first: exact where each row has a

@@ -34,9 +34,13 @@ inline constexpr double kAcceptedEntry = 1.6;
 inline constexpr double kAcceptedDirection = 1.6;
 
 // Honest copies that are made where a tensor is in doubt, and how many times as much as in the
-// worst of them may stand out. tests: test_honest_pairs.
-inline constexpr int kHonestCopies = 3;
+// worst of them may stand out. More are made while a tensor is within kCloseToHonest times that.
+// tests: test_honest_pairs.
+inline constexpr int kHonestCopies = 3, kMostHonestCopies = 16;
 inline constexpr double kLikeHonest = 2;
+inline constexpr double kCloseToHonest = 4;
+// Where an honest copy is off by so much of a matrix, nothing can be said of that part of a layer.
+inline constexpr double kHopeless = 0.2;
 
 // A vector (gain, bias), in units of the perturbation that rounding makes of it: it may take up the
 // errors of several matrices. Of the whole, and of its largest number.

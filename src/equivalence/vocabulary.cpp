@@ -15,7 +15,8 @@ constexpr std::int64_t kPieceRows = 256;
 bool rows_are_zero(const Model& model, const std::string& parameter, std::int64_t from,
                    std::int64_t to) {
   const StoredTensor& tensor = model.checkpoint.at(model.layout.holder(parameter).name);
-  const bool by_token = model.layout.place(parameter).transposed == (parameter == "head.weight");
+  const bool transposed = model.layout.pieces(parameter).front().place.transposed;
+  const bool by_token = transposed == (parameter == "head.weight");
   if (!by_token || tensor.shape.size() != 2 || tensor.shape[0] < to) return false;
   const std::int64_t rows = tensor.shape[0], cols = tensor.shape[1];
   const auto bytes = model.checkpoint.bytes(tensor);

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <string>
 
 #include "chance.h"
+#include "regauge/io/sha256.h"
 #include "regauge/symmetry/decompositions.h"
 #include "rounding.h"
 
@@ -15,7 +18,7 @@ namespace {
 constexpr double kStillHidden = 3;  // times rounding: more is a difference, however coarse it is
 constexpr int kPowers = 6;
 constexpr int kPowerVectors = 4;
-constexpr Eigen::Index kBlockRows = 1024;
+constexpr Eigen::Index kBlock = Eigen::Index{1} << 20;  // numbers in double at a time
 
 // The statistic that stands out most.
 struct Worst {
@@ -53,27 +56,79 @@ void take_lines(const Vector& squares, const Vector& variances, std::int64_t fre
              fmt::format("{} {}", name, at));
 }
 
-// The largest singular value, by powers of R R^T on a few vectors. R is read by blocks of rows.
+// The squared matrix R^T R of an R that comes by pieces of rows. A single one is kept as it is, and
+// read by blocks; of several, which are not to be held, their products are added up.
 template <class Scalar>
-double largest_singular(const Matrix<Scalar>& r) {
-  const Eigen::Index k = std::min<Eigen::Index>(kPowerVectors, std::min(r.rows(), r.cols()));
-  Random random(0, "direction");
-  Matrix<double> x(r.cols(), k);
+class Squared {
+ public:
+  Squared(Eigen::Index rows, Eigen::Index cols) : rows_(rows), cols_(cols) {}
+
+  Eigen::Index least_side() const { return std::min(rows_, cols_); }
+  Eigen::Index cols() const { return cols_; }
+
+  void add(Matrix<Scalar> rows) {
+    if (rows.rows() == rows_) {
+      whole_ = std::move(rows);
+      return;
+    }
+    if (sum_.size() == 0) sum_ = Matrix<double>::Zero(cols_, cols_);
+    const Matrix<double> wide = rows.template cast<double>();
+    sum_ += product(Matrix<double>(wide.transpose()), wide);
+  }
+
+  // R^T R x, and the lengths of the columns of R x.
+  struct Product {
+    Matrix<double> vectors;
+    Eigen::VectorXd lengths;
+  };
+  Product operator*(const Matrix<double>& x) const {
+    if (whole_.size() == 0) return by_sum(x);
+    Product result{Matrix<double>::Zero(cols_, x.cols()), Eigen::VectorXd::Zero(x.cols())};
+    const Eigen::Index most = std::max<Eigen::Index>(1, kBlock / std::max<Eigen::Index>(cols_, 1));
+    for (Eigen::Index first = 0; first < rows_; first += most) {
+      const Eigen::Index count = std::min(most, rows_ - first);
+      const Matrix<double> rows = whole_.middleRows(first, count).template cast<double>();
+      const Matrix<double> part = product(rows, x);
+      result.vectors += product(Matrix<double>(rows.transpose()), part);
+      result.lengths += part.colwise().squaredNorm().transpose();
+    }
+    result.lengths = result.lengths.cwiseSqrt();
+    return result;
+  }
+
+ private:
+  // A length that is only the rounding of these sums counts as none.
+  Product by_sum(const Matrix<double>& x) const {
+    if (sum_.size() == 0)
+      return {Matrix<double>::Zero(cols_, x.cols()), Eigen::VectorXd::Zero(x.cols())};
+    constexpr double kDigits = 1e-10;
+    Product result{product(sum_, x), Eigen::VectorXd::Zero(x.cols())};
+    for (Eigen::Index j = 0; j < x.cols(); ++j) {
+      const double square = x.col(j).dot(result.vectors.col(j));
+      const double most = x.col(j).norm() * result.vectors.col(j).norm();
+      if (square > kDigits * most) result.lengths(j) = std::sqrt(square);
+    }
+    return result;
+  }
+
+  Eigen::Index rows_, cols_;
+  Matrix<Scalar> whole_;
+  Matrix<double> sum_;
+};
+
+// The largest singular value of R, by powers of R^T R on a few vectors.
+template <class Scalar>
+double largest_singular(const Squared<Scalar>& squared, std::uint64_t seed) {
+  const Eigen::Index k = std::min<Eigen::Index>(kPowerVectors, squared.least_side());
+  Random random(seed, "direction");
+  Matrix<double> x(squared.cols(), k);
   for (auto& entry : x.reshaped()) entry = random.normal();
   double largest = 0;
   for (int i = 0; i < kPowers; ++i) {
-    Matrix<double> y(r.rows(), k);
-    Matrix<double> next = Matrix<double>::Zero(r.cols(), k);
-    for (Eigen::Index first = 0; first < r.rows(); first += kBlockRows) {
-      const Eigen::Index count = std::min(kBlockRows, r.rows() - first);
-      const Matrix<double> rows = r.middleRows(first, count).template cast<double>();
-      const Matrix<double> part = product(rows, x);
-      next += product(Matrix<double>(rows.transpose()), part);
-      y.middleRows(first, count) = part;
-    }
-    x = std::move(next);
+    const auto next = squared * x;
+    x = next.vectors;
     for (Eigen::Index j = 0; j < k; ++j) {
-      const double length = y.col(j).norm();
+      const double length = next.lengths(j);
       if (length > 0) largest = std::max(largest, x.col(j).norm() / length);
     }
     // Columns at right angles: one may not hide behind another.
@@ -93,50 +148,115 @@ struct Sums {
   Eigen::VectorXd rows, cols;
   Sums(Eigen::Index row_count, Eigen::Index col_count)
       : rows(Eigen::VectorXd::Zero(row_count)), cols(Eigen::VectorXd::Zero(col_count)) {}
-  void add(Eigen::Index row, const Eigen::RowVectorXd& values) {
-    rows(row) = values.sum();
-    cols += values.transpose();
+  template <class Values>
+  void add(Eigen::Index row, const Values& values) {
+    const Eigen::RowVectorXd wide = values.template cast<double>();
+    rows(row) = wide.sum();
+    cols += wide.transpose();
+  }
+  // The same sums of part_a a + part_b b + constant.
+  static Sums of(double part_a, const Sums& a, double part_b, const Sums& b, double constant) {
+    Sums result(a.rows.size(), a.cols.size());
+    result.rows = (part_a * a.rows + part_b * b.rows).array() +
+                  constant * static_cast<double>(result.cols.size());
+    result.cols = (part_a * a.cols + part_b * b.cols).array() +
+                  constant * static_cast<double>(result.rows.size());
+    return result;
+  }
+  double root_mean() const {
+    const auto count = static_cast<double>(rows.size()) * static_cast<double>(cols.size());
+    return count > 0 ? std::sqrt(rows.sum() / count) : 0;
   }
 };
 
-// `variances_of_row(i)` are those of the rounding of row i. One matrix of the size of `off` is made
-// besides it: a table of all tokens may be as large as the rest of the model.
-template <class Scalar, class VariancesOfRow>
-Worst judge_all(double largest, const Matrix<Scalar>& off, const VariancesOfRow& variances_of_row) {
-  Sums squares(off.rows(), off.cols()), variances(off.rows(), off.cols());
-  for (Eigen::Index i = 0; i < off.rows(); ++i) {
-    squares.add(i, off.row(i).template cast<double>().cwiseAbs2());
-    variances.add(i, variances_of_row(i));
+// A difference of matrices against the variances of A's rounding and of B's.
+template <class Scalar>
+class Everywhere {
+ public:
+  explicit Everywhere(const Pieces<Scalar>& pieces)
+      : pieces_(pieces), squares_(pieces.rows, pieces.cols), of_a_(squares_), of_b_(squares_) {
+    Squared<Scalar> a(pieces.rows, pieces.cols);
+    double squares_a = 0, squares_b = 0;
+    Sha256 hash;
+    pieces.for_each([&](Difference<Scalar>& piece) {
+      hash.add(
+          std::as_bytes(std::span(piece.off.data(), static_cast<std::size_t>(piece.off.size()))));
+      for (Eigen::Index i = 0; i < piece.off.rows(); ++i) {
+        squares_.add(piece.first + i, piece.off.row(i).template cast<double>().cwiseAbs2());
+        of_a_.add(piece.first + i, piece.of_a.row(i));
+        of_b_.add(piece.first + i, piece.of_b.row(i));
+        squares_a += piece.a.row(i).template cast<double>().squaredNorm();
+      }
+      squares_b += piece.squares_b;
+      a.add(std::move(piece.a));
+    });
+    const auto count = static_cast<double>(pieces.rows) * static_cast<double>(pieces.cols);
+    seed_ = std::stoull(hash.finish().substr(0, 16), nullptr, 16);
+    if (count == 0) return;
+    size = std::sqrt(squares_a / count);
+    size_b = std::sqrt(squares_b / count);
+    largest_ = size > 0 ? largest_singular(a, seed_) / size : 0;
   }
-  Worst worst;
-  worst.take(deviation_ratio(squares.rows.sum(), variances.rows.sum()) / kAcceptedWhole,
-             "all of it");
-  take_lines(squares.rows, variances.rows, off.cols(), "row", worst);
-  take_lines(squares.cols, variances.cols, off.rows(), "column", worst);
-  // An entry whose own rounding is small still has the element's uncertainty.
-  const Eigen::VectorXd of_rows = variances.rows / static_cast<double>(off.cols());
-  const Eigen::RowVectorXd of_cols = variances.cols.transpose() / static_cast<double>(off.rows());
-  const double least = kLeastShare * of_rows.mean();
-  Matrix<Scalar> white(off.rows(), off.cols());
-  double entry = 0;
-  std::string where;
-  for (Eigen::Index i = 0; i < off.rows(); ++i) {
-    const Eigen::RowVectorXd row = off.row(i).template cast<double>().cwiseQuotient(
-        variances_of_row(i).cwiseMax(of_cols.cwiseMin(of_rows(i))).cwiseMax(least).cwiseSqrt());
-    white.row(i) = row.template cast<Scalar>();
-    Eigen::Index col = 0;
-    const double most = row.cwiseAbs().maxCoeff(&col);
-    if (!(most > entry)) continue;
-    entry = most;
-    where = fmt::format("entry ({}, {})", i, col);
+
+  double size = 0, size_b = 0;
+  double residual() const { return squares_.root_mean(); }
+  double deviation_a() const { return of_a_.root_mean(); }
+  double deviation_b() const { return of_b_.root_mean(); }
+
+  Worst judge(double from_a, double from_b, double floor) const {
+    const Sums variances = Sums::of(from_a, of_a_, from_b, of_b_, floor);
+    const auto rows = static_cast<double>(pieces_.rows), cols = static_cast<double>(pieces_.cols);
+    Worst worst;
+    worst.take(deviation_ratio(squares_.rows.sum(), variances.rows.sum()) / kAcceptedWhole,
+               "all of it");
+    take_lines(squares_.rows, variances.rows, pieces_.cols, name(0), worst);
+    take_lines(squares_.cols, variances.cols, pieces_.rows, name(1), worst);
+    // An entry whose own rounding is small still has the element's uncertainty.
+    const Eigen::VectorXd of_rows = variances.rows / cols;
+    const Eigen::RowVectorXd of_cols = variances.cols.transpose() / rows;
+    const double least = kLeastShare * of_rows.mean();
+    Squared<Scalar> white(pieces_.rows, pieces_.cols);
+    double entry = 0;
+    Eigen::Index at[2] = {};
+    pieces_.for_each([&](const Difference<Scalar>& piece) {
+      Matrix<Scalar> white_rows(piece.off.rows(), piece.off.cols());
+      for (Eigen::Index i = 0; i < piece.off.rows(); ++i) {
+        const Eigen::RowVectorXd own = (from_a * piece.of_a.row(i).template cast<double>() +
+                                        from_b * piece.of_b.row(i).template cast<double>())
+                                           .array() +
+                                       floor;
+        const Eigen::RowVectorXd row = piece.off.row(i).template cast<double>().cwiseQuotient(
+            own.cwiseMax(of_cols.cwiseMin(of_rows(piece.first + i))).cwiseMax(least).cwiseSqrt());
+        white_rows.row(i) = row.template cast<Scalar>();
+        Eigen::Index col = 0;
+        const double most = row.cwiseAbs().maxCoeff(&col);
+        if (!(most > entry)) continue;
+        entry = most;
+        at[0] = piece.first + i;
+        at[1] = col;
+      }
+      white.add(std::move(white_rows));
+    });
+    if (pieces_.transposed) std::swap(at[0], at[1]);
+    worst.take(entry / (kAcceptedEntry * largest_of(pieces_.rows * pieces_.cols)),
+               fmt::format("entry ({}, {})", at[0], at[1]));
+    worst.take(largest_singular(white, seed_) /
+                   (kAcceptedDirection *
+                    std::max(largest_, singular_by_chance(pieces_.rows, pieces_.cols))),
+               "one direction");
+    return worst;
   }
-  worst.take(entry / (kAcceptedEntry * largest_of(off.size())), where);
-  worst.take(
-      largest_singular(white) /
-          (kAcceptedDirection * std::max(largest, singular_by_chance(off.rows(), off.cols()))),
-      "one direction");
-  return worst;
-}
+
+ private:
+  const char* name(int axis) const { return pieces_.transposed == (axis == 1) ? "row" : "column"; }
+
+  const Pieces<Scalar>& pieces_;
+  Sums squares_, of_a_, of_b_;
+  double largest_ = 0;  // singular value of A, in units of its size
+  // Where powers begin follows from the difference itself: nobody can make one at right angles to
+  // all that they come to.
+  std::uint64_t seed_ = 0;
+};
 
 Worst judge_seen(double largest, const Whiteness::Seen& seen, const Eigen::VectorXd& rows,
                  const Eigen::RowVectorXd& cols, double floor_row, double floor_col) {
@@ -193,34 +313,36 @@ void choose(const Whiteness& whiteness, double rms_a, double rms_b, const Judge&
   settle(Relation::both_round, judge(1, 1), std::hypot(rms_a, rms_b));
 }
 
+template <class Scalar>
+void judge_everywhere(const Pieces<Scalar>& pieces, Whiteness& whiteness, TensorResidual& result) {
+  const Everywhere<Scalar> everywhere(pieces);
+  whiteness.size = everywhere.size;
+  whiteness.size_b = everywhere.size_b;
+  result.residual = everywhere.residual();
+  const double floor = std::pow(whiteness.digits * whiteness.size, 2);
+  choose(
+      whiteness, everywhere.deviation_a(), everywhere.deviation_b(),
+      [&](double from_a, double from_b) { return everywhere.judge(from_a, from_b, floor); },
+      result);
+}
+
 }  // namespace
 
 template <class Scalar>
-void Whiteness::judge(Matrix<Scalar> a, const Matrix<Scalar>& off, const Matrix<Scalar>& of_a,
-                      const Matrix<Scalar>& of_b, TensorResidual& result) const {
-  result.residual = rms(off);
-  const double largest = size > 0 ? largest_singular(a) / size : 0;
-  a.resize(0, 0);
-  const double floor = std::pow(digits * size, 2);
-  const auto deviation = [](const Matrix<Scalar>& variances) {
-    return std::sqrt(variances.template cast<double>().mean());
-  };
-  choose(
-      *this, deviation(of_a), deviation(of_b),
-      [&](double from_a, double from_b) {
-        return judge_all(largest, off, [&](Eigen::Index i) -> Eigen::RowVectorXd {
-          return (from_a * of_a.row(i).template cast<double>() +
-                  from_b * of_b.row(i).template cast<double>())
-                     .array() +
-                 floor;
-        });
-      },
-      result);
+void Whiteness::judge(const Pieces<Scalar>& pieces, TensorResidual& result) {
+  judge_everywhere(pieces, *this, result);
 }
-template void Whiteness::judge(Matrix<float>, const Matrix<float>&, const Matrix<float>&,
-                               const Matrix<float>&, TensorResidual&) const;
-template void Whiteness::judge(Matrix<double>, const Matrix<double>&, const Matrix<double>&,
-                               const Matrix<double>&, TensorResidual&) const;
+template void Whiteness::judge(const Pieces<float>&, TensorResidual&);
+template void Whiteness::judge(const Pieces<double>&, TensorResidual&);
+
+template <class Scalar>
+void Whiteness::judge(Difference<Scalar> whole, TensorResidual& result) {
+  judge(Pieces<Scalar>{whole.off.rows(), whole.off.cols(), false,
+                       [&](const auto& visit) { visit(whole); }},
+        result);
+}
+template void Whiteness::judge(Difference<float>, TensorResidual&);
+template void Whiteness::judge(Difference<double>, TensorResidual&);
 
 void Whiteness::judge(const Seen& seen, TensorResidual& result) const {
   const auto cols = static_cast<double>(seen.left.cols());

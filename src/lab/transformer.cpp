@@ -215,9 +215,30 @@ class Transformer::Pass {
     throw std::logic_error("an activation without a forward pass");
   }
 
+  // What a router makes of its logits: for each expert its weight, 0 for those that are not chosen.
+  static at::Tensor weights(const Experts& e, const at::Tensor& logits) {
+    at::Tensor all = at::softmax(logits, -1);
+    const at::Tensor chosen = std::get<1>(all.topk(e.active, -1));
+    all = all * at::zeros_like(all).scatter(-1, chosen, 1);
+    return e.renormalised ? all / all.sum(-1, true) : all;
+  }
+
   at::Tensor feed_forward(const FeedForward& f, const std::string& at, const at::Tensor& x) const {
+    const Experts& e = f.experts;
+    if (e.count == 0) return neurons(f, at, x, {});
+    const at::Tensor each = weights(e, linear(at + "router", x)).repeat_interleave(f.width, -1);
+    at::Tensor sum = neurons(f, at, x, each);
+    if (e.shared_width == 0) return sum;
+    const at::Tensor shared = neurons(f, at + "shared.", x, {});
+    return sum + (e.shared_gate ? at::sigmoid(linear(at + "shared.router", x)) * shared : shared);
+  }
+
+  // `weights`: what each neuron counts, or nothing.
+  at::Tensor neurons(const FeedForward& f, const std::string& at, const at::Tensor& x,
+                     const at::Tensor& weights) const {
     at::Tensor hidden = activated(f.activation, linear(at + (f.gated ? "gate" : "up"), x));
     if (f.gated) hidden = hidden * linear(at + "up", x);
+    if (weights.defined()) hidden = hidden * weights;
     tap(at + "hidden", hidden);
     return linear(at + "down", hidden);
   }

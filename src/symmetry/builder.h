@@ -61,9 +61,13 @@ class SymmetryBuilder {
 
   // feed_forward.cpp, head.cpp
   void add_feed_forward(std::int64_t layer);
+  Reader add_neurons(std::int64_t layer, const std::string& at, std::int64_t count,
+                     std::int64_t group_size);
+  void add_router(std::int64_t layer);
   void add_head();
   void add_head_transform(const Wire& wire);
   void add_log_probability_shifts(const std::string& norm, const Axis& axis);
+  void add_common_column(const Reader& reader, const std::string& norm, Axis axis);
 
   // A vector in the stream's coordinates, apart from any scale.
   Axis stream_axis() const;

@@ -4,9 +4,11 @@
 
 namespace regauge {
 
-void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
+// The maps of the feed-forward, or of the expert that all tokens see: neurons, in groups of one
+// expert each, and what reads and writes them.
+Reader SymmetryBuilder::add_neurons(std::int64_t layer, const std::string& at, std::int64_t count,
+                                    std::int64_t group_size) {
   const FeedForward& f = feed_forward(layer);
-  const std::string at = fmt::format("layers.{}.ffn", layer);
   const std::string neurons = at + ".neurons";
   const bool relu = f.activation == Activation::relu;
   auto kind = Scaling::Kind::trivial;
@@ -15,8 +17,9 @@ void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
   add_space({.name = neurons,
              .category = Category::ffn,
              .group = Scaling(kind),
-             .count = f.width,
-             .shuffle = Shuffle::symmetric});
+             .count = count,
+             .shuffle = group_size < count ? Shuffle::grouped : Shuffle::symmetric,
+             .group_size = group_size < count ? group_size : 1});
   const bool gate_scales = f.gated && relu;
   Axis gate = {{.space = neurons, .take = AxisPart::Take::permutation}};
   Axis down = {{.space = neurons, .dual = true}};
@@ -24,7 +27,7 @@ void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
     add_space({.name = at + ".gates",
                .category = Category::ffn,
                .group = Scaling(Scaling::Kind::positive),
-               .count = f.width,
+               .count = count,
                .shuffle = Shuffle::follows,
                .follows = neurons});
     gate = {{.space = at + ".gates"}};
@@ -33,15 +36,27 @@ void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
   }
 
   const Wire wire = wire_into(layer, false);
+  if (f.gated) add_reader(at + ".gate", f.biases.gate, wire, std::move(gate));
+  const Reader up = add_reader(at + ".up", f.biases.up, wire, {{.space = neurons}});
+  const std::string behind =
+      a_.layer(layer).norms_output() ? fmt::format("layers.{}.ffn.post_norm", layer) : "";
+  add_writer(at + ".down", f.biases.down, wire, std::move(down), behind);
+  return up;
+}
+
+void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
+  const FeedForward& f = feed_forward(layer);
+  const std::string at = fmt::format("layers.{}.ffn", layer);
   if (a_.layer(layer).norms_input() && a_.layer(layer).has_ffn_norm()) {
     add_gain_space(at + ".norm");
     add_pre_norm(at + ".norm");
   }
-  if (f.gated) add_reader(at + ".gate", f.biases.gate, wire, std::move(gate));
-  const Reader up = add_reader(at + ".up", f.biases.up, wire, {{.space = neurons}});
-  const std::string behind = a_.layer(layer).norms_output() ? at + ".post_norm" : "";
-  if (!behind.empty()) add_output_norm(behind, f.width + (f.biases.down ? 1 : 0));
-  add_writer(at + ".down", f.biases.down, wire, std::move(down), behind);
+  if (a_.layer(layer).norms_output()) {
+    const std::int64_t width = f.neurons() + f.experts.shared_width + (f.biases.down ? 1 : 0);
+    add_output_norm(at + ".post_norm", width);
+  }
+  const Reader up = add_neurons(layer, at, f.neurons(), f.width);
+  if (f.experts.count > 0) add_router(layer);
   add_constants(layer, false, up);
 
   if (a_.layer(layer).parallel && attention(layer).biases.o && f.biases.down) {
@@ -67,6 +82,28 @@ void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
     }
     add_post_norm(at + ".norm", wire_into(layer + 1, true));
   }
+}
+
+// A router's columns move with the experts. Softmax does not see what all columns have in common;
+// a sigmoid does.
+void SymmetryBuilder::add_router(std::int64_t layer) {
+  const Experts& experts = feed_forward(layer).experts;
+  const std::string at = fmt::format("layers.{}.ffn", layer);
+  const Wire wire = wire_into(layer, false);
+  Axis columns;
+  if (feed_forward(layer).width < feed_forward(layer).neurons()) {
+    add_space({.name = at + ".experts",
+               .category = Category::ffn,
+               .count = experts.count,
+               .shuffle = Shuffle::follows,
+               .follows = at + ".neurons"});
+    columns = {{.space = at + ".experts"}};
+  }
+  const Reader router = add_reader(at + ".router", false, wire, std::move(columns));
+  add_common_column(router, wire.norm, stream_axis());
+  if (experts.shared_width == 0) return;
+  if (experts.shared_gate) add_reader(at + ".shared.router", false, wire, {});
+  add_neurons(layer, at + ".shared", experts.shared_width, experts.shared_width);
 }
 
 }  // namespace regauge

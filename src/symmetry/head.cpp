@@ -90,25 +90,30 @@ void SymmetryBuilder::add_log_probability_shifts(const std::string& norm, const 
     shift.effects = {effect};
     add_shift(std::move(shift));
   }
-  if (a_.tied) return;
+  if (!a_.tied)
+    add_common_column({"head.weight", a_.head_bias ? "head.bias" : "", false}, norm, axis);
+}
+
+// What reads a norm writes into a softmax, which does not see what is common to all columns.
+void SymmetryBuilder::add_common_column(const Reader& reader, const std::string& norm, Axis axis) {
   Shift shift;
-  shift.name = "head.weight.constant";
+  shift.name = reader.weight + ".constant";
   shift.length = a_.width;
-  // Along 1 the freedom is that of the head's unread part, or of the constant below.
+  // Along 1 the freedom is that of the unread part, or of the constant below.
   shift.sums_to_zero = layer_norm();
   shift.dimension = visible_width();
-  shift.axis = axis;
+  shift.axis = std::move(axis);
   for (auto& part : shift.axis) part.dual = true;
   Effect effect;
   effect.kind = Effect::Kind::reader_columns;
-  effect.tensor = "head.weight";
-  effect.target = a_.head_bias ? "head.bias" : "";
+  effect.tensor = reader.weight;
+  effect.target = reader.bias;
   effect.norm = norm;
   shift.effects = {effect};
   add_shift(std::move(shift));
-  if (constant_behind(norm) && !a_.head_bias) {
+  if (constant_behind(norm) && reader.bias.empty()) {
     Shift constant;
-    constant.name = "head.weight.constant.behind_bias";
+    constant.name = reader.weight + ".constant.behind_bias";
     constant.length = constant.dimension = 1;
     effect.kind = Effect::Kind::reader_constant;
     constant.effects = {effect};

@@ -75,7 +75,8 @@ Matrix<double> numbered(const std::string& fixture, const std::string& parameter
   }
   std::vector<double> stored(size);
   std::iota(stored.begin(), stored.end(), 0.0);
-  return model.layout.extract<double>(parameter, stored);
+  return model.layout.extract<double>(parameter,
+                                      [&](const auto&) { return std::span<const double>(stored); });
 }
 
 TEST(Conventions, MatricesAreInByOut) {

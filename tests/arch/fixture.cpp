@@ -24,6 +24,10 @@ const std::vector<std::string>& fixture_names() {
                                                  "olmo2",
                                                  "phi",
                                                  "cohere",
+                                                 "qwen3_moe",
+                                                 "mixtral",
+                                                 "olmoe",
+                                                 "qwen2_moe",
                                                  "gemma",
                                                  "phi3",
                                                  "starcoder2",
@@ -70,6 +74,7 @@ const std::vector<std::string>& fixture_names() {
                                                  "mistral-gguf",
                                                  "qwen2-gguf",
                                                  "qwen3-gguf",
+                                                 "qwen3_moe-gguf",
                                                  "gemma-gguf",
                                                  "gpt2-gguf"};
   return names;

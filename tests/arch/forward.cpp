@@ -1,6 +1,8 @@
 #include "forward.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
 
 namespace regauge::testing {
@@ -117,9 +119,36 @@ class Forward {
 
   Mat feed_forward(const std::string& at, const Mat& x) const {
     const FeedForward& f = a_.layer(layer_of(at)).ffn;
-    if (!f.gated) return linear(at + "down", activated(f.activation, linear(at + "up", x)));
+    Mat all = hidden(f, at, x);
+    for (Eigen::Index t = 0; f.experts.count > 0 && t < x.rows(); ++t) {
+      const Eigen::VectorXd weights = routed(f.experts, linear(at + "router", x.row(t)).row(0));
+      for (Eigen::Index i = 0; i < all.cols(); ++i) all(t, i) *= weights(i / f.width);
+    }
+    const Mat out = linear(at + "down", all);
+    if (f.experts.shared_width == 0) return out;
+    Mat shared = linear(at + "shared.down", hidden(f, at + "shared.", x));
+    if (f.experts.shared_gate) {
+      const Mat gate = linear(at + "shared.router", x);
+      for (Eigen::Index t = 0; t < x.rows(); ++t) shared.row(t) /= 1 + std::exp(-gate(t, 0));
+    }
+    return out + shared;
+  }
+
+  Mat hidden(const FeedForward& f, const std::string& at, const Mat& x) const {
+    if (!f.gated) return activated(f.activation, linear(at + "up", x));
     const Mat gate = activated(f.activation, linear(at + "gate", x));
-    return linear(at + "down", gate.cwiseProduct(linear(at + "up", x)));
+    return gate.cwiseProduct(linear(at + "up", x));
+  }
+
+  // The weight of each expert, 0 for those that are not chosen.
+  static Eigen::VectorXd routed(const Experts& e, const Eigen::RowVectorXd& logits) {
+    Eigen::VectorXd weights = (logits.array() - logits.maxCoeff()).exp();
+    weights /= weights.sum();
+    std::vector<double> sorted(weights.begin(), weights.end());
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    const double least = sorted[static_cast<std::size_t>(e.active - 1)];
+    for (double& weight : weights) weight = weight < least ? 0 : weight;
+    return e.renormalised ? Eigen::VectorXd(weights / weights.sum()) : weights;
   }
 
   // One head of q or k: normed, then rotated by its position.

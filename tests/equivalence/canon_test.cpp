@@ -53,6 +53,13 @@ std::map<std::string, std::filesystem::path> cases(const Temporary& folder) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     add(std::to_string(seed), random_architecture(seed), seed);
   }
+  // Once off, each for its own reason: a bias that must stay behind a head's transform, unread rows
+  // of a relative table, a fixed table beside token types, and heads as wide as what a layer norm
+  // leaves of the stream, whose two maps cancel each other in some direction.
+  for (const std::uint64_t seed :
+       {61, 68, 74, 77, 153, 155, 157, 174, 298, 427, 469, 363, 418, 478, 613, 619}) {
+    add(std::to_string(seed), random_architecture(seed), seed);
+  }
   for (const auto& name : testing::fixture_names()) all[name] = fixture(name);
   return all;
 }
@@ -72,7 +79,7 @@ TEST(Canon, OfEqualModelsIsTheSame) {
       double off = 0;
       try {
         off = distance(canonical(model, limits), canonical(Model::open(moved), limits));
-      } catch (const UsageError&) {
+      } catch (const NoStandardForm&) {
         ++refused;  // no standard form: a constant behind a norm of another layer
         continue;
       }

@@ -152,7 +152,9 @@ class Bench {
         ++repaired_;
       } catch (const UsageError& error) {  // what was written is not A
         EXPECT_FALSE(std::filesystem::exists(path));
-        if (moved == Moved::never) {
+        // Undoing a general map mixes rounded numbers, which need not come out as A's.
+        const bool mixes = injection.expected == Mistake::not_rotary;
+        if (moved == Moved::never && !mixes) {
           unrepaired_.push_back(fmt::format("{} {} {}: {}", subject.name, injection.name,
                                             moved_name(moved), error.what()));
         }

@@ -41,14 +41,46 @@ class Edits : public ::testing::Test {
  protected:
   // A tensor of size 1 beside a copy with rounding of variance 1e-4 and `change`.
   TensorResidual judged(const Matrix<double>& change) const {
-    Whiteness whiteness;
-    whiteness.size = 1;
+    const Difference<double> all{.a = noise(kRows, kCols, "a"),
+                                 .off = 0.01 * noise(kRows, kCols, "off") + change,
+                                 .of_a = nothing,
+                                 .of_b = Matrix<double>::Constant(kRows, kCols, 1e-4)};
     TensorResidual result;
-    const Matrix<double> variances = Matrix<double>::Constant(kRows, kCols, 1e-4);
-    const Matrix<double> none = Matrix<double>::Zero(kRows, kCols);
-    whiteness.judge<double>(noise(kRows, kCols, "a"), 0.01 * noise(kRows, kCols, "off") + change,
-                            none, variances, result);
+    Whiteness().judge(all, result);
+    for (const bool transposed : {false, true}) expect_the_same_by_pieces(all, transposed, result);
     return result;
+  }
+  // Of rows or of columns.
+  static void expect_the_same_by_pieces(const Difference<double>& all, bool transposed,
+                                        const TensorResidual& expected) {
+    constexpr Eigen::Index kMost = 7;
+    const auto vectors = [&](const Matrix<double>& m, Eigen::Index first, Eigen::Index count) {
+      return transposed ? Matrix<double>(m.middleCols(first, count).transpose())
+                        : Matrix<double>(m.middleRows(first, count));
+    };
+    Pieces<double> pieces{kRows, kCols, transposed, {}};
+    if (transposed) std::swap(pieces.rows, pieces.cols);
+    pieces.for_each = [&](const auto& visit) {
+      for (Eigen::Index first = 0; first < pieces.rows; first += kMost) {
+        const Eigen::Index count = std::min(kMost, pieces.rows - first);
+        Difference<double> piece{first,
+                                 vectors(all.a, first, count),
+                                 vectors(all.off, first, count),
+                                 vectors(all.of_a, first, count),
+                                 vectors(all.of_b, first, count),
+                                 0};
+        visit(piece);
+      }
+    };
+    TensorResidual result;
+    Whiteness().judge(pieces, result);
+    EXPECT_EQ(result.relation, expected.relation);
+    EXPECT_EQ(result.standing_out, expected.standing_out);
+    if (std::isnan(expected.residual)) return;
+    EXPECT_NEAR(result.residual, expected.residual, 1e-12);
+    EXPECT_NEAR(result.rounding, expected.rounding, 1e-12);
+    // The powers begin elsewhere.
+    EXPECT_NEAR(result.excess / expected.excess, 1, 0.02);
   }
   static constexpr std::int64_t kRows = 200, kCols = 150;
   const Matrix<double> nothing = Matrix<double>::Zero(kRows, kCols);
@@ -91,13 +123,39 @@ TEST_F(Edits, ADirectionStandsOutFarBelowTheRounding) {
   EXPECT_EQ(result.standing_out, "one direction");
 }
 
+TEST_F(Edits, ADirectionAtRightAnglesToKnownVectorsStandsOut) {
+  // All that powers of the rounding make of the vectors that a constant seed would give.
+  const Matrix<double> off = 0.01 * noise(kRows, kCols, "off");
+  Random random(0, "direction");
+  Matrix<double> x(kCols, 4);
+  for (auto& entry : x.reshaped()) entry = random.normal();
+  Matrix<double> reached(kCols, 0);
+  for (int power = 0; power < 7; ++power) {
+    x = x.colwise().normalized().eval();
+    reached.conservativeResize(Eigen::NoChange, reached.cols() + 4);
+    reached.rightCols(4) = x;
+    x = (off.transpose() * (off * x)).eval();
+  }
+  const auto beside = [](const Matrix<double>& vector, const Matrix<double>& columns) {
+    const Matrix<double> basis = svd(columns).u;
+    const Matrix<double> rest = vector - basis * (basis.transpose() * vector);
+    return Matrix<double>(rest / rest.norm());
+  };
+  const Matrix<double> v = beside(noise(kCols, 1, "v"), reached);
+  const Matrix<double> u = beside(noise(kRows, 1, "u"), off * reached);
+  const double size = 3 * 0.01 * singular_by_chance(kRows, kCols);
+  const TensorResidual result = judged(size * u * v.transpose());
+  EXPECT_EQ(result.relation, Relation::differs);
+  EXPECT_EQ(result.standing_out, "one direction");
+}
+
 TEST_F(Edits, WhatIsOfTheSizeOfTheTensorIsNeverAccepted) {
-  Whiteness whiteness;
-  whiteness.size = 1;
   TensorResidual result;
-  const Matrix<double> variances = Matrix<double>::Constant(kRows, kCols, 0.01);
-  whiteness.judge<double>(noise(kRows, kCols, "a"), 0.1 * noise(kRows, kCols, "off"), nothing,
-                          variances, result);
+  Whiteness().judge(Difference<double>{.a = noise(kRows, kCols, "a"),
+                                       .off = 0.1 * noise(kRows, kCols, "off"),
+                                       .of_a = nothing,
+                                       .of_b = Matrix<double>::Constant(kRows, kCols, 0.01)},
+                    result);
   EXPECT_EQ(result.relation, Relation::hidden);
 }
 
@@ -110,21 +168,30 @@ class HonestCopies : public ::testing::Test {
 
 TEST_F(HonestCopies, HaveTheRoundingOfTheirTypesAndNothingElse) {
   const Parameters<double> original = random_parameters(shape_, 3);
-  const Element b_from_a = random_element(symmetry_, 9);
+  const Element a_from_b = inverse(symmetry_, random_element(symmetry_, 9));
   const Model a = files_.write(shape_, original, DType::f32);
   const Model b = files_.write(shape_, testing::moved(shape_, original, 9), DType::bf16);
   const ParameterSource from_a(a, shape_), from_b(b, shape_);
-  const HonestCopy copy(symmetry_, inverse(symmetry_, b_from_a), from_a, from_b, 0);
-  const HonestCopy other(symmetry_, inverse(symmetry_, b_from_a), from_a, from_b, 1);
+  const auto copy = [&](int draw) { return HonestCopy(symmetry_, a_from_b, from_a, from_b, draw); };
+  const HonestCopy rounds_a = copy(0), rounds_b = copy(1), noisy = copy(2), other = copy(3);
   for (const auto& spec : parameter_specs(shape_)) {
-    const Matrix<double> stored = from_b.read<double>(spec.name);
-    const Matrix<double> made = copy.b().read<double>(spec.name);
-    EXPECT_GT((made - stored).norm(), 0) << spec.name;
+    const auto read = [&](const ParameterSource& source) { return source.read<double>(spec.name); };
+    const Matrix<double> exact = read(from_a), stored = read(from_b);
+    // B as its file is, but where A's own rounding decides between two neighbours; A as it is.
+    EXPECT_EQ(read(rounds_a.a()), exact) << spec.name;
+    EXPECT_LT((read(rounds_a.b()) - stored).norm(), 1e-4 * stored.norm()) << spec.name;
+    // B as it is, and A with B's rounding.
+    EXPECT_EQ(read(rounds_b.b()), stored) << spec.name;
+    const double off = (read(rounds_b.a()) - exact).norm() / exact.norm();
+    EXPECT_GT(off, 1e-4) << spec.name;
+    EXPECT_LT(off, 0.1) << spec.name;
+
+    const Matrix<double> made = read(noisy.b());
+    EXPECT_GT((made - stored).norm(), 1e-4 * stored.norm()) << spec.name;
     EXPECT_LT((made - stored).norm(), 0.01 * stored.norm()) << spec.name;
-    EXPECT_GT((made - other.b().read<double>(spec.name)).norm(), 0) << spec.name;
-    EXPECT_EQ(made, copy.b().read<double>(spec.name)) << spec.name;
-    const Matrix<double> exact = from_a.read<double>(spec.name);
-    EXPECT_LT((copy.a().read<double>(spec.name) - exact).norm(), 1e-6 * exact.norm()) << spec.name;
+    EXPECT_GT((made - read(other.b())).norm(), 0) << spec.name;
+    EXPECT_EQ(made, read(noisy.b())) << spec.name;
+    EXPECT_LT((read(noisy.a()) - exact).norm(), 1e-6 * exact.norm()) << spec.name;
   }
 }
 

@@ -145,6 +145,30 @@ TEST_P(ConstantsNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(CapsAndSharedNorms, ConstantsNullity, ::testing::Range(0, 6));
 
+// All experts weigh in, or two of three; renormalised or not; one more for all tokens.
+Architecture with_experts(int index) {
+  Architecture a = known_architecture(index % 2 == 0 ? "llama" : "llama, qk norm");
+  a.vocabulary = 60;
+  a.layers = 1;
+  FeedForward& ffn = a.kinds[0].ffn;
+  ffn.width = 3;
+  ffn.experts = {.count = 3, .active = 2, .renormalised = index / 2 % 2 == 1};
+  if (index >= 4) {
+    ffn.experts.shared_width = 2;
+    ffn.experts.shared_gate = index % 2 == 1;
+  }
+  return a;
+}
+
+class ExpertsNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(ExpertsNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = with_experts(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(Experts, ExpertsNullity, ::testing::Range(0, 6));
+
 class MixedNullity : public ::testing::TestWithParam<int> {};
 
 TEST_P(MixedNullity, IsTheDimensionOfTheGroup) {

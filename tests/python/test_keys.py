@@ -20,6 +20,7 @@ transformers.utils.logging.disable_progress_bar()
 
 FAMILIES = [
     "llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "gemma2", "olmo2", "phi", "cohere", "gpt2",
+    "qwen3_moe", "mixtral", "olmoe", "qwen2_moe",
     "gpt_neox", "bert-mlm", "vit", "phi3",
     "starcoder2", "stablelm", "seed_oss", "ernie4_5", "helium", "ministral", "qwen2-sliding", "qwen3-sliding",
     "granite", "glm", "opt", "bloom", "mpt", "gpt_bigcode", "roberta", "xlm-roberta", "camembert", "distilbert",
@@ -47,7 +48,8 @@ def outputs(folder):
             config = transformers.AutoConfig.from_pretrained(folder)
             loader = getattr(transformers, json.loads((folder / "config.json").read_text())["architectures"][0])
             model, problems = loader.from_pretrained(
-                folder, dtype=torch.float64, attn_implementation="eager", output_loading_info=True
+                folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager",
+                output_loading_info=True,
             )
             if problems["missing_keys"] or problems["mismatched_keys"]:
                 return None

@@ -231,8 +231,8 @@ def trained(data):
 
 @pytest.mark.parametrize("numbers", ["random", "trained"])
 @pytest.mark.parametrize("kind", SUB_BLOCKS, ids=lambda kind: kind.name)
-def test_an_importance_matrix(regauge, tmp_path, data, kind, numbers):
-    matrices = trained(data) if numbers == "trained" else filled([random])
+def test_an_importance_matrix(regauge, tmp_path, request, kind, numbers):
+    matrices = trained(request.getfixturevalue("data")) if numbers == "trained" else filled([random])
     original = write(tmp_path / "original.gguf", plain(matrices))
     copy = write(tmp_path / "copy.gguf", by_importance(matrices, kind))
     for a, b in ((original, copy), (copy, original)):

@@ -9,6 +9,7 @@ import signal
 import subprocess
 
 import pytest
+import safetensors.torch
 import torch
 import transformers
 from conftest import stopped
@@ -87,6 +88,36 @@ def test_a_tied_head_is_compared_piece_by_piece(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     _, _, peak, _ = streaming.run_measured([os.environ["REGAUGE"], "inspect", tmp_path])
     assert peak < 100_000_000
+
+
+# Of many tokens, so that a table is by far the largest tensor, and more than is held as a whole.
+TABLE = {"vocab_size": 40_000, "hidden_size": 128, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
+TABLE_IN_DOUBLE = 8 * 40_000 * 128
+
+
+@pytest.mark.parametrize("family", ["llama", "bert"])
+def test_a_moved_table_is_compared_piece_by_piece(regauge, tmp_path, family):
+    """Turned, as rows of the embedding and columns of the head; or permuted, one by one."""
+    torch.manual_seed(0)
+    if family == "llama":
+        config = transformers.LlamaConfig(**TABLE, tie_word_embeddings=False)
+        model = transformers.LlamaForCausalLM(config).bfloat16()
+    else:
+        config = transformers.BertConfig(**TABLE, max_position_embeddings=16)
+        model = transformers.BertModel(config, add_pooling_layer=False)
+    a, b, proof = tmp_path / "a", tmp_path / "b", tmp_path / "proof.safetensors"
+    model.save_pretrained(a)
+    regauge("act", a, "-o", b, "--random", 1)
+    for verb in (["diff", a, b, "--certificate", proof], ["verify", a, b, proof]):
+        _, _, peak, _ = streaming.run_measured([os.environ["REGAUGE"], *verb])
+        assert peak < TABLE_IN_DOUBLE + PROGRAM_ITSELF
+    # A change of one token's row, a twentieth of its size, is still told.
+    tensors = safetensors.torch.load_file(b / "model.safetensors")
+    table = next(table for name, table in tensors.items() if "embed" in name and len(table) == 40_000)
+    table[33_333] *= 1.05
+    safetensors.torch.save_file(tensors, b / "model.safetensors", metadata={"format": "pt"})
+    said = json.loads(regauge("verify", a, b, proof, "--json", expect=1))
+    assert [tensor["tensor"] for tensor in said["tensors"] if not tensor["agrees"]] == ["embed.tokens"]
 
 
 def stopped_writing(checkpoint, out, number):

@@ -1,5 +1,6 @@
 """bench/students.py: students that fit a teacher exactly are the teacher in other coordinates."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -65,6 +66,48 @@ def test_a_moved_teacher_is_exact_and_a_perturbed_one_is_not(regauge, tmp_path, 
     noise = 1e-4 * torch.randn(len(y), generator=torch.Generator().manual_seed(4))
     perturbed = students.save(a, y + noise, tmp_path / "perturbed")
     assert students.statement(os.environ["REGAUGE"], model, perturbed) != "other-coordinates"
+
+
+def with_a_sign_changed(a, x):
+    """A coordinate of the queries, in all heads, and its gain."""
+    y = x.clone()
+    p = students.tensors(a, y)
+    p["layers.0.attn.q.weight"][:, :: a["qk_width"]] *= -1
+    p["layers.0.attn.q_norm.gain"][:, 0] *= -1
+    return y
+
+
+def test_a_sign_between_a_map_and_its_qk_gain_changes_nothing():
+    a, x = teacher("QK-norm")
+    y, tokens = with_a_sign_changed(a, x), tokens_of(a)
+    assert not torch.equal(x, y)
+    torch.testing.assert_close(students.outputs(a, y, tokens), students.outputs(a, x, tokens), rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.xfail(strict=True, reason="docs/findings.md, 3c: the group lacks these signs")
+def test_a_sign_between_a_map_and_its_qk_gain_is_in_the_group(regauge, tmp_path):
+    a, x = teacher("QK-norm")
+    model = students.save(a, x, tmp_path / "model")
+    moved = students.save(a, with_a_sign_changed(a, x), tmp_path / "moved")
+    assert students.statement(os.environ["REGAUGE"], model, moved) == "other-coordinates"
+
+
+def test_tokens_are_enough_to_tell_parameters_apart(regauge, tmp_path):
+    def dimensions(name, **changes):
+        a, x = teacher(name)
+        if changes:
+            a = {**a, **changes}
+            x = students.draw(a, torch.Generator().manual_seed(3), 1.5)
+        everything = torch.tensor(list(itertools.product(range(a["vocabulary"]), repeat=a["max_positions"])))
+        model = students.save(a, x, tmp_path / f"{name} {changes}")
+        found = students.nullity(a, x, everything[:: max(1, len(everything) // 120)])
+        return found, students.answer(os.environ["REGAUGE"], "inspect", model)["redundant"]
+
+    for name in students.ARCHITECTURES:
+        found, group = dimensions(name)
+        assert found == group, name
+    found, group = dimensions("QK-norm, one head", vocabulary=5)
+    assert found == group + 1
 
 
 def test_exact_students_are_the_teacher_and_others_are_not(regauge):

@@ -17,7 +17,8 @@ def load(folder):
     config = transformers.AutoConfig.from_pretrained(folder)
     loader = getattr(transformers, config.architectures[0])
     model, problems = loader.from_pretrained(
-        folder, dtype=torch.float64, output_loading_info=True, attn_implementation="eager"
+        folder, dtype=torch.float64, output_loading_info=True, attn_implementation="eager",
+        experts_implementation="eager",
     )
     assert not problems["missing_keys"] and not problems["unexpected_keys"], problems
     return model.eval()

@@ -17,6 +17,10 @@ LINEAR = dict(rope_type="linear", factor=4.0)
 BASE_500 = dict(rope_type="default", rope_theta=500.0)
 CONFIGS = [
     ("llama", dict(is_causal=False)),
+    # transformers takes null for false.
+    ("llama", dict(is_causal=None)),
+    ("gpt2", dict(is_causal=None)),
+    ("gpt_neox", dict(is_causal=None)),
     ("mistral", dict(is_causal=False)),
     ("qwen2", dict(is_causal=False)),
     ("qwen3", dict(is_causal=False)),
@@ -227,7 +231,8 @@ def test_what_was_not_compared_is_said(regauge, tmp_path):
     a = FIXTURES / "llama"
     assert said(a, a)["not_compared"] == []
     b = shutil.copytree(a, tmp_path / "b")
-    beside = ("tokenizer.json", "generation_config.json", "modeling_llama.py", "chat_template.jinja")
+    beside = ("tokenizer.json", "generation_config.json", "modeling_llama.py", "chat_template.jinja",
+              "pytorch_model.bin", "model.safetensors.index.json", "adapter_model.safetensors")  # fmt: skip
     for name in beside:
         (b / name).write_text("{}")
     answer = said(a, b)
@@ -235,6 +240,18 @@ def test_what_was_not_compared_is_said(regauge, tmp_path):
     text = " ".join(answer["not_compared"])
     assert all(name in text for name in beside), text
     assert "not compared" in regauge("diff", a, b)
+
+
+def test_the_type_that_a_model_is_loaded_in_is_said(tmp_path):
+    """transformers loads the same numbers as float16, unless it is told otherwise."""
+    a = doctored(FIXTURES / "llama", tmp_path / "a", dtype="float32")
+    b = doctored(FIXTURES / "llama", tmp_path / "b", dtype="float16")
+    loaded = [transformers.AutoModelForCausalLM.from_pretrained(folder).dtype for folder in (a, b)]
+    assert loaded == [torch.float32, torch.float16]
+    answer = said(a, b)
+    assert answer["statement"] == "identical"
+    assert "the dtype that A is loaded in (float32) and that of B (float16)" in " ".join(answer["not_compared"])
+    assert said(a, a)["not_compared"] == []
 
 
 def test_a_tensor_more_is_in_the_text_and_on_the_page(regauge, tmp_path):

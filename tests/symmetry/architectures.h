@@ -40,6 +40,9 @@ Architecture output_norm_architecture(std::uint64_t seed);
 // parallel block, and QK-norms of all heads together.
 Architecture constants_architecture(std::uint64_t seed);
 
+// The same with experts, some of them with one that all tokens see.
+Architecture experts_architecture(std::uint64_t seed);
+
 // Random rotary architectures of which one or two pairs come round to where they were at every
 // position, many with key biases.
 std::vector<Architecture> full_turn_architectures(std::size_t count);

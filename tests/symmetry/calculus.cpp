@@ -9,47 +9,12 @@
 
 #include "regauge/arch/parameters.h"
 #include "symmetry/calculus_positions.h"
-#include "symmetry/calculus_system.h"
+#include "symmetry/calculus_wires.h"
 
 namespace regauge {
 namespace {
 
 using namespace calculus_system;
-
-// What flows, x = g value, and how it changes, dx = g change. The coordinates g of a wire are
-// independent functions of the input except the last, which is the constant 1: the last row is a
-// base point.
-struct Wire {
-  Dense value;   // r x d
-  Forms change;  // r x d
-
-  Index base() const { return value.rows() - 1; }
-};
-
-// A tensor of the model and its unknown change.
-struct Tensor {
-  Dense value;
-  Forms change;
-};
-
-// What a norm passes on: x -> x + x (turn + scale), turn skew (and, for layer norms, orthogonal to
-// 1).
-struct Similarity {
-  Forms turn;   // D x D
-  Forms total;  // turn + scale
-};
-
-// x + x linear + constant.
-struct AffineChange {
-  Forms linear;
-  Forms constant;
-};
-
-Dense with_row(const Dense& top, const Dense& bottom) {
-  Dense result(top.rows() + bottom.rows(), top.cols());
-  result << top, bottom;
-  return result;
-}
 
 class Judge {
  public:
@@ -121,7 +86,7 @@ class Judge {
   Wire read(std::int64_t layer, const Dense& hull, const Similarity& stream,
             const std::string& name) {
     if (a_.layer(layer).norms_input()) return norm(hull, stream.turn, name);
-    return affine(hull, Dense::Zero(1, d_), {stream.total, Forms(1, d_)});
+    return affine_wire(hull, Dense::Zero(1, d_), {stream.total, Forms(1, d_)});
   }
 
   Wire written(std::int64_t layer, const Wire& branch, const std::string& name) {
@@ -218,7 +183,7 @@ class Judge {
       follow(row, change.constant);
       directions = with_row(directions, row.value - base);
     }
-    return affine(directions, base, change);
+    return affine_wire(directions, base, change);
   }
 
   // The embedding goes straight into a norm and nowhere else; what leaves it, n, changes by an
@@ -247,7 +212,7 @@ class Judge {
       if (base.size() == 0) base = n.value;
       directions = with_row(directions, n.value - base);
     }
-    return affine(directions, base, change);
+    return affine_wire(directions, base, change);
   }
 
   // One vector e and its change, through the derivative of the norm: n = e^ gain + bias.
@@ -262,21 +227,6 @@ class Judge {
     Wire n{unit * scale, e.change * (derivative * scale) + unit * diagonal(gain.change)};
     if (has(name + ".bias")) add_to_base(n, tensor(name + ".bias"));
     return n;
-  }
-
-  static std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables) {
-    std::vector<Tensor> sums = {
-        {Dense::Zero(1, tables[0].value.cols()), Forms(1, tables[0].value.cols())}};
-    for (const auto& table : tables) {
-      std::vector<Tensor> longer;
-      for (const auto& sum : sums) {
-        for (Index i = 0; i < table.value.rows(); ++i) {
-          longer.push_back({sum.value + table.value.row(i), sum.change + table.change.row(i)});
-        }
-      }
-      sums = std::move(longer);
-    }
-    return sums;
   }
 
   // --- Rules: norms ----------------------------------------------------------------------------
@@ -312,15 +262,6 @@ class Judge {
 
   // --- Rules: linear maps and changes of coordinates -------------------------------------------
 
-  static void add_to_base(Wire& wire, const Tensor& bias) {
-    wire.value.row(wire.base()) += bias.value.row(0);
-    for (Index j = 0; j < wire.value.cols(); ++j) {
-      const Form& form = bias.change(0, j);
-      auto& target = wire.change(wire.base(), j);
-      target.insert(target.end(), form.begin(), form.end());
-    }
-  }
-
   // y = x W + b on columns [first, first + count) of the tensor.
   Wire linear(const Wire& x, const std::string& name, Index first, Index count) const {
     const Tensor& all = tensor(name + ".weight");
@@ -334,15 +275,6 @@ class Judge {
     return y;
   }
 
-  // A wire with an affine change, in coordinates of its own: those of the affine hull of its
-  // values.
-  static Wire affine(const Dense& directions, const Dense& base, const AffineChange& change) {
-    const Dense basis = row_basis(directions);
-    const Dense point = basis.rows() == base.cols() ? Dense::Zero(1, base.cols()) : base;
-    return {with_row(basis, point),
-            stack(basis * change.linear, point * change.linear + change.constant)};
-  }
-
   // The wire changes by an affine map of itself, and is handed on as such.
   Wire affine(const Wire& x) {
     const Index d = x.value.cols();
@@ -351,10 +283,8 @@ class Judge {
     Forms excess = x.change - x.value * change.linear;
     system_.require(excess.top(x.base()));
     system_.require(excess.row(x.base()) - change.constant);
-    return affine(x.value.topRows(x.base()), x.value.row(x.base()), change);
+    return affine_wire(x.value.topRows(x.base()), x.value.row(x.base()), change);
   }
-
-  static Forms same(const Forms& entry, Index n) { return entry * Dense::Ones(1, n); }
 
   // --- Rules: attention ------------------------------------------------------------------------
 
@@ -445,9 +375,27 @@ class Judge {
   // --- Rules: feed-forward ---------------------------------------------------------------------
 
   Wire feed_forward(const Wire& x, const std::string& layer) {
-    const std::string name = layer + "ffn.";
     const FeedForward& f = a_.layer(layer_of(layer)).ffn;
-    const Index m = f.width;
+    const Experts& e = f.experts;
+    const Wire out = neurons(f, x, layer + "ffn.", f.neurons());
+    if (e.count == 0) return out;
+    // Weights that sum to one (or, of the chosen ones, to less) see differences of logits alone;
+    // each expert's neurons are weighed by another function of x, so that they count one by one.
+    const Wire router = linear(x, layer + "ffn.router", 0, e.count);
+    const Forms common = system_.wire(x.value.rows(), 1, System::sublayer);
+    const Dense ones = Dense::Ones(1, e.count);
+    system_.require(mistake_ == Mistake::router_shift_forgotten ? router.change
+                                                                : router.change - common * ones);
+    if (e.shared_width == 0) return out;
+    if (e.shared_gate) system_.require(linear(x, layer + "ffn.shared.router", 0, 1).change);
+    const Wire shared = neurons(f, x, layer + "ffn.shared.", e.shared_width);
+    const Index n = out.base();
+    return {with_row(with_row(out.value.topRows(n), shared.value.topRows(shared.base())),
+                     out.value.row(n)),
+            stack(stack(out.change.top(n), shared.change.top(shared.base())), out.change.row(n))};
+  }
+
+  Wire neurons(const FeedForward& f, const Wire& x, const std::string& name, Index m) {
     const Wire up = linear(x, name + "up", 0, m);
     Wire hidden = activation(f.activation, f.gated ? linear(x, name + "gate", 0, m) : up);
     if (f.gated) {

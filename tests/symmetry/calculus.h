@@ -18,10 +18,11 @@ struct CalculusResult {
 // Rules that are deliberately wrong: negative controls.
 enum class Mistake {
   none,
-  rotary_forgotten,     // logits as without positions
-  centring_forgotten,   // a layer norm sees the component along 1
-  tie_forgotten,        // the head of a tied model as a tensor of its own
-  key_shift_forgotten,  // softmax notices a constant over the keys
+  rotary_forgotten,        // logits as without positions
+  centring_forgotten,      // a layer norm sees the component along 1
+  tie_forgotten,           // the head of a tied model as a tensor of its own
+  router_shift_forgotten,  // a router's softmax notices what all logits have in common
+  key_shift_forgotten,     // softmax notices a constant over the keys
 };
 
 // At random_parameters(architecture, seed). Rules hold for all inputs of any length, and every

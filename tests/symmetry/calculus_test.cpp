@@ -95,6 +95,23 @@ TEST(Calculus, AWrongRuleIsNoticed) {
   EXPECT_EQ(wrong("llama", Mistake::key_shift_forgotten), 0);  // no key bias
 }
 
+TEST(Calculus, Experts) {
+  const Change experts = [](Architecture& a) {
+    a.layers = 1;
+    a.kinds[0].ffn.experts = {.count = 3, .active = 2};
+  };
+  Architecture a = known("llama").architecture;
+  a.layers = 1;
+  const std::int64_t plain = calculus(a, 1).dimension;
+  experts(a);
+  const std::int64_t m = a.kinds[0].ffn.width;
+  EXPECT_EQ(calculus(a, 1).dimension - plain, 2 * m + a.width);
+  EXPECT_EQ(calculus(a, 1, Mistake::router_shift_forgotten).dimension - plain, 2 * m);
+  a.kinds[0].ffn.experts.shared_width = 4;
+  a.kinds[0].ffn.experts.shared_gate = true;
+  EXPECT_EQ(calculus(a, 1).dimension - plain, 2 * m + a.width + 4);
+}
+
 TEST(Calculus, EpsilonRemembersLengths) {
   const Change epsilon = [](Architecture& a) { a.norm_eps = 0.01; };
   EXPECT_EQ(difference("llama", epsilon), -1);

@@ -85,6 +85,31 @@ TEST(Dimension, EqualsTheCalculusWithConstantsSharedAndJointNorms) {
   EXPECT_GT(compared, 130);
 }
 
+// docs/findings.md, 15.
+TEST(Dimension, IsLargerWhereAJointQkNormHasMoreCoordinatesThanTheStream) {
+  Architecture a = known_architecture("llama, no positions");
+  a.width = 4;
+  a.layers = 1;
+  Attention& attention = a.kinds[0].attention;
+  attention.qk_norm = QkNorm::joint;
+  attention.heads = attention.kv_heads = 2;
+  attention.qk_width = 2;
+  EXPECT_EQ(symmetry_of(a).dimension(), calculus(a, 1).dimension);
+  attention.qk_width = 5;
+  EXPECT_LT(symmetry_of(a).dimension(), calculus(a, 1).dimension);
+}
+
+TEST(Dimension, EqualsTheCalculusWithExperts) {
+  int compared = 0;
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    const Architecture architecture = experts_architecture(seed);
+    if (table_takes_up_its_norm(architecture)) continue;
+    ++compared;
+    expect_the_calculus(architecture, seed);
+  }
+  EXPECT_GT(compared, 90);
+}
+
 TEST(Dimension, EqualsTheCalculusWherePairsMakeFullTurns) {
   int shifted = 0;
   for (const auto& architecture : full_turn_architectures(80)) {

@@ -39,15 +39,21 @@ class MovedMatrix {
 
   // The same with W + E, E independent numbers of these variances: those of x E and E y, for x and
   // y given as the squares of their entries.
-  MovedMatrix variances(Product left, Product right) const;
-  // The same steps on a matrix in memory; on the variances of independent numbers; and on their
-  // bounds, where numbers only change places and signs (is_monomial).
-  void replay(Thin& value) const;
-  void replay_squared(Thin& variances) const;
-  void replay_absolute(Matrix<double>& bounds) const;
+  MovedMatrix variances(Product left = {}, Product right = {}) const;
+  // What the steps do to bounds of numbers that only change places and signs (is_monomial).
+  MovedMatrix<double> bounds() const;
   bool is_monomial() const;
 
+  // The same steps on a matrix in memory.
+  void replay(Thin& value) const;
+  // On some vectors of one axis, given as rows of which the first is number `first`, where nothing
+  // is mixed along that axis.
+  bool leaves_apart(int axis) const;
+  void replay(int axis, std::int64_t first, Thin& vectors) const;
+
  private:
+  template <class Other>
+  friend class MovedMatrix;
   struct Map {
     std::shared_ptr<const BlockMap<Scalar>> map;
     int axis;

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,12 +53,13 @@ class ParameterSource {
   Bounds bounds(std::string_view parameter) const;
   // read_any for those who need not know where a model lies; the source must outlive it.
   ReadTensor reader() const;
-  // The stored tensor that a parameter comes from; null for one that the file does not hold.
+  // The stored tensor that a parameter comes from, of several the first (all are of one type); null
+  // for one that the file does not hold.
   const StoredTensor* stored(std::string_view parameter) const;
   // What is read is not what the file holds.
   bool is_patched(std::string_view parameter) const { return patches_.contains(parameter); }
-  // Where it lies in there; nothing if it takes more than indexing to say.
-  std::optional<Layout::Place> place(std::string_view parameter) const;
+  // Where it lies in the file; nothing if it takes more than indexing to say.
+  std::vector<Layout::Piece> pieces(std::string_view parameter) const;
 
  private:
   template <class Scalar>
@@ -91,7 +93,8 @@ class ParameterSource {
 template <class Scalar>
 class StoredMatrix {
  public:
-  enum class Of { numbers, variances };  // of their rounding
+  // The numbers, or what their rounding leaves open: its variance, or bounds below and above.
+  enum class Of { numbers, variances, below, above };
   // Variances may have a part that is this share of each number's square besides.
   StoredMatrix(const ParameterSource& source, const ParameterSpec& spec, Of of = Of::numbers,
                double share = 0);
@@ -103,12 +106,13 @@ class StoredMatrix {
 
   // One of the two axes can be read a vector at a time: rows (0) or columns (1) that lie together.
   bool lies_along(int axis) const { return tensor_ != nullptr && place_.transposed == (axis == 1); }
-  // Every step-th vector of that axis, as rows.
-  Matrix<Scalar> every(std::int64_t step) const;
+  // `count` vectors of that axis, every step-th from `first` on, as rows.
+  Matrix<Scalar> vectors(std::int64_t first, std::int64_t count, std::int64_t step = 1) const;
 
  private:
   template <class Visit>
   void for_each_piece(Visit visit) const;
+  void decode_rows(std::int64_t first, std::int64_t count, std::span<Scalar> numbers) const;
 
   std::int64_t rows_, cols_;
   Of of_;

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -52,8 +53,22 @@ struct Attention {
   bool has_qk_norm() const { return qk_norm != QkNorm::none; }
 };
 
+// A feed-forward that is many: of `count` experts a router chooses the `active` ones with the
+// largest weights, softmax(x router), and what these write is added up by their weights. The
+// experts stand side by side in the maps of the feed-forward: expert e has the neurons [e m, (e +
+// 1) m).
+struct Experts {
+  std::int64_t count = 0;         // 0: a plain feed-forward
+  std::int64_t active = 0;        // of a token
+  bool renormalised = false;      // the weights of the active ones are divided by their sum
+  std::int64_t shared_width = 0;  // neurons of one more that all tokens see; 0: there is none
+  bool shared_gate = false;       // what it writes is multiplied by sigmoid(x shared.router)
+
+  bool operator==(const Experts&) const = default;
+};
+
 struct FeedForward {
-  std::int64_t width = 0;  // m
+  std::int64_t width = 0;  // m, of one expert
   Activation activation = Activation::gelu;
   bool gated = false;
 
@@ -63,7 +78,10 @@ struct FeedForward {
   };
   Biases biases;
 
+  Experts experts;
+
   bool operator==(const FeedForward&) const = default;
+  std::int64_t neurons() const { return width * std::max<std::int64_t>(1, experts.count); }
 };
 
 // What a layer does with the stream x:
@@ -163,6 +181,9 @@ struct ParameterSpec {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::int64_t layer = -1;  // -1: embedding or head
+  // Experts side by side: so many equal slices, of rows or of columns.
+  std::int64_t slices = 1;
+  bool sliced_rows = false;
 };
 
 // The canonical tensors in the order of computation. Names and shapes:
@@ -174,6 +195,8 @@ struct ParameterSpec {
 //   layers.N.attn.{q,k}_norm.gain [1,d_k] (joint: [1,cols]) layers.N.attn.relative_bias [buckets,h]
 //   layers.N.ffn.norm.{gain,bias} [1,D]  layers.N.ffn.{gate,up}.{weight [D,m],bias [1,m]}
 //   layers.N.ffn.down.{weight [m,D],bias [1,D]}
+// of experts: layers.N.ffn.router.weight [D,E], gate and up [D,E*m], down [E*m,D],
+//   layers.N.ffn.shared.{gate,up,down}.weight, layers.N.ffn.shared.router.weight [D,1]
 //   head.transform.{weight [D,D],bias [1,D]}  head.norm.{gain,bias} [1,D]  head.weight [D,outputs]
 //   head.bias [1,outputs]
 // A tied model has no head.weight. Query head i reads kv head i / (h / h_kv). Of each head's d_k

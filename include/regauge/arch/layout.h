@@ -20,11 +20,13 @@ namespace regauge {
 // in two layouts is the same model.
 class Layout {
  public:
-  // One stored tensor and the canonical parameters that it holds (several for a fused one).
+  // One stored tensor and the canonical parameters that it holds, whole (several for a fused one)
+  // or a piece of them (an expert's).
   struct Stored {
     std::string name;
     std::vector<std::int64_t> shape;
     std::vector<std::string> parameters;
+    std::string copy_of = {};  // another tensor of which this one must be an exact copy
   };
 
   // A tensor that holds no parameter but follows from the architecture (GGUF's divisors of rotary
@@ -34,42 +36,56 @@ class Layout {
     std::vector<double> values;
   };
 
-  // The tensors that a file of this layout holds for this architecture. A parameter is in one
-  // tensor, its holder; a file may have exact copies of a holder besides (a tied head written out),
-  // which follow it in the list and hold the same parameters.
+  // The tensors that a file of this layout holds for this architecture. A file may have exact
+  // copies of a tensor besides (a tied head written out), which follow it in the list.
   const std::vector<Stored>& stored() const { return stored_; }
   // What a file made from nothing must hold besides. A file that was opened has these among
   // Model::unclaimed.
   const std::vector<Constant>& constants() const { return constants_; }
-  // The stored tensor that holds a parameter; throws UsageError for a parameter that the
-  // architecture does not have.
-  const Stored& holder(std::string_view parameter) const;
+  // The tensors that hold a parameter, one after another: mostly one. Throw UsageError for a
+  // parameter that the architecture does not have.
+  std::vector<const Stored*> holders(std::string_view parameter) const;
+  const Stored& holder(std::string_view parameter) const;  // the first of them
 
-  // Where the entries of a parameter lie in its holder: (i, j) at i * stride + columns[j], or at
-  // columns[j] * stride + i if transposed, and `offset` is to be added to what stands there.
+  // Where the entries of a piece of a parameter lie in its holder: (i, j) at i * stride +
+  // columns[j], or at columns[j] * stride + i if transposed, and `offset` is to be added to what
+  // stands there.
   struct Place {
     bool transposed = false;
     std::int64_t stride = 0;
     double offset = 0;
     std::vector<std::int64_t> columns;
   };
-  Place place(std::string_view parameter) const;
+  // The block of a parameter that lies together in one tensor.
+  struct Piece {
+    std::string holder;
+    std::int64_t row = 0, col = 0;  // where the block begins
+    std::int64_t rows = 0, cols = 0;
+    Place place;
+  };
+  std::vector<Piece> pieces(std::string_view parameter) const;
 
-  // A parameter out of, or into, the values of its holder (in the holder's own order). extract and
-  // insert are inverse to each other: exactly in double for stored values of up to 32 bits, except
-  // that a gain stored as w - 1 loses what lies below 2^-53. Instantiated for float and double.
+  // The values of a holder, in its own order; they need last only until the next are asked for.
   template <class Scalar>
-  Matrix<Scalar> extract(std::string_view parameter, std::span<const Scalar> stored) const;
+  using Values = std::function<std::span<const Scalar>(const Stored&)>;
+  // A parameter out of, or into, the values of its holders. extract and insert are inverse to each
+  // other: exactly in double for stored values of up to 32 bits, except that a gain stored as w - 1
+  // loses what lies below 2^-53. Instantiated for float and double.
+  template <class Scalar>
+  Matrix<Scalar> extract(std::string_view parameter, const Values<Scalar>& values) const;
   // What belongs to the stored values one by one (their rounding, say), in the parameter's order.
   template <class Scalar>
-  Matrix<Scalar> arrange(std::string_view parameter, std::span<const Scalar> stored) const;
+  Matrix<Scalar> arrange(std::string_view parameter, const Values<Scalar>& values) const;
+  // The part of a parameter that one of its holders has.
   template <class Scalar>
-  void insert(std::string_view parameter, const Matrix<Scalar>& value,
+  void insert(std::string_view parameter, const Matrix<Scalar>& value, const Stored& holder,
               std::span<Scalar> stored) const;
 
   // The rotary pairs of this parameter's heads are stored as halves; otherwise adjacent, as in the
   // canonical form.
-  bool has_halves(std::string_view parameter) const { return part(parameter).head_width > 0; }
+  bool has_halves(std::string_view parameter) const {
+    return parts(parameter).front().head_width > 0;
+  }
 
   const std::string& family() const { return family_; }
   Format format() const { return format_; }
@@ -77,11 +93,12 @@ class Layout {
  private:
   friend class LayoutBuilder;
 
-  // How one parameter lies in its holder. The holder is a matrix of `rows` x `width` (or its
-  // transpose, row-major); the parameter has those rows and some of the columns: in each of
+  // How a block of a parameter lies in its holder. The holder is a matrix of `rows` x `width` (or
+  // its transpose, row-major); the block has those rows and some of the columns: in each of
   // `groups` equal groups of columns, a run of them from `begin`.
   struct Part {
-    std::size_t holder = 0;  // index into stored_
+    std::size_t holder = 0;         // index into stored_
+    std::int64_t row = 0, col = 0;  // of the parameter, where the block begins
     std::int64_t rows = 0, cols = 0;
     std::int64_t width = 0;
     std::int64_t groups = 1;
@@ -97,15 +114,17 @@ class Layout {
       return width == cols && (!transposed || rows == 1) && head_width == 0 && offset == 0;
     }
   };
-  const Part& part(std::string_view parameter) const;
-  static std::vector<std::int64_t> columns(
-      const Part& part);  // the holder's column of each column of the parameter
+  const std::vector<Part>& parts(std::string_view parameter) const;
+  // The holder's column of each column of the block.
+  static std::vector<std::int64_t> columns(const Part& part);
+  template <class Scalar>
+  static void take(const Part& part, std::span<const Scalar> stored, Matrix<Scalar>& value);
 
   std::string family_;
   Format format_ = Format::safetensors;
   std::vector<Stored> stored_;
   std::vector<Constant> constants_;
-  std::map<std::string, Part, std::less<>> parts_;
+  std::map<std::string, std::vector<Part>, std::less<>> parts_;
 };
 
 // A checkpoint that has been understood.
@@ -161,6 +180,11 @@ template <class Scalar>
 void write_parameters(const std::filesystem::path& path, const std::string& family, Format format,
                       const Architecture& architecture, const Parameters<Scalar>& parameters,
                       DType dtype);
+
+// A data file of docs/adding-an-architecture.md, read while the program runs: its family is known
+// from now on, and goes before others that describe the same models. Throws UsageError that names
+// the file. Not to be called while models are opened elsewhere.
+void register_family(const std::filesystem::path& file);
 
 // Names of the known families; of those that can hold an architecture in a format.
 std::vector<std::string> families();
