@@ -125,7 +125,8 @@ def test_what_the_element_leaves_alone_is_copied(regauge, tmp_path, name):
     before, after = raw(source), raw(out)
     assert before.keys() == after.keys()
     moved = {key for key in before if before[key] != after[key]}
-    assert moved and moved <= set(summary["changed"])
+    still = name in ("bloom", "mpt")  # ALiBi: no head may take another's place
+    assert bool(moved) != still and moved <= set(summary["changed"])
     assert all(before[key] == after[key] for key in summary["copied"])
     untouched = ("norm", "embed", "ln_", "wte", "wpe", "mlp", "lm_head", "intermediate")
     assert not [key for key in moved if any(word in key.lower() for word in untouched)
