@@ -109,7 +109,7 @@ def models():
         "gpt_bigcode": (tf.GPTBigCodeForCausalLM, tf.GPTBigCodeConfig(
             vocab_size=31, n_embd=12, n_layer=2, n_head=2, n_positions=48, **IDS)),
         "gptj": (tf.GPTJForCausalLM, tf.GPTJConfig(
-            vocab_size=31, n_embd=16, n_inner=19, n_layer=2, n_head=2, n_positions=48, rotary_dim=6, **IDS)),
+            vocab_size=31, n_embd=20, n_inner=19, n_layer=2, n_head=2, n_positions=48, rotary_dim=4, **IDS)),
         "codegen": (tf.CodeGenForCausalLM, tf.CodeGenConfig(
             vocab_size=31, n_embd=16, n_inner=19, n_layer=2, n_head=8, n_positions=48, rotary_dim=2, **IDS)),
         "falcon": (tf.FalconForCausalLM, tf.FalconConfig(
