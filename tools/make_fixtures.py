@@ -32,6 +32,8 @@ CONVERTER = "llama-cpp-python==0.3.36"  # its source archive carries llama.cpp's
 # No size equals another, so that a mix-up of axes cannot go unnoticed.
 SIZES = dict(vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=2,
              num_attention_heads=4, max_position_embeddings=48)
+SMALL = {**SIZES, "vocab_size": 31, "hidden_size": 16, "intermediate_size": 19}
+SMALL_FALCON = dict(vocab_size=31, hidden_size=16, num_hidden_layers=2, num_attention_heads=4)
 IDS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
 GQA = dict(num_key_value_heads=2)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
@@ -41,6 +43,8 @@ LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=
 def models():
     """name -> (model class, config)"""
     llama = {**SIZES, **IDS, **GQA}
+    small = {**SMALL, **IDS, **GQA}
+    windowed = dict(sliding_window=5, layer_types=["full_attention", "sliding_attention"])
     return {
         "llama": (tf.LlamaForCausalLM, tf.LlamaConfig(**llama, head_dim=6, rms_norm_eps=1e-5)),
         "llama-tied-biased": (tf.LlamaForCausalLM, tf.LlamaConfig(
@@ -79,6 +83,57 @@ def models():
             **{**llama, "hidden_size": 24}, moe_intermediate_size=7, num_experts=4, num_experts_per_tok=2,
             shared_expert_intermediate_size=9)),
         "gemma": (tf.GemmaForCausalLM, tf.GemmaConfig(**llama, head_dim=6)),
+        "phi3": (tf.Phi3ForCausalLM, tf.Phi3Config(
+            **small, sliding_window=7, rope_parameters=dict(
+                rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+        "starcoder2": (tf.Starcoder2ForCausalLM, tf.Starcoder2Config(**small, sliding_window=7)),
+        "stablelm": (tf.StableLmForCausalLM, tf.StableLmConfig(
+            **small, use_qkv_bias=True, rope_parameters=dict(
+                rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+        "seed_oss": (tf.SeedOssForCausalLM, tf.SeedOssConfig(**small, head_dim=6, attention_out_bias=True)),
+        "ernie4_5": (tf.Ernie4_5ForCausalLM, tf.Ernie4_5Config(**small, head_dim=6, use_bias=True)),
+        "helium": (tf.HeliumForCausalLM, tf.HeliumConfig(**small, head_dim=4, attention_bias=True)),
+        "ministral": (tf.MinistralForCausalLM, tf.MinistralConfig(**small, head_dim=6, **windowed)),
+        "qwen2-sliding": (tf.Qwen2ForCausalLM, tf.Qwen2Config(**small, use_sliding_window=True, **windowed)),
+        "qwen3-sliding": (tf.Qwen3ForCausalLM, tf.Qwen3Config(
+            **small, head_dim=6, use_sliding_window=True, **windowed)),
+        "granite": (tf.GraniteForCausalLM, tf.GraniteConfig(
+            **small, embedding_multiplier=3.0, attention_multiplier=0.4, logits_scaling=5.0)),
+        "glm": (tf.GlmForCausalLM, tf.GlmConfig(**small, head_dim=8)),
+        "opt": (tf.OPTForCausalLM, tf.OPTConfig(
+            vocab_size=31, hidden_size=16, ffn_dim=19, num_hidden_layers=2, num_attention_heads=4,
+            max_position_embeddings=48)),
+        "bloom": (tf.BloomForCausalLM, tf.BloomConfig(vocab_size=31, hidden_size=12, n_layer=2, n_head=2)),
+        "mpt": (tf.MptForCausalLM, tf.MptConfig(
+            vocab_size=31, d_model=12, n_layers=2, n_heads=2, max_seq_len=48, attn_config=dict(softmax_scale=0.3))),
+        "gpt_bigcode": (tf.GPTBigCodeForCausalLM, tf.GPTBigCodeConfig(
+            vocab_size=31, n_embd=12, n_layer=2, n_head=2, n_positions=48, **IDS)),
+        "gptj": (tf.GPTJForCausalLM, tf.GPTJConfig(
+            vocab_size=31, n_embd=16, n_inner=19, n_layer=2, n_head=2, n_positions=48, rotary_dim=6, **IDS)),
+        "codegen": (tf.CodeGenForCausalLM, tf.CodeGenConfig(
+            vocab_size=31, n_embd=16, n_inner=19, n_layer=2, n_head=8, n_positions=48, rotary_dim=2, **IDS)),
+        "falcon": (tf.FalconForCausalLM, tf.FalconConfig(
+            **SMALL_FALCON, ffn_hidden_size=19, max_position_embeddings=48, **IDS)),
+        "falcon-grouped": (tf.FalconForCausalLM, tf.FalconConfig(
+            **SMALL_FALCON, ffn_hidden_size=19, num_kv_heads=2, new_decoder_architecture=True, bias=True, **IDS)),
+        "falcon-grouped-one-norm": (tf.FalconForCausalLM, tf.FalconConfig(
+            **SMALL_FALCON, ffn_hidden_size=19, num_kv_heads=2, new_decoder_architecture=True,
+            num_ln_in_parallel_attn=1, **IDS)),
+        "biogpt": (tf.BioGptForCausalLM, tf.BioGptConfig(**SMALL)),
+        "openai-gpt": (tf.OpenAIGPTLMHeadModel, tf.OpenAIGPTConfig(
+            vocab_size=31, n_embd=12, n_layer=2, n_head=2, n_positions=48)),
+        "ernie": (tf.ErnieModel, tf.ErnieConfig(**SMALL)),
+        "data2vec-text": (tf.Data2VecTextForMaskedLM, tf.Data2VecTextConfig(**SMALL)),
+        "roberta": (tf.RobertaForMaskedLM, tf.RobertaConfig(**SMALL)),
+        "xlm-roberta": (tf.XLMRobertaModel, tf.XLMRobertaConfig(**SMALL, type_vocab_size=1)),
+        "camembert": (tf.CamembertForMaskedLM, tf.CamembertConfig(**SMALL, type_vocab_size=1)),
+        "distilbert": (tf.DistilBertForMaskedLM, tf.DistilBertConfig(
+            vocab_size=31, dim=16, hidden_dim=19, n_layers=2, n_heads=4, max_position_embeddings=48)),
+        "electra": (tf.ElectraForMaskedLM, tf.ElectraConfig(**SMALL, embedding_size=16)),
+        "eurobert": (tf.EuroBertForMaskedLM, tf.EuroBertConfig(**small, head_dim=6, mlp_bias=True)),
+        "nomic_bert": (tf.NomicBertForMaskedLM, tf.NomicBertConfig(**SMALL)),
+        "gte": (tf.GteForMaskedLM, tf.GteConfig(**SMALL)),
+        "jina_embeddings_v3": (tf.JinaEmbeddingsV3ForMaskedLM, tf.JinaEmbeddingsV3Config(**SMALL)),
         "gpt2": (tf.GPT2LMHeadModel, tf.GPT2Config(
             vocab_size=61, n_embd=20, n_inner=27, n_layer=2, n_head=4, n_positions=48, **IDS)),
         "gpt_neox": (tf.GPTNeoXForCausalLM, tf.GPTNeoXConfig(
@@ -135,6 +190,8 @@ def save_reference(model, folder):
     generator = torch.Generator().manual_seed(7)
     if hasattr(model.config, "vocab_size"):
         inputs = torch.randint(0, model.config.vocab_size, (1, 19), generator=generator)
+        if model.config.model_type in ("roberta", "xlm-roberta", "camembert", "data2vec-text"):
+            inputs[inputs == model.config.pad_token_id] += 1  # they do not count padding as a position
         given = dict(tokens=inputs[0].tolist())
     else:
         size = model.config.image_size

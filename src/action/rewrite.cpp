@@ -210,6 +210,8 @@ struct Rewrite::Sink {
       std::size_t elements = 1;
       for (const auto size : holder.shape) elements *= static_cast<std::size_t>(size);
       buffer.resize(elements);
+      const bool whole = holder.parameters.size() > 1 || value.size() == std::ssize(buffer);
+      if (!whole && !rewrite.converts_) keep_unread_rows<Scalar>(holder, buffer);
     }
     rewrite.layout_.insert<Scalar>(parameter, value, holder, buffer);
     if (++inserted[holder.name] < holder.parameters.size()) return;
@@ -219,6 +221,15 @@ struct Rewrite::Sink {
       if (wanted) encode_to<Scalar>(*copy, buffer);
     }
     buffers<Scalar>().erase(holder.name);
+  }
+
+  // A table may have rows that only padding reads: they stay as they are.
+  template <class Scalar>
+  void keep_unread_rows(const Layout::Stored& holder, std::vector<Scalar>& buffer) {
+    const Checkpoint& original = rewrite.source_.model().checkpoint;
+    const StoredTensor* before = original.find(holder.name);
+    if (before == nullptr || before->shape != holder.shape) return;
+    decode<Scalar>(before->dtype, original.bytes(*before), buffer);
   }
 
   template <class Scalar>

@@ -24,7 +24,12 @@ StoredMatrix<Scalar>::StoredMatrix(const ParameterSource& source, const Paramete
     : rows_(spec.rows), cols_(spec.cols), of_(of), share_(static_cast<Scalar>(share)) {
   const auto pieces = source.pieces(spec.name);
   const StoredTensor* tensor = source.stored(spec.name);
-  if (pieces.size() == 1 && pieces.front().place.stride % block_elements(tensor->dtype) == 0) {
+  // What lies in several pieces, or behind rows that only padding reads, is taken as numbers.
+  const auto in_one_piece = [&](const Layout::Place& place) {
+    return place.transposed || place.columns.empty() || place.columns[0] < place.stride;
+  };
+  if (pieces.size() == 1 && in_one_piece(pieces.front().place) &&
+      pieces.front().place.stride % block_elements(tensor->dtype) == 0) {
     checkpoint_ = &source.model().checkpoint;
     tensor_ = tensor;
     place_ = pieces.front().place;

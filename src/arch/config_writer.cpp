@@ -79,6 +79,7 @@ class Writer {
         const Json* found = find_path(config_, key);
         if (found != nullptr && found->is_number()) value = *found;
       }
+      if (entry.constant) value = term(*entry.constant);
       if (value.is_null() && entry.fallback) value = term(*entry.fallback);
       if (entry.write) value = near_whole(term(*entry.write));
       variables_[name] = value.is_number() ? value.get<double>() : 0;

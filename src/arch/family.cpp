@@ -165,11 +165,16 @@ TensorEntry parse_tensor(const std::string& where, const std::string& name, cons
   if (const Ordered* shape = section.find("shape")) {
     for (const auto& size : *shape) entry.shape.emplace_back(size);
   }
+  if (const auto row = section.any("first_row")) entry.first_row = *row;
   if (const auto text = section.text("orientation"); !text.empty()) {
     entry.orientation = parse_orientation(section, text);
   }
   section.finish();
   if (entry.holds.empty()) section.fail("'holds' names no parameter");
+  if (!entry.first_row.is_null() &&
+      (entry.holds.size() != 1 || entry.holds.front().ends_with(".weight"))) {
+    section.fail("'first_row' is for a table alone in its tensor");
+  }
   return entry;
 }
 

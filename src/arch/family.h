@@ -59,6 +59,7 @@ struct TensorEntry {
   std::string groups;              // a field: the parts alternate, once per group (NeoX: per head)
   bool stacked = false;            // the experts' matrices one after another
   std::vector<nlohmann::json> shape;  // numbers and formulas; empty: from the parameters
+  nlohmann::json first_row;           // of a table: those in front are for padding; null: 0
   std::optional<Orientation> orientation;
 };
 

@@ -93,7 +93,7 @@ const Family& recognise(const Json& config, Format format) {
     });
     if (matches) return family;
     known.push_back(family.name);
-    for (const auto& [key, value] : family.match) keys.insert(key);
+    if (!family.match.empty()) keys.insert(family.match.front().first);
   }
   std::string found;
   for (const auto& key : keys) {

@@ -119,7 +119,7 @@ Matrix<Scalar> Layout::arrange(std::string_view parameter, const Values<Scalar>&
 template <class Scalar>
 void Layout::take(const Part& p, std::span<const Scalar> stored, Matrix<Scalar>& value) {
   if (p.is_plain() && p.rows == value.rows() && p.cols == value.cols()) {
-    std::copy(stored.begin(), stored.end(), value.data());
+    std::copy_n(stored.begin() + p.begin, value.size(), value.data());
     return;
   }
   const std::vector<std::int64_t> column = columns(p);
@@ -155,7 +155,7 @@ void Layout::insert(std::string_view parameter, const Matrix<Scalar>& value, con
   for (const Part& p : all) {
     if (stored_[p.holder].name != holder.name) continue;
     if (p.is_plain() && p.rows == rows && p.cols == cols) {
-      std::copy_n(value.data(), value.size(), stored.begin());
+      std::copy_n(value.data(), value.size(), stored.begin() + p.begin);
       return;
     }
     const std::vector<std::int64_t> column = columns(p);

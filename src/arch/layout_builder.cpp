@@ -175,7 +175,7 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer,
       (spec->second.sliced_rows ? part.row : part.col) = index * size;
     }
     part.groups = groups;
-    part.begin = total / groups;
+    part.begin = total / std::max<std::int64_t>(1, groups);
     part.transposed = parameter.ends_with(".weight") &&
                       entry.orientation.value_or(family_.linear) == Orientation::out_in;
     if (family_.half_pairs && is_rotated(parameter)) {
@@ -184,7 +184,10 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer,
       if (part.rotary_dims > 0) part.head_width = attention.qk_width;
     }
     if (parameter.ends_with(".gain")) part.offset = family_.gain_offset;
-    if (part.cols % groups != 0) {
+    if (!entry.first_row.is_null()) {  // rows lie one behind the other: it begins that much later
+      part.begin = size(entry.first_row, layer) * part.cols;
+    }
+    if (groups <= 0 || part.cols % groups != 0) {
       add_problem(
           fmt::format("cannot cut {} columns of '{}' into {} groups", part.cols, pattern, groups));
       return;
@@ -267,22 +270,26 @@ double LayoutBuilder::number(const std::string& name, std::int64_t layer) const 
   return found->is_boolean() ? (found->get<bool>() ? 1.0 : 0.0) : found->get<double>();
 }
 
+std::int64_t LayoutBuilder::size(const nlohmann::json& number_or_formula,
+                                 std::int64_t layer) const {
+  const double value =
+      number_or_formula.is_number()
+          ? number_or_formula.get<double>()
+          : evaluate_formula(
+                number_or_formula.get<std::string>().substr(is_formula(number_or_formula) ? 1 : 0),
+                [&](const std::string& name) { return number(name, layer); });
+  return value >= 0 && value < 9e15 ? static_cast<std::int64_t>(value) : 0;
+}
+
 std::vector<std::int64_t> LayoutBuilder::shape_of(const TensorEntry& entry, std::int64_t layer,
                                                   const Layout::Part& part, bool vector) const {
   if (entry.shape.empty()) {
     if (vector) return {part.width};
     if (part.transposed) return {part.width, part.rows};
-    return {part.rows, part.width};
+    return {part.begin / part.width + part.rows, part.width};
   }
   std::vector<std::int64_t> shape;
-  for (const auto& size : entry.shape) {
-    const double value =
-        size.is_number()
-            ? size.get<double>()
-            : evaluate_formula(size.get<std::string>().substr(is_formula(size) ? 1 : 0),
-                               [&](const std::string& name) { return number(name, layer); });
-    shape.push_back(value >= 0 && value < 9e15 ? static_cast<std::int64_t>(value) : 0);
-  }
+  for (const auto& given : entry.shape) shape.push_back(size(given, layer));
   return shape;
 }
 

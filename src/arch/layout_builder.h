@@ -36,6 +36,7 @@ class LayoutBuilder {
   void add_tied_copy();
   void add_problem(std::string problem);
   double number(const std::string& name, std::int64_t layer) const;
+  std::int64_t size(const nlohmann::json& number_or_formula, std::int64_t layer) const;
   std::vector<std::int64_t> shape_of(const TensorEntry& entry, std::int64_t layer,
                                      const Layout::Part& part, bool vector) const;
 

@@ -21,9 +21,15 @@ void expect_identical_after_round_trip(const Model& model) {
     const StoredTensor& tensor = model.checkpoint.at(stored.name);
     const auto bytes = model.checkpoint.bytes(tensor);
     std::vector<double> again(static_cast<std::size_t>(tensor.elements()), -77);
+    std::int64_t in_front = tensor.elements();  // rows that only padding reads
     for (const auto& parameter : stored.parameters) {
       model.layout.insert<double>(parameter, model.read<double>(parameter), stored, again);
+      for (const auto& piece : model.layout.pieces(parameter)) {
+        if (piece.holder == stored.name) in_front -= piece.rows * piece.cols;
+      }
     }
+    std::ranges::copy_n(testing::values(model.checkpoint, stored.name).begin(), in_front,
+                        again.begin());
     std::vector<std::byte> encoded(bytes.size());
     encode<double>(tensor.dtype, again, encoded);
     EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), encoded.begin(), encoded.end()))

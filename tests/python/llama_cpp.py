@@ -117,12 +117,23 @@ def write(path, data):
     part.rename(path)
 
 
-# The converter's main, once per file in one process: what it imports takes longer than what it does.
+# The converter's main, once per file in one process: what it imports takes longer than what it does. It knows the
+# tokenizers that it was shown; a model without one is written without a vocabulary.
 DRIVER = """
 import json, pathlib, runpy, sys
 script = sys.argv[1]
 sys.path.insert(0, str(pathlib.Path(script).parent))
+import conversion
+known = conversion.get_model_class
+def get_model_class(name, mmproj=False):
+    found = known(name, mmproj)
+    if tokenizer:
+        return found
+    own = dict(model_arch=found.model_arch, set_vocab=lambda model: model._set_vocab_none())
+    return type(found.__name__, (found,), own)
+conversion.get_model_class = get_model_class
 for arguments in json.loads(sys.argv[2]):
+    tokenizer = any(pathlib.Path(arguments[0]).glob("tokenizer*"))
     sys.argv = [script, *arguments]
     runpy.run_path(script, run_name="__main__")
 """

@@ -148,7 +148,7 @@ CASES = {
     ),
     "format without the family": (
         ["convert", mistral_without_window, "--to", "gguf", "-o", "{out}"],
-        "try --family llama",
+        "--family llama",
     ),
     "negative seed": (
         ["act", FIXTURES / "llama", "--random=-1", "-o", "{out}"],

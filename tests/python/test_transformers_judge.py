@@ -32,7 +32,8 @@ def outputs(model, seed=0):
             shape = (3, config.num_channels, config.image_size, config.image_size)
             result = model(torch.randn(shape, generator=generator, dtype=torch.float64))
         else:
-            tokens = torch.randint(0, config.vocab_size, (4, 12), generator=generator)
+            # 0 and 1 may be padding, whose rows of a position table are nobody's business.
+            tokens = torch.randint(2, config.vocab_size, (4, 12), generator=generator)
             result = model(input_ids=tokens)
     return result.logits if "logits" in result else result.last_hidden_state
 
@@ -64,6 +65,13 @@ def is_tied(folder):
     return output is not None and output.weight is model.get_input_embeddings().weight
 
 
+def untying(folder):
+    """The flag for a head that can be told from the token table: transformers wants the bias of some heads under a
+    second name then."""
+    two_names = any(name.endswith(("predictions.bias", "lm_head.bias")) for name in weights(folder))
+    return ["--untie"] if is_tied(folder) and not two_names else []
+
+
 def tolerance(folder):
     return 2e-2 if "bf16" in folder.name else 1e-5
 
@@ -73,8 +81,7 @@ def tolerance(folder):
 def test_random_element_keeps_the_function(regauge, tmp_path, name, seed):
     source = FIXTURES / name
     out = tmp_path / "out"
-    untie = ["--untie"] if is_tied(source) and "mlm" not in name else []
-    regauge("act", source, "-o", out, "--random", seed, *untie)
+    regauge("act", source, "-o", out, "--random", seed, *untying(source))
     change = relative_change(outputs(load(source)), outputs(load(out)))
     assert change < tolerance(source)
     assert share_moved(weights(source), weights(out)) > 0.5

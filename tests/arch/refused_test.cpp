@@ -1,0 +1,85 @@
+// Models of a known family that compute something for which there is no notion yet: each is
+// refused, and by the key that says so.
+#include <gtest/gtest.h>
+
+#include "../../src/arch/config.h"
+#include "fixture.h"
+#include "regauge/base/error.h"
+
+namespace regauge {
+namespace {
+
+using Json = nlohmann::json;
+
+class FileWithout : public TensorSource {
+ public:
+  const std::vector<std::int64_t>* shape(std::string_view) const override { return nullptr; }
+  std::vector<double> values(std::string_view) const override { return {}; }
+};
+
+std::string refusal_of(const std::string& fixture, const char* changes) {
+  Json config = Checkpoint::open(testing::fixture(fixture)).config();
+  config.merge_patch(Json::parse(changes));
+  try {
+    read_config(recognise(config, Format::safetensors), config, FileWithout());
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+struct Near {
+  const char* fixture;
+  const char* changes;  // null removes a key
+  const char* named;
+};
+
+constexpr Near kNear[] = {
+    {"phi3", R"({"rope_parameters": {"rope_type": "longrope", "long_factor": [1, 2]}})",
+     "longrope"},
+    {"phi3", R"({"rope_parameters": null, "rope_scaling": {"type": "su"}})", "'su'"},
+    {"glm", R"({"rope_parameters": {"rope_type": "yarn", "factor": 4}})", "yarn"},
+    {"seed_oss", R"({"rope_parameters": {"rope_type": "dynamic", "factor": 4}})", "dynamic"},
+    {"mistral", R"({"layer_types": ["sliding_attention", "full_attention"]})", "layer_types"},
+    {"ministral", R"({"layer_types": ["linear_attention", "full_attention"]})", "linear_attention"},
+    {"qwen2-sliding", R"({"layer_types": null, "max_window_layers": 1})", "layer_types"},
+    {"qwen2-sliding", R"({"use_sliding_window": false})", "layer_types"},
+    {"qwen3-sliding", R"({"layer_types": ["chunked_attention", "full_attention"]})", "chunked"},
+    {"stablelm", R"({"qk_layernorm": true})", "qk_layernorm"},
+    {"granite", R"({"residual_multiplier": 0.22})", "residual_multiplier"},
+    {"opt", R"({"do_layer_norm_before": false})", "do_layer_norm_before"},
+    {"opt", R"({"word_embed_proj_dim": 8})", "word_embed_proj_dim"},
+    {"opt", R"({"_remove_final_layer_norm": true})", "_remove_final_layer_norm"},
+    {"bloom", R"({"n_head": 3})", "n_head"},
+    {"bloom", R"({"apply_residual_connection_post_layernorm": true})", "post_layernorm"},
+    {"mpt", R"({"n_heads": 3})", "n_heads"},
+    {"mpt", R"({"attn_config": {"clip_qkv": 6}})", "clip_qkv"},
+    {"mpt", R"({"attn_config": {"alibi": false}})", "alibi"},
+    {"mpt", R"({"attn_config": {"qk_ln": true}})", "qk_ln"},
+    {"falcon", R"({"alibi": true})", "alibi"},
+    {"falcon", R"({"parallel_attn": false})", "parallel_attn"},
+    {"falcon", R"({"multi_query": false})", "multi_query"},
+    {"gpt_bigcode", R"({"multi_query": false})", "multi_query"},
+    {"roberta", R"({"position_embedding_type": "relative_key"})", "relative_key"},
+    {"roberta", R"({"hidden_act": "relu"})", "hidden_act"},  // its head has gelu all the same
+    {"roberta", R"({"is_decoder": true})", "is_decoder"},
+    {"roberta", R"({"architectures": ["RobertaForSequenceClassification"]})", "architectures"},
+    {"distilbert", R"({"architectures": ["DistilBertForQuestionAnswering"]})", "architectures"},
+    {"electra", R"({"architectures": ["ElectraForPreTraining"]})", "architectures"},
+    {"electra", R"({"embedding_size": 8})", "embedding_size"},
+    {"eurobert", R"({"architectures": ["EuroBertForTokenClassification"]})", "architectures"},
+    {"nomic_bert", R"({"head_dim": 8})", "head_dim"},
+    {"gte", R"({"rope_parameters": {"rope_type": "dynamic", "factor": 2}})", "dynamic"},
+    {"jina_embeddings_v3", R"({"quantization_config": {"bits": 4}})", "quantization_config"},
+};
+
+TEST(Refused, ByTheKeyThatAsksForMore) {
+  for (const Near& near : kNear) {
+    EXPECT_EQ(refusal_of(near.fixture, "{}"), "") << near.fixture;
+    const std::string text = refusal_of(near.fixture, near.changes);
+    EXPECT_TRUE(testing::says(text, near.named)) << near.changes << ": '" << text << "'";
+  }
+}
+
+}  // namespace
+}  // namespace regauge
