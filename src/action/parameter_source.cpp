@@ -93,13 +93,10 @@ Matrix<Scalar> ParameterSource::gather(std::string_view parameter,
     }
     return Matrix<Scalar>::Zero(read<Scalar>(parameter).rows(), read<Scalar>(parameter).cols());
   }
-  std::vector<Scalar> numbers;
-  const auto of_holder = [&](const Layout::Stored& holder) {
+  const auto of_holder = [&](const Layout::Stored& holder, std::span<Scalar> numbers) {
     const StoredTensor& tensor = model_.checkpoint.at(holder.name);
-    numbers.resize(static_cast<std::size_t>(tensor.elements()));
-    decode_all(tensor, std::span(numbers));
+    decode_all(tensor, numbers);
     model_.checkpoint.release(tensor);
-    return std::span<const Scalar>(numbers);
   };
   Matrix<Scalar> value = model_.layout.arrange<Scalar>(parameter, of_holder);
   if (target_.vocabulary < model_.architecture.vocabulary) crop(parameter, value);

@@ -28,15 +28,8 @@ void for_each_tile(std::int64_t rows, std::int64_t cols, Visit&& visit) {
   }
 }
 
-template <class Scalar>
-void check_size(std::string_view parameter, const std::vector<std::int64_t>& shape,
-                std::size_t found) {
-  const auto expected =
-      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-  if (static_cast<std::int64_t>(found) != expected) {
-    throw UsageError(fmt::format("[layout] the tensor that holds '{}' has {} elements; got {}",
-                                 parameter, expected, found));
-  }
+std::int64_t elements(const std::vector<std::int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
 }  // namespace
@@ -103,15 +96,19 @@ Matrix<Scalar> Layout::arrange(std::string_view parameter, const Values<Scalar>&
   const std::vector<Part>& all = parts(parameter);
   const Part& last = all.back();
   Matrix<Scalar> value(last.row + last.rows, last.col + last.cols);
+  if (all.size() == 1 && last.is_plain() && elements(stored_[last.holder].shape) == value.size()) {
+    values(stored_[last.holder], std::span(value.data(), static_cast<std::size_t>(value.size())));
+    return value;
+  }
   const Stored* holder = nullptr;
-  std::span<const Scalar> stored;
+  std::vector<Scalar> stored;
   for (const Part& part : all) {
     if (holder != &stored_[part.holder]) {
       holder = &stored_[part.holder];
-      stored = values(*holder);
-      check_size<Scalar>(parameter, holder->shape, stored.size());
+      stored.resize(static_cast<std::size_t>(elements(holder->shape)));
+      values(*holder, stored);
     }
-    take(part, stored, value);
+    take<Scalar>(part, stored, value);
   }
   return value;
 }
@@ -145,7 +142,10 @@ template <class Scalar>
 void Layout::insert(std::string_view parameter, const Matrix<Scalar>& value, const Stored& holder,
                     std::span<Scalar> stored) const {
   const std::vector<Part>& all = parts(parameter);
-  check_size<Scalar>(parameter, holder.shape, stored.size());
+  if (static_cast<std::int64_t>(stored.size()) != elements(holder.shape)) {
+    throw UsageError(fmt::format("[layout] the tensor that holds '{}' has {} elements; got {}",
+                                 parameter, elements(holder.shape), stored.size()));
+  }
   const std::int64_t rows = all.back().row + all.back().rows,
                      cols = all.back().col + all.back().cols;
   if (value.rows() != rows || value.cols() != cols) {

@@ -213,13 +213,11 @@ Model Model::open(Checkpoint opened) {
 
 template <class Scalar>
 Matrix<Scalar> Model::read(std::string_view parameter) const {
-  std::vector<Scalar> values;
-  return layout.extract<Scalar>(parameter, [&](const Layout::Stored& holder) {
-    const StoredTensor& tensor = checkpoint.at(holder.name);
-    values.resize(static_cast<std::size_t>(tensor.elements()));
-    decode<Scalar>(tensor.dtype, checkpoint.bytes(tensor), values);
-    return std::span<const Scalar>(values);
-  });
+  return layout.extract<Scalar>(parameter,
+                                [this](const Layout::Stored& holder, std::span<Scalar> values) {
+                                  const StoredTensor& tensor = checkpoint.at(holder.name);
+                                  decode<Scalar>(tensor.dtype, checkpoint.bytes(tensor), values);
+                                });
 }
 template Matrix<float> Model::read(std::string_view) const;
 template Matrix<double> Model::read(std::string_view) const;

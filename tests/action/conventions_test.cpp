@@ -69,14 +69,9 @@ Matrix<double> numbered(const std::string& fixture, const std::string& parameter
   std::filesystem::path path = std::filesystem::path(REGAUGE_FIXTURES) / fixture;
   if (fixture.ends_with("-gguf")) path /= "model.gguf";
   const Model model = Model::open(path);
-  std::size_t size = 1;
-  for (const auto length : model.layout.holder(parameter).shape) {
-    size *= static_cast<std::size_t>(length);
-  }
-  std::vector<double> stored(size);
-  std::iota(stored.begin(), stored.end(), 0.0);
-  return model.layout.extract<double>(parameter,
-                                      [&](const auto&) { return std::span<const double>(stored); });
+  return model.layout.extract<double>(parameter, [](const auto&, std::span<double> values) {
+    std::iota(values.begin(), values.end(), 0.0);
+  });
 }
 
 TEST(Conventions, MatricesAreInByOut) {

@@ -71,10 +71,10 @@ TEST(Layout, PatchesAreRowsOfTheInputMap) {
 TEST(Layout, RefusesWrongSizes) {
   const Model model = Model::open(fixture("llama"));
   std::vector<double> short_by_one(20 * 24 - 1);
-  EXPECT_THROW(model.layout.extract<double>(
-                   "layers.0.attn.q.weight",
-                   [&](const auto&) { return std::span<const double>(short_by_one); }),
-               UsageError);
+  EXPECT_THROW(
+      model.layout.insert<double>("layers.0.attn.q.weight", Matrix<double>::Zero(20, 24),
+                                  model.layout.holder("layers.0.attn.q.weight"), short_by_one),
+      UsageError);
   std::vector<double> right(20 * 24);
   EXPECT_THROW(model.layout.insert<double>("layers.0.attn.q.weight", Matrix<double>::Zero(24, 20),
                                            model.layout.holder("layers.0.attn.q.weight"), right),
@@ -105,8 +105,10 @@ TEST(Layout, LargeMatricesDoNotCrawl) {
   std::vector<float> stored(static_cast<std::size_t>(4096) * 14336);
   std::iota(stored.begin(), stored.end(), 0.0F);
   const auto start = std::chrono::steady_clock::now();
-  const Matrix<float> up = layout.extract<float>(
-      "layers.0.ffn.up.weight", [&](const auto&) { return std::span<const float>(stored); });
+  const Matrix<float> up =
+      layout.extract<float>("layers.0.ffn.up.weight", [&](const auto&, std::span<float> values) {
+        std::copy(stored.begin(), stored.end(), values.begin());
+      });
   std::vector<float> again(stored.size());
   layout.insert<float>("layers.0.ffn.up.weight", up, layout.holder("layers.0.ffn.up.weight"),
                        again);

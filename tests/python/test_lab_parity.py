@@ -138,6 +138,25 @@ MODELS = {
     "gte: masked words, tied": (tf.GteForMaskedLM, tf.GteConfig(**{**ENCODER, "hidden_size": 24})),
     "jina_embeddings_v3: masked words, tied": (
         tf.JinaEmbeddingsV3ForMaskedLM, tf.JinaEmbeddingsV3Config(**{**ENCODER, "hidden_size": 24})),
+    "gemma2: GQA, window 5 in some layers, caps, tied": (tf.Gemma2ForCausalLM, tf.Gemma2Config(
+        **SIZES, **GQA, head_dim=6, query_pre_attn_scalar=7, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
+        sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
+    "olmo2: GQA, norms behind, joint norms on q and k": (tf.Olmo2ForCausalLM, tf.Olmo2Config(
+        **{**SIZES, **GQA, "hidden_size": 24})),
+    "phi: one norm for two branches, 4 of 8 rotate": (tf.PhiForCausalLM, tf.PhiConfig(
+        **{**SIZES, "hidden_size": 32}, **rope(partial_rotary_factor=0.5))),
+    "cohere: adjacent pairs, scaled logits, tied": (tf.CohereForCausalLM, tf.CohereConfig(
+        **{**SIZES, **GQA, "hidden_size": 24}, logit_scale=0.3)),
+    "qwen3_moe: 2 of 5 experts, renormalised": (tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
+        **SIZES, **GQA, head_dim=6, moe_intermediate_size=11, num_experts=5, num_experts_per_tok=2,
+        norm_topk_prob=True)),
+    "mixtral: 2 of 5 experts": (tf.MixtralForCausalLM, tf.MixtralConfig(
+        **SIZES, **GQA, head_dim=6, num_local_experts=5, num_experts_per_tok=2)),
+    "olmoe: 2 of 5 experts, joint norms on q and k": (tf.OlmoeForCausalLM, tf.OlmoeConfig(
+        **{**SIZES, **GQA, "hidden_size": 24}, num_experts=5, num_experts_per_tok=2)),
+    "qwen2_moe: 2 of 5 experts beside a shared one": (tf.Qwen2MoeForCausalLM, tf.Qwen2MoeConfig(
+        **{**SIZES, **GQA, "hidden_size": 24}, moe_intermediate_size=11, shared_expert_intermediate_size=13,
+        num_experts=5, num_experts_per_tok=2)),
     "gpt2: tied": (tf.GPT2LMHeadModel, tf.GPT2Config(**GPT2)),
     "gpt2: untied, relu": (tf.GPT2LMHeadModel, tf.GPT2Config(
         **GPT2, tie_word_embeddings=False, activation_function="relu")),
@@ -153,6 +172,7 @@ MODELS = {
     "vit: classes": (tf.ViTForImageClassification, tf.ViTConfig(**IMAGE, num_labels=7)),
     "vit: hidden state, no biases of q, k, v": (tf.ViTModel, tf.ViTConfig(**IMAGE, qkv_bias=False)),
 }  # fmt: skip
+GAIN_MINUS_ONE = ("gemma", "gemma2")  # as they store it
 # Those that transformers writes, but for these, whose layers have rotary tables of their own.
 FAMILIES = {path.name.split(".")[0] for path in DATA.glob("*.safetensors.json")} - {"regauge", "gemma3_text", "smollm3"}
 
@@ -160,7 +180,7 @@ FAMILIES = {path.name.split(".")[0] for path in DATA.glob("*.safetensors.json")}
 def randomise(model, seed):
     """All parameters generic: gains away from 1, biases away from 0."""
     generator = torch.Generator().manual_seed(seed)
-    gain = 0.0 if model.config.model_type == "gemma" else 1.0  # which stores the gain minus 1
+    gain = 0.0 if model.config.model_type in GAIN_MINUS_ONE else 1.0
     for name, value in sorted(model.named_parameters()):
         noise = torch.randn(value.shape, generator=generator)
         if value.dim() == 1:
@@ -195,28 +215,16 @@ def draw_inputs(config, seed):
     return {"input_ids": tokens}, {"tokens": tokens}
 
 
-class DoubleNorm(torch.nn.Module):
-    """An RMS norm that stays in double, where transformers goes through float."""
-
-    def __init__(self, norm, offset):
-        super().__init__()
-        self.gain = norm.weight.detach().double() + offset
-        self.eps = norm.eps if hasattr(norm, "eps") else norm.variance_epsilon
-
-    def forward(self, x):
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.gain
-
-
 class DoubleRotary(torch.nn.Module):
     """transformers' tables of a rotary encoding, in double."""
 
-    def __init__(self, frequencies, scaling):
+    def __init__(self, frequencies, scaling, adjacent):
         super().__init__()
-        self.frequencies, self.scaling = frequencies, scaling
+        self.frequencies, self.scaling, self.adjacent = frequencies, scaling, adjacent
 
     def forward(self, x, position_ids):
         angles = position_ids[..., None].double() * self.frequencies
-        angles = torch.cat([angles, angles], -1)
+        angles = angles.repeat_interleave(2, -1) if self.adjacent else torch.cat([angles, angles], -1)
         return angles.cos() * self.scaling, angles.sin() * self.scaling
 
 
@@ -238,35 +246,46 @@ def double_frequencies(config):
 
 
 def make_double(model):
-    """transformers in double throughout: RMS norms, rotary tables and Gemma's sqrt(D) are float otherwise."""
+    """transformers in double: tables of angles and Gemma's sqrt(D) are made in float otherwise."""
     model = model.double()
-    offset = 1.0 if model.config.model_type == "gemma" else 0.0
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             kind = type(child).__name__
-            if kind.endswith("RMSNorm"):
-                setattr(module, name, DoubleNorm(child, offset))
-            elif kind.endswith("RotaryEmbedding"):
+            if kind.endswith("RotaryEmbedding"):
                 ours = double_frequencies(model.config)
                 assert torch.allclose(ours.float(), child.inv_freq.float(), rtol=1e-5), ours
-                setattr(module, name, DoubleRotary(ours, child.attention_scaling))
+                adjacent = kind.startswith("Cohere")
+                setattr(module, name, DoubleRotary(ours, child.attention_scaling, adjacent))
             elif hasattr(child, "scalar_embed_scale"):
                 child.embed_scale = torch.tensor(child.scalar_embed_scale, dtype=torch.float64)
+            elif isinstance(getattr(child, "embed_positions", None), torch.Tensor):  # GPT-J's and CodeGen's: sines, then cosines
+                places, columns = child.embed_positions.shape
+                frequencies = 10000.0 ** (-torch.arange(0, columns, 2).double() / columns)
+                angles = torch.arange(places).double()[:, None] * frequencies
+                ours = torch.cat([angles.sin(), angles.cos()], 1)
+                assert torch.allclose(ours, child.embed_positions.double(), atol=1e-5)
+                child.embed_positions = ours
     return model
 
 
 @contextlib.contextmanager
 def no_float():
-    """What goes through float on its way (a softmax, a rotation) stays in double."""
-    softmax = torch.nn.functional.softmax
-    in_double = lambda *arguments, dtype=None, **rest: softmax(*arguments, **rest)  # noqa: E731
+    """What transformers takes through float on its way (a norm, a softmax, a rotation) stays in double."""
+    softmax, to = torch.nn.functional.softmax, torch.Tensor.to
+    softmax_in_double = lambda *arguments, dtype=None, **rest: softmax(*arguments, **rest)  # noqa: E731
+
+    def to_double(tensor, *arguments, **rest):
+        return to(tensor, *(torch.float64 if a is torch.float32 else a for a in arguments), **rest)
+
     with mock.patch.object(torch.Tensor, "float", torch.Tensor.double), \
-            mock.patch.object(torch.nn.functional, "softmax", in_double):  # fmt: skip
+            mock.patch.object(torch.Tensor, "to", to_double), \
+            mock.patch.object(torch.nn.functional, "softmax", softmax_in_double):  # fmt: skip
         yield
 
 
 def reference(cls, folder, inputs, double):
-    model = cls.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    eager = dict(attn_implementation="eager", experts_implementation="eager")
+    model = cls.from_pretrained(folder, dtype=torch.float32, **eager).eval()
     if double:
         model = make_double(model)
         inputs = {key: value.double() if value.is_floating_point() else value for key, value in inputs.items()}
@@ -324,7 +343,7 @@ def test_taps_are_transformers_hidden_states(lab, tmp_path):
     inputs, given = draw_inputs(MODELS[name][1], seed=2)
     taps = forward(lab, tmp_path / "model", given, tmp_path, True, ["--taps"])
     model = make_double(cls.from_pretrained(tmp_path / "model", dtype=torch.float32)).eval()
-    with torch.no_grad():
+    with torch.no_grad(), no_float():
         *streams, last = model(**inputs, output_hidden_states=True).hidden_states
     for layer, stream in enumerate(streams):
         assert error(taps[f"layers.{layer}.attn.norm.input"], stream) <= 1e-9

@@ -65,9 +65,9 @@ class Layout {
   };
   std::vector<Piece> pieces(std::string_view parameter) const;
 
-  // The values of a holder, in its own order; they need last only until the next are asked for.
+  // Writes the values of a holder, in its own order.
   template <class Scalar>
-  using Values = std::function<std::span<const Scalar>(const Stored&)>;
+  using Values = std::function<void(const Stored&, std::span<Scalar>)>;
   // A parameter out of, or into, the values of its holders. extract and insert are inverse to each
   // other: exactly in double for stored values of up to 32 bits, except that a gain stored as w - 1
   // loses what lies below 2^-53. Instantiated for float and double.
