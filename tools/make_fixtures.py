@@ -2,7 +2,7 @@
 """Makes tests/fixtures/<name>/: tiny random checkpoints, written by the programs whose files Regauge reads.
 
   *               transformers' save_pretrained (config.json, model.safetensors), and reference.json: an input
-                  with the model's output in double precision
+                  with the model's outputs in double precision
   *-gguf          the same models through llama.cpp's convert_hf_to_gguf.py, fetched at run time; gpt2-gguf, for
                   which the converter knows the real tokenizer only, by gguf's GGUFWriter as the converter would
 
@@ -26,7 +26,11 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch  # noqa: E402
 import transformers as tf  # noqa: E402
 
-FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "tests" / "fixtures"
+TESTS = pathlib.Path(__file__).resolve().parent.parent / "tests"
+sys.path.insert(0, str(TESTS / "python"))
+from declared import declared_outputs  # noqa: E402
+
+FIXTURES = TESTS / "fixtures"
 CONVERTER = "llama-cpp-python==0.3.36"  # its source archive carries llama.cpp's converter
 
 # No size equals another, so that a mix-up of axes cannot go unnoticed.
@@ -144,6 +148,12 @@ def models():
             rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.67))),
         "bert": (tf.BertModel, tf.BertConfig(**SIZES, type_vocab_size=3)),
         "bert-mlm": (tf.BertForMaskedLM, tf.BertConfig(**SIZES, type_vocab_size=3)),
+        "bert-pretraining": (tf.BertForPreTraining, tf.BertConfig(**SIZES, type_vocab_size=3)),
+        "bert-classes": (tf.BertForSequenceClassification, tf.BertConfig(**SIZES, type_vocab_size=3, num_labels=5)),
+        "bert-words": (tf.BertForTokenClassification, tf.BertConfig(**SIZES, type_vocab_size=3, num_labels=5)),
+        "roberta-classes": (tf.RobertaForSequenceClassification, tf.RobertaConfig(**SMALL, num_labels=5)),
+        "distilbert-classes": (tf.DistilBertForSequenceClassification, tf.DistilBertConfig(
+            vocab_size=31, dim=16, hidden_dim=19, n_layers=2, n_heads=4, max_position_embeddings=48, num_labels=5)),
         "vit": (tf.ViTForImageClassification, tf.ViTConfig(
             hidden_size=20, intermediate_size=27, num_hidden_layers=2, num_attention_heads=4,
             image_size=12, patch_size=4, num_channels=3, num_labels=7)),
@@ -198,8 +208,7 @@ def save_reference(model, folder):
         inputs = torch.rand(1, model.config.num_channels, size, size, generator=generator).double().round(decimals=3)
         given = dict(image=inputs[0].tolist())
     with torch.no_grad():
-        output = model(inputs)
-    values = output.logits if "logits" in output else output.last_hidden_state
+        values = declared_outputs(model, inputs)
     record = {**given, "output": torch.round(values[0], decimals=9).tolist()}
     (folder / "reference.json").write_text(json.dumps(record, separators=(",", ":")) + "\n")
 

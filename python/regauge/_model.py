@@ -74,7 +74,7 @@ class Model:
 
     @property
     def unread(self) -> list[str]:
-        """Tensors that may change the function and that the architecture does not know, such as poolers."""
+        """Tensors that may change the function and that the architecture does not know, such as another head."""
         return self._core.unread
 
     @property

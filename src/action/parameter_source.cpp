@@ -81,7 +81,7 @@ void ParameterSource::crop(std::string_view parameter, Matrix<Scalar>& value) co
   const auto tokens = target_.vocabulary;
   if (parameter == "embed.tokens") value.conservativeResize(tokens, Eigen::NoChange);
   const bool head = parameter == "head.weight" || parameter == "head.bias";
-  if (head && target_.output == Output::tokens) value.conservativeResize(Eigen::NoChange, tokens);
+  if (head && target_.output.has(Output::tokens)) value.conservativeResize(Eigen::NoChange, tokens);
 }
 
 template <class Scalar, class DecodeAll>

@@ -7,6 +7,7 @@
 
 #include "regauge/action/executor.h"
 #include "regauge/base/error.h"
+#include "regauge/io/companions.h"
 
 namespace regauge {
 namespace {
@@ -278,6 +279,18 @@ void Rewrite::run(const std::filesystem::path& path, Progress& progress) const {
   progress.finish();
 }
 
+std::vector<std::string> Rewrite::left_out() const {
+  const Checkpoint& original = source_.model().checkpoint;
+  if (!std::filesystem::is_directory(original.path())) return {};
+  std::vector<std::string> names = io::left_out(original.path());
+  std::erase_if(names, [&](const std::string& name) {
+    return name == "model.safetensors.index.json" ||
+           std::ranges::any_of(original.files(),
+                               [&](const auto& file) { return file.filename() == name; });
+  });
+  return names;
+}
+
 Model Rewrite::run_in_memory(Progress& progress) const {
   if (target_.format != Format::safetensors) {
     throw UsageError("[rewrite] only safetensors models are held in memory; name a file");
@@ -297,7 +310,12 @@ Model Rewrite::run_in_memory(Progress& progress) const {
       },
       progress);
   progress.finish();
-  return Model::open(Checkpoint::in_memory(files_.config, std::move(tensors)));
+  Model model = Model::open(Checkpoint::in_memory(files_.config, std::move(tensors)));
+  // A folder's modules.json says so, and there is no folder here.
+  if (source_.architecture().output.has(Output::hidden)) {
+    model.architecture.output.add(Output::hidden);
+  }
+  return model;
 }
 
 void Rewrite::write_all(const Write& write, Progress& progress) const {

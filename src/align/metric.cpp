@@ -114,7 +114,7 @@ Metric<Scalar>::Metric(const Symmetry& symmetry, const MovedModel& a, const Move
                        Progress& progress)
     : symmetry_(symmetry), a_{&a, {}}, b_{&b, {}} {
   const Architecture& shape = symmetry.architecture;
-  if (shape.input == Input::tokens && shape.output == Output::tokens) follow_tokens(progress);
+  if (shape.input == Input::tokens && shape.output.has(Output::tokens)) follow_tokens(progress);
 }
 
 template <class Scalar>

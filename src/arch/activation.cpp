@@ -25,6 +25,9 @@ void activate(Activation activation, Matrix<Scalar>& values) {
     case Activation::silu:
       x /= 1 + (-x).exp();
       return;
+    case Activation::tanh:
+      x = x.tanh();
+      return;
   }
 }
 template void activate(Activation, Matrix<float>&);

@@ -229,7 +229,7 @@ void check_input(const Architecture& a, Problems& problems) {
     problems.require_size(a.input_width, "input_width");
     problems.require(!a.tied, "tied needs input 'tokens'");
     problems.require(a.token_types == 0, "token_types needs input 'tokens'");
-    problems.require(a.output != Output::tokens, "output 'tokens' needs input 'tokens'");
+    problems.require(!a.output.has(Output::tokens), "output 'tokens' needs input 'tokens'");
     problems.require(a.embedding_scale == 1, "embedding_scale needs input 'tokens'");
   }
   problems.require(a.token_types >= 0, "token_types is negative");
@@ -240,22 +240,30 @@ void check_input(const Architecture& a, Problems& problems) {
 }
 
 void check_output(const Architecture& a, Problems& problems) {
-  if (a.output == Output::classes) {
+  const bool tokens = a.output.has(Output::tokens), classes = a.output.has(Output::classes);
+  if (classes) {
     problems.require_size(a.classes, "classes");
   } else {
     problems.require(a.classes == 0, "classes needs output 'classes'");
+    problems.require(!a.classes_everywhere, "classes_everywhere needs output 'classes'");
   }
-  problems.require(!a.tied || a.output == Output::tokens, "tied needs output 'tokens'");
-  problems.require(!a.head_bias || a.output != Output::hidden, "a head bias needs a head");
+  problems.require(!a.classes_pooled || (classes && a.pooler),
+                   "classes_pooled needs output 'classes' and a pooler");
+  problems.require(!a.pooler || a.classes_pooled || a.output.has(Output::pooled),
+                   "a pooler needs output 'pooled' or classes_pooled");
+  problems.require(a.pooler || !a.output.has(Output::pooled), "output 'pooled' needs a pooler");
+  problems.require(a.pooler || a.pooler_activation == Activation::tanh,
+                   "pooler_activation needs a pooler");
+  problems.require(!a.tied || tokens, "tied needs output 'tokens'");
+  problems.require(!a.head_bias || a.has_head(), "a head bias needs a head");
   problems.require(std::isfinite(a.logit_scale) && a.logit_scale != 0,
                    "logit_scale is not a number other than 0");
   problems.require(std::isfinite(a.logit_softcap) && a.logit_softcap >= 0,
                    "logit_softcap is not a number >= 0");
-  problems.require((a.logit_scale == 1 && a.logit_softcap == 0) || a.output != Output::hidden,
-                   "logit_scale and logit_softcap need a head");
-  problems.require(!a.log_probabilities || a.output != Output::hidden,
-                   "log_probabilities needs a head");
-  problems.require(!a.head_transform || (!a.plain_stream() && a.output == Output::tokens),
+  problems.require((a.logit_scale == 1 && a.logit_softcap == 0) || (tokens != classes),
+                   "logit_scale and logit_softcap need one head");
+  problems.require(!a.log_probabilities || a.has_head(), "log_probabilities needs a head");
+  problems.require(!a.head_transform || (!a.plain_stream() && tokens),
                    "head_transform needs placement 'post' and output 'tokens'");
 }
 
@@ -283,15 +291,15 @@ Architecture Architecture::with_layers_like(std::int64_t index, std::int64_t cou
 }
 
 std::int64_t Architecture::outputs() const {
-  switch (output) {
-    case Output::tokens:
-      return vocabulary;
-    case Output::classes:
-      return classes;
-    case Output::hidden:
-      return 0;
+  return output.has(Output::tokens) ? vocabulary : classes;
+}
+
+std::vector<Output> Outputs::list() const {
+  std::vector<Output> all;
+  for (const auto output : {Output::tokens, Output::classes, Output::hidden, Output::pooled}) {
+    if (has(output)) all.push_back(output);
   }
-  return 0;
+  return all;
 }
 
 std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
@@ -305,9 +313,13 @@ std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
   specs.leave_layers();
   if (a.head_transform) specs.add_linear("head.transform", a.width, a.width, true);
   if (a.has_final_norm()) specs.add_norm("head.norm");
-  if (a.output != Output::hidden) {
+  if (a.has_head()) {
     specs.add_if(!a.tied, "head.weight", a.width, a.outputs());
     specs.add_if(a.head_bias, "head.bias", 1, a.outputs());
+  }
+  if (a.pooler) specs.add_linear("head.pooler", a.width, a.width, true);
+  if (a.output.has(Output::tokens) && a.output.has(Output::classes)) {
+    specs.add_linear("head.classes", a.width, a.classes, a.head_bias);
   }
   return specs.take();
 }
@@ -339,6 +351,8 @@ void validate(const Architecture& a) {
         "a position table beside rotary, alibi or relative positions is not understood");
     problems.require_size(layer.ffn.width, "ffn_width");
     problems.require(layer.ffn.gated || !layer.ffn.biases.gate, "a gate bias needs gated");
+    problems.require(layer.ffn.activation != Activation::tanh,
+                     "activation 'tanh' is understood of a pooler only");
     check_experts(layer, problems);
     problems.require(!layer.parallel || layer.placement == Placement::pre,
                      "parallel needs placement 'pre'");

@@ -64,13 +64,16 @@ const Names<Activation>& names_of() {
   static const Names<Activation> names = {{Activation::relu, "relu"},
                                           {Activation::gelu, "gelu"},
                                           {Activation::gelu_tanh, "gelu_tanh"},
-                                          {Activation::silu, "silu"}};
+                                          {Activation::silu, "silu"},
+                                          {Activation::tanh, "tanh"}};
   return names;
 }
 template <>
 const Names<Output>& names_of() {
-  static const Names<Output> names = {
-      {Output::tokens, "tokens"}, {Output::classes, "classes"}, {Output::hidden, "hidden"}};
+  static const Names<Output> names = {{Output::tokens, "tokens"},
+                                      {Output::classes, "classes"},
+                                      {Output::hidden, "hidden"},
+                                      {Output::pooled, "pooled"}};
   return names;
 }
 
@@ -93,6 +96,13 @@ void write(Json& json, Enum value) {
   for (const auto& [known, name] : names_of<Enum>()) {
     if (known == value) json = name;
   }
+}
+
+// One output is a word, several are a list.
+void write(Json& json, const Outputs& outputs) {
+  std::vector<Json> words;
+  for (const Output output : outputs.list()) write(words.emplace_back(), output);
+  json = words.size() == 1 ? words.front() : Json(words);
 }
 
 // Each read() returns what it expected, or nothing when the value was good.
@@ -149,6 +159,23 @@ requires std::is_enum_v<Enum> std::string read(const Json& json, Enum& value) {
     choices.emplace_back(name);
   }
   return fmt::format("one of {}", fmt::join(choices, ", "));
+}
+
+std::string read(const Json& json, Outputs& value) {
+  Output first = Output::tokens;
+  if (!json.is_array() || json.empty()) {
+    const std::string expected = read(json, first);
+    if (expected.empty()) value = first;
+    return expected.empty() ? "" : expected + ", or a list of them";
+  }
+  std::string expected = read(json.front(), first);
+  value = first;
+  for (const auto& item : json) {
+    Output further = first;
+    if (expected.empty()) expected = read(item, further);
+    value.add(further);
+  }
+  return expected;
 }
 
 // Files of before there were norms of all heads together say true or false.
@@ -210,6 +237,10 @@ void visit_model(A& a, Visit&& visit) {
   visit("causal", a.causal);
   visit("output", a.output);
   visit("classes", a.classes);
+  visit("classes_everywhere", a.classes_everywhere);
+  visit("pooler", a.pooler);
+  visit("pooler_activation", a.pooler_activation);
+  visit("classes_pooled", a.classes_pooled);
   visit("head_transform", a.head_transform);
   visit("logit_scale", a.logit_scale);
   visit("logit_softcap", a.logit_softcap);
@@ -322,9 +353,11 @@ std::vector<std::int64_t> read_pattern(const Json& json, std::vector<std::string
   return pattern;
 }
 
-}  // namespace
+// Fields that came later, and that files without them do not write.
+constexpr const char* kOnlyWhereSaid[] = {"classes_everywhere", "pooler", "pooler_activation",
+                                          "classes_pooled"};
 
-Json to_json(const Architecture& architecture) {
+Json all_fields(const Architecture& architecture) {
   Json json = layer_json(architecture.kinds.front());
   visit_model(architecture, [&](const char* name, const auto& value) { write(json[name], value); });
   if (architecture.has_position_table()) write(json["positions"], architecture.position_table);
@@ -344,11 +377,24 @@ Json to_json(const Architecture& architecture) {
   return json;
 }
 
+}  // namespace
+
+Json to_json(const Architecture& architecture) {
+  static const Json defaults = all_fields({});
+  Json json = all_fields(architecture);
+  for (const char* field : kOnlyWhereSaid) {
+    if (json.at(field) == defaults.at(field)) json.erase(field);
+  }
+  return json;
+}
+
+Json complete_json(const Architecture& architecture) { return all_fields(architecture); }
+
 Architecture architecture_from_json(const Json& json) {
   if (!json.is_object()) throw UsageError("[architecture] expected a JSON object");
   Architecture architecture;
   std::vector<std::string> problems;
-  const Json known = to_json(architecture);
+  const Json known = all_fields(architecture);
   for (const auto& [key, value] : json.items()) {
     if (!known.contains(key) && key != "kinds" && key != "pattern") {
       problems.push_back(fmt::format("unknown key '{}'", key));

@@ -91,9 +91,7 @@ class Reader {
   }
 
   bool applies(const ConfigEntry& entry) {
-    return std::all_of(entry.when.begin(), entry.when.end(), [&](const auto& condition) {
-      return value(condition.first) == condition.second;
-    });
+    return entry.when.applies([&](const std::string& name) { return value(name); });
   }
 
   Json term(const Json& literal_or_formula) {
@@ -102,10 +100,22 @@ class Reader {
                             [&](const std::string& name) { return number(name); });
   }
 
+  // Under any prefix.
+  bool has_tensor(const std::string& pattern) const {
+    constexpr std::string_view kPrefix = "{prefix}";
+    if (!pattern.starts_with(kPrefix)) return tensors_.shape(pattern) != nullptr;
+    return std::ranges::any_of(family_.prefixes, [&](const std::string& prefix) {
+      return tensors_.shape(prefix + pattern.substr(kPrefix.size())) != nullptr;
+    });
+  }
+
   Json resolve(const std::string& name, const ConfigEntry& entry) {
     if (entry.constant) return term(*entry.constant);
-    if (!entry.present_tensor.empty()) return tensors_.shape(entry.present_tensor) != nullptr;
-    if (!entry.absent_tensor.empty()) return tensors_.shape(entry.absent_tensor) == nullptr;
+    if (!entry.present_tensor.empty()) {
+      return std::ranges::any_of(entry.present_tensor,
+                                 [&](const std::string& tensor) { return has_tensor(tensor); });
+    }
+    if (!entry.absent_tensor.empty()) return !has_tensor(entry.absent_tensor);
     if (!entry.count_of.empty()) {
       const Json* counted = find_path(config_, entry.count_of);
       if (counted != nullptr && !counted->is_null()) return counted->size();

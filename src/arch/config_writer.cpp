@@ -37,7 +37,9 @@ class Writer {
   Json write() {
     for (const auto& [key, value] : family_.match) put({key}, value);
     for (const auto& [name, entry] : family_.variables) {
+      if (!applies(entry)) continue;
       if (!entry.keys.empty()) put_number(entry, variables_.at(name));
+      if (!entry.count_of.empty()) put_labels(entry, Json(static_cast<std::int64_t>(variables_.at(name))));
     }
     for (const auto& [name, entry] : family_.fields) {
       if (!applies(entry)) continue;
@@ -66,9 +68,7 @@ class Writer {
   }
 
   bool applies(const ConfigEntry& entry) const {
-    return std::all_of(entry.when.begin(), entry.when.end(), [&](const auto& condition) {
-      return fields_.at(condition.first) == condition.second;
-    });
+    return entry.when.applies([&](const std::string& name) { return fields_.at(name); });
   }
 
   // In the order of the data file: a formula may use the variables above it.

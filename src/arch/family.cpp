@@ -72,6 +72,23 @@ class Section {
     for (const auto& [name, item] : value->items()) result.emplace_back(name, Json(item));
     return result;
   }
+  // An object of conditions, or a list of them.
+  When when() {
+    When result;
+    const Ordered* value = find("when");
+    if (value == nullptr) return result;
+    const auto add = [&](const Ordered& conditions) {
+      if (!conditions.is_object()) fail("'when' must be an object or a list of objects");
+      auto& all = result.any.emplace_back();
+      for (const auto& [name, item] : conditions.items()) all.emplace_back(name, Json(item));
+    };
+    if (!value->is_array()) {
+      add(*value);
+    } else {
+      for (const auto& conditions : *value) add(conditions);
+    }
+    return result;
+  }
   // Throws when the object has a key that was never asked for.
   void finish() const {
     for (const auto& [key, value] : json_.items()) {
@@ -99,9 +116,9 @@ ConfigEntry parse_entry(const std::string& where, const Ordered& json) {
   entry.write = section.any("write");
   entry.count_of = section.text("count_of");
   entry.rows_of = section.text("rows_of");
-  entry.present_tensor = section.text("present_tensor");
+  entry.present_tensor = section.texts("present_tensor");
   entry.absent_tensor = section.text("absent_tensor");
-  entry.when = section.pairs("when");
+  entry.when = section.when();
   entry.resolution = section.text("resolution");
   if (const Ordered* values = section.find("values")) {
     for (const auto& row : *values) {
@@ -166,6 +183,7 @@ TensorEntry parse_tensor(const std::string& where, const std::string& name, cons
     for (const auto& size : *shape) entry.shape.emplace_back(size);
   }
   if (const auto row = section.any("first_row")) entry.first_row = *row;
+  entry.when = section.when();
   if (const auto text = section.text("orientation"); !text.empty()) {
     entry.orientation = parse_orientation(section, text);
   }
@@ -215,15 +233,18 @@ Ordered load(std::string_view file, std::string_view text, const Find& find, int
 }
 
 // The word {family} in keys and values stands for the family's name, as the format's programs spell
-// it.
+// it, and {class} for how transformers' classes begin.
 Ordered with_name(const Ordered& json) {
-  const auto name = json.find(json.contains("spelled") ? "spelled" : "family");
-  if (name == json.end() || !name->is_string()) return json;
-  constexpr std::string_view kWord = "{family}";
   std::string text = json.dump();
-  for (std::size_t at = text.find(kWord); at != std::string::npos; at = text.find(kWord, at)) {
-    text.replace(at, kWord.size(), name->get<std::string>());
-  }
+  const auto replace = [&](std::string_view word, const char* key) {
+    const auto name = json.find(key);
+    if (name == json.end() || !name->is_string()) return;
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at)) {
+      text.replace(at, word.size(), name->get<std::string>());
+    }
+  };
+  replace("{family}", json.contains("spelled") ? "spelled" : "family");
+  replace("{class}", "class");
   return Ordered::parse(text);
 }
 
@@ -303,6 +324,7 @@ Family parse_loaded(std::string_view file, Ordered json) {
   family.name = section.text("family", true);
   family.format = parse_format(section, section.text("format", true));
   section.text("spelled");
+  section.text("class");
   family.match = section.pairs("match");
   for (const auto& [key, allowed] : section.pairs("requires")) {
     if (!allowed.is_array()) section.fail(fmt::format("requires '{}' must be a list", key));

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -14,6 +15,21 @@
 #include "regauge/io/checkpoint.h"
 
 namespace regauge {
+
+// When an entry counts: where all fields of one of these alternatives have the given values; always
+// if there are none.
+struct When {
+  using All = std::vector<std::pair<std::string, nlohmann::json>>;
+  std::vector<All> any;
+
+  template <class ValueOf>
+  bool applies(const ValueOf& value_of) const {
+    return any.empty() || std::ranges::any_of(any, [&](const All& all) {
+             return std::ranges::all_of(
+                 all, [&](const auto& each) { return value_of(each.first) == each.second; });
+           });
+  }
+};
 
 // How one field of an Architecture (or a variable) is written in a config. A string that starts
 // with '=' is a formula over fields and variables. Keys are paths: "rope_parameters/rope_theta",
@@ -29,9 +45,9 @@ struct ConfigEntry {
       write;                   // variables: the formula that gives the key's value on writing
   std::string count_of;        // the field is the number of entries of this object (labels)
   std::string rows_of;         // an absent key means the rows of this tensor
-  std::string present_tensor;  // the field is true when the file has this tensor
+  std::vector<std::string> present_tensor;  // the field is true when the file has one of these
   std::string absent_tensor;   // the field is true when the file has no such tensor
-  std::vector<std::pair<std::string, nlohmann::json>> when;  // else the field has its default
+  When when;                   // else the field has its default
   std::string resolution;  // which key wins when two disagree, as a clause for error messages
 };
 
@@ -61,6 +77,7 @@ struct TensorEntry {
   std::vector<nlohmann::json> shape;  // numbers and formulas; empty: from the parameters
   nlohmann::json first_row;           // of a table: those in front are for padding; null: 0
   std::optional<Orientation> orientation;
+  When when;  // of several entries for one parameter the one that applies
 };
 
 // A key of a config that cannot change the function. '*' may begin or end the pattern.

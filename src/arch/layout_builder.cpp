@@ -56,6 +56,8 @@ LayoutBuilder::LayoutBuilder(const Family& family, const Architecture& architect
   layout_.family_ = family.name;
   layout_.format_ = family.format;
   for (const auto& entry : family.tensors) {
+    const auto value_of = [&](const std::string& name) { return fields_.front().at(name); };
+    if (!entry.when.applies(value_of)) continue;
     for (std::size_t i = 0; i < entry.holds.size(); ++i) homes_[entry.holds[i]] = {&entry, i};
   }
 }

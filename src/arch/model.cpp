@@ -12,6 +12,7 @@
 #include "layout_builder.h"
 #include "regauge/arch/layout.h"
 #include "regauge/base/error.h"
+#include "regauge/io/companions.h"
 #include "rope.h"
 
 namespace regauge {
@@ -174,6 +175,14 @@ void check_tensors(const Family& family, const Checkpoint& checkpoint, const Lay
   throw UsageError(where + fmt::format("{}", fmt::join(problems, "\n" + where)));
 }
 
+// The folder is one of sentence-transformers, whose modules read the hidden states.
+bool feeds_modules(const Checkpoint& checkpoint) {
+  if (checkpoint.format() != Format::safetensors || checkpoint.files().empty()) return false;
+  const std::filesystem::path folder = checkpoint.files().front().parent_path();
+  io::module_folders(folder);  // refuses one that it cannot follow
+  return io::has_modules(folder);
+}
+
 }  // namespace
 
 Model Model::open(const std::filesystem::path& path) { return open(Checkpoint::open(path)); }
@@ -191,6 +200,7 @@ Model Model::open(Checkpoint opened) {
   const FileTensors tensors(checkpoint);
   Declared declared = read_config(family, checkpoint.config(), tensors);
   model.architecture = std::move(declared.architecture);
+  if (feeds_modules(checkpoint)) model.architecture.output.add(Output::hidden);
   model.not_understood = std::move(declared.not_understood);
   const auto tensor_count = static_cast<std::int64_t>(checkpoint.tensors().size());
   if (model.architecture.layers > tensor_count) {
@@ -264,6 +274,8 @@ Json config_for(const std::string& name, Format format, const Architecture& arch
       found = wanted;
     }
   }
+  // That hidden states count, too, is said by the folder's modules.json.
+  if (architecture.output.has(Output::hidden)) again.output.add(Output::hidden);
   const auto lost = differences(architecture, again);
   if (!lost.empty()) {
     throw UsageError(

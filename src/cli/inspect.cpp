@@ -48,8 +48,12 @@ void print_shape(const Architecture& a) {
       fmt::format("{} layer{}, width {}", a.layers, a.layers == 1 ? "" : "s", a.width);
   const std::string norm = fmt::format("{} norm ({}, eps {:g})", json["norm"].get<std::string>(),
                                        json["placement"].get<std::string>(), a.norm_eps);
-  const std::string output =
-      fmt::format("output {}{}", json["output"].get<std::string>(), a.tied ? " (tied)" : "");
+  const Json& outputs = json["output"];
+  const std::string output = fmt::format(
+      "output {}{}",
+      outputs.is_array() ? fmt::format("{}", fmt::join(outputs.get<std::vector<std::string>>(), ", "))
+                         : outputs.get<std::string>(),
+      a.tied ? " (tied)" : "");
   if (a.pattern.empty()) {
     const Layer& layer = a.kinds.front();
     answer("  {}, {}\n", layers, describe_maps(layer, json));

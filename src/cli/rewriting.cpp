@@ -94,7 +94,8 @@ void RewriteOptions::summarise(const Rewrite& rewrite) const {
                                     {"changed", rewrite.changed()},
                                     {"copied", rewrite.copied()},
                                     {"unadapted", rewrite.unadapted()},
-                                    {"dropped", rewrite.dropped()}};
+                                    {"dropped", rewrite.dropped()},
+                                    {"left_out", rewrite.left_out()}};
     answer_json(summary);
     return;
   }
@@ -123,6 +124,9 @@ void RewriteOptions::summarise(const Rewrite& rewrite) const {
   }
   for (const auto& name : rewrite.dropped()) {
     say("regauge: {} has no place in the new file and was left out\n", name);
+  }
+  for (const auto& name : rewrite.left_out()) {
+    say("regauge: {} was not copied: it is not part of the model that was read\n", name);
   }
 }
 

@@ -95,7 +95,9 @@ class Canonical {
       take(group != nullptr ? stream_turn(*space, *group, tensors) : stream_order(*space, tensors),
            -1, tensors);
     }
+    take(balance(symmetry_, tensors), -1, tensors);
     take(in_order(symmetry_, tensors, rounding_, limits_), -1, tensors);
+    take(turned(symmetry_, tensors), -1, tensors);
   }
 
   void layer(std::int64_t layer) {

@@ -137,9 +137,12 @@ Element turned(const Symmetry& symmetry, const Parameters<double>& tensors) {
   std::map<std::string, Matrix<double>> sums;
   for_parts(symmetry, tensors, [&](const AxisPart& part, const std::string&, const auto& rows) {
     const Space& space = *symmetry.find_space(part.space);
+    const auto* factors = std::get_if<Scaling>(&space.group);
+    const bool signs = factors != nullptr && factors->kind() == Scaling::Kind::signs;
     const bool gauge = (space.category == Category::qk || space.category == Category::vo ||
                         space.category == Category::ffn) &&
-                       space.dimension() > 0 && !std::holds_alternative<GainExchange>(space.group);
+                       (space.dimension() > 0 || (signs && space.category == Category::ffn)) &&
+                       !std::holds_alternative<GainExchange>(space.group);
     // Single rows are, in standard form, perhaps zero but for rounding. A QK-norm has its own step.
     if (!gauge || rows.rows() == 1) return;
     if (part.take == AxisPart::Take::permutation || part.repeat > 1) return;
@@ -160,7 +163,7 @@ Element turned(const Symmetry& symmetry, const Parameters<double>& tensors) {
     for (Eigen::Index at = 0; at < sum.rows(); at += width) {
       auto block = sum.middleRows(at, width);
       if (const auto* scaling = std::get_if<Scaling>(&space.group)) {
-        const bool negative = scaling->kind() == Scaling::Kind::nonzero && block(0, 0) < 0;
+        const bool negative = scaling->kind() != Scaling::Kind::positive && block(0, 0) < 0;
         block(0, 0) = negative ? -1 : 1;
         continue;
       }

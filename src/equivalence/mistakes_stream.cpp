@@ -36,7 +36,8 @@ std::vector<Reads> norm_readers(const Architecture& a) {
       if (routed) all.push_back({norm, at + maps + "router.weight"});
     }
   }
-  if (a.output != Output::hidden) all.push_back({"head.norm", "head.weight"});
+  if (a.head_reads_stream()) all.push_back({"head.norm", "head.weight"});
+  if (a.pooler) all.push_back({"head.norm", "head.pooler.weight"});
   return all;
 }
 
@@ -80,7 +81,7 @@ std::vector<End> ends(const Pair& pair) {
   const Architecture& shape = pair.architecture;
   std::vector<End> all;
   if (shape.input != Input::tokens) return all;
-  if (shape.output != Output::hidden && !shape.tied && shape.has_final_norm()) {
+  if (shape.head_reads_stream() && !shape.tied && shape.has_final_norm()) {
     all.push_back({"head.weight", folded_head(pair.a), folded_head(pair.b)});
   }
   all.push_back({"embed.tokens", pair.a("embed.tokens"), pair.b("embed.tokens")});
@@ -116,7 +117,7 @@ std::vector<Change> stream_changes(const Pair& pair, const Symmetry& symmetry) {
   std::vector<Change> changes;
   if (!may_turn(shape, symmetry)) return changes;
   const Matrix<double> embed_a = pair.a("embed.tokens"), embed_b = pair.b("embed.tokens");
-  const bool has_head = shape.output != Output::hidden;
+  const bool has_head = shape.head_reads_stream();
   const ReadTensor read_a = pair.a;
   const auto by_embedding = stream_map(symmetry, "embed.tokens", embed_a, embed_b);
   const Matrix<double> turn =

@@ -104,6 +104,7 @@ class Finder {
                  neurons->count, 1,
                  match_rows(columns(b_moved(-1)), columns(a_form_.layer(-1)), rounding_), {})}});
     }
+    if (const Space* units = symmetry_.find_space("head.pooler")) pooler(*units);
   }
 
   void layer(std::int64_t layer) {
@@ -172,6 +173,29 @@ class Finder {
   }
 
  private:
+  // Where the units of a pooler belong, by what they read up to their factors; then these.
+  void pooler(const Space& units) {
+    const Parameters<double> a = a_form_.layer(-1), b = b_moved(-1);
+    const auto signatures = [&](const Parameters<double>& p) {
+      return unit_signatures(units, p.at("head.pooler.weight"), known_);
+    };
+    const auto places = match_rows(signatures(b), signatures(a), rounding_);
+    Matrix<double> factors;
+    const auto kind = std::get<Scaling>(units.group).kind();
+    if (kind != Scaling::Kind::trivial) {
+      factors.resize(units.count, 1);
+      const Matrix<double>&in_a = a.at("head.pooler.weight"), &in_b = b.at("head.pooler.weight");
+      for (Eigen::Index i = 0; i < units.count; ++i) {
+        const auto to = in_a.col(places[static_cast<std::size_t>(i)]);
+        const double product = to.dot(in_b.col(i)), size = in_b.col(i).squaredNorm();
+        factors(i, 0) = kind == Scaling::Kind::signs ? (product < 0 ? -1 : 1)
+                        : product > 0 && size > 0    ? product / size
+                                                     : 1;
+      }
+    }
+    take({{units.name, BlockMap<double>(units.count, 1, places, factors)}});
+  }
+
   // The stream's map by these vectors, which are as found_ moves them.
   StreamFit settle(const StreamCorrelation& vectors) {
     const StreamFit fit = fit_stream(symmetry_, vectors, rounding_);

@@ -223,6 +223,16 @@ Matrix<double> neuron_signatures(const Architecture& architecture, const std::st
   return side_by_side(parts);
 }
 
+Matrix<double> unit_signatures(const Space& units, const Matrix<double>& weight,
+                               const Known& known) {
+  const auto kind = std::get<Scaling>(units.group).kind();
+  const UpTo up_to = kind == Scaling::Kind::trivial    ? UpTo::nothing
+                     : kind == Scaling::Kind::positive ? UpTo::length
+                                                       : UpTo::factor;
+  return directions(product(probes("input", known), weight),
+                    weight.colwise().squaredNorm().transpose(), up_to);
+}
+
 std::vector<std::int64_t> match_rows(const Matrix<double>& b, const Matrix<double>& a,
                                      double rounding) {
   // A column of mere rounding says nothing.

@@ -20,6 +20,11 @@ Matrix<double> head_signatures(const Architecture& architecture, std::int64_t la
 Matrix<double> neuron_signatures(const Architecture& architecture, const std::string& at,
                                  const Parameters<double>& parameters, const Known& known);
 
+// One row per unit of a map and its activation: where its vector points, up to the factors of the
+// units' group.
+Matrix<double> unit_signatures(const Space& units, const Matrix<double>& weight,
+                               const Known& known);
+
 // A permutation p such that row i of b is row p(i) of a, nearest first: exact where each row has a
 // counterpart. Columns count in units of their size in a. `rounding` is the relative rounding of
 // the numbers that the rows are made of; of many rows that are equal but for it, any one will do.

@@ -292,7 +292,7 @@ Patches permuted_vocabulary(const Architecture& target, std::vector<std::int64_t
   Patches patches;
   for (const auto& spec : parameter_specs(target)) {
     const bool by_token =
-        spec.name == "embed.tokens" || (target.output == Output::tokens &&
+        spec.name == "embed.tokens" || (target.output.has(Output::tokens) &&
                                         (spec.name == "head.weight" || spec.name == "head.bias"));
     if (by_token) patches.emplace(spec.name, patch(spec.name));
   }

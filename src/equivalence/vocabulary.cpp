@@ -53,7 +53,7 @@ VocabularyNotes vocabulary_differences(const Model& a, const Model& b) {
       "{} has {} token{} more than {}, row{} {}", a_longer ? "A" : "B", last - first + 1,
       last == first ? "" : "s", a_longer ? "B" : "A", last == first ? "" : "s",
       last == first ? fmt::format("{}", first) : fmt::format("{} to {}", first, last));
-  if (longer.architecture.output == Output::tokens) {
+  if (longer.architecture.output.has(Output::tokens)) {
     const char* table = longer.architecture.tied ? "embed.tokens" : "head.weight";
     const bool bias = longer.architecture.head_bias;
     const bool zero = !bias && rows_are_zero(longer, table, first, last + 1);

@@ -1,6 +1,7 @@
-#include "companions.h"
+#include "regauge/io/companions.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "regauge/base/error.h"
+#include "regauge/io/json.h"
 
 namespace regauge::io {
 namespace {
@@ -46,14 +48,22 @@ std::vector<std::pair<fs::path, std::string>> companions_of(const fs::path& fold
   const fs::path blobs = blobs_of(home);
   std::vector<std::pair<fs::path, std::string>> found;
   std::string outside;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (!entry.is_regular_file() || !is_companion(entry.path())) continue;
-    const fs::path file = fs::canonical(entry.path());
+  const auto add = [&](const fs::path& path) {
+    const fs::path file = fs::canonical(path);
+    const std::string name = path.lexically_relative(folder).string();
     if (lies_in(file, home) || (!blobs.empty() && lies_in(file, blobs))) {
-      found.emplace_back(file, entry.path().filename().string());
+      found.emplace_back(file, name);
     } else {
-      outside +=
-          fmt::format("\n  {} is a link to {}", entry.path().filename().string(), file.string());
+      outside += fmt::format("\n  {} is a link to {}", name, file.string());
+    }
+  };
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.is_regular_file() && is_companion(entry.path())) add(entry.path());
+  }
+  for (const std::string& name : module_folders(folder)) {
+    if (!fs::is_directory(folder / name)) continue;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder / name)) {
+      if (entry.is_regular_file()) add(entry.path());
     }
   }
   if (!outside.empty()) {
@@ -72,6 +82,57 @@ std::vector<std::pair<fs::path, std::string>> companions_of(const fs::path& fold
 
 }  // namespace
 
+bool has_modules(const fs::path& folder) {
+  std::error_code none;
+  return fs::is_regular_file(folder / "modules.json", none);
+}
+
+std::vector<std::string> module_folders(const fs::path& folder) {
+  if (!has_modules(folder)) return {};
+  const std::string where = (folder / "modules.json").string();
+  const std::string text = read_json_text(folder / "modules.json", where);
+  const auto modules = nlohmann::json::parse(text, nullptr, false);
+  std::vector<std::string> names;
+  bool good = modules.is_array();
+  for (const auto& module : modules) {
+    const auto path = good && module.is_object() ? module.find("path") : module.end();
+    good = good && module.is_object() && path != module.end() && path->is_string();
+    if (!good) break;
+    const fs::path name = fs::path(path->get<std::string>()).lexically_normal();
+    if (name.empty() || name == ".") continue;  // the model itself
+    if (name.is_absolute() || *name.begin() == "..") {
+      throw UsageError(fmt::format("[open] {}: a module's path, {}, leads out of the folder", where,
+                                   name.string()));
+    }
+    names.push_back(name.string());
+  }
+  if (!good) {
+    throw UsageError(
+        fmt::format("[open] {}: expected a list of modules, each with its path", where));
+  }
+  return names;
+}
+
+std::vector<std::string> left_out(const fs::path& folder) {
+  const std::vector<std::string> modules = module_folders(folder);
+  std::vector<std::string> names;
+  std::error_code none;
+  for (fs::directory_iterator at(folder, none), end; !none && at != end; at.increment(none)) {
+    const std::string name = at->path().filename().string();
+    std::error_code unknown;
+    if (at->is_directory(unknown)) {
+      const bool copied = std::ranges::any_of(modules, [&](const std::string& module) {
+        return *fs::path(module).begin() == name;
+      });
+      if (!copied && !name.starts_with('.')) names.push_back(name + "/");
+    } else if (name != "config.json" && !is_companion(at->path())) {
+      names.push_back(name);
+    }
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
 void check_companions(const fs::path& folder) try {
   companions_of(folder);
 } catch (const fs::filesystem_error& error) {
@@ -79,7 +140,10 @@ void check_companions(const fs::path& folder) try {
 }
 
 void copy_companions(const fs::path& from, const fs::path& to) try {
-  for (const auto& [file, name] : companions_of(from)) fs::copy_file(file, to / name);
+  for (const auto& [file, name] : companions_of(from)) {
+    fs::create_directories((to / name).parent_path());
+    fs::copy_file(file, to / name);
+  }
 } catch (const fs::filesystem_error& error) {
   fail_to_copy(from, error);
 }

@@ -59,7 +59,7 @@ void require(const Request& request, Input input, Output output) {
     throw request.refusal(
         fmt::format("input must be '{}'", input == Input::tokens ? "tokens" : "vectors"));
   }
-  if (a.output != output) {
+  if (a.output != output || a.classes_everywhere) {
     throw request.refusal(
         fmt::format("output must be '{}'", output == Output::tokens ? "tokens" : "classes"));
   }

@@ -40,10 +40,10 @@ Batch random_batch(const Architecture& a, std::uint64_t seed) {
   const std::int64_t positions = table ? a.max_positions : positions_needed(a);
   batch.length = positions - (table && a.class_token ? 1 : 0);
   // At least three outputs for every parameter.
-  const std::int64_t outputs =
-      a.output == Output::classes
-          ? a.classes
-          : batch.length * (a.output == Output::hidden ? a.width : a.outputs());
+  const bool by_position = a.output.has(Output::tokens) || a.output.has(Output::hidden) ||
+                           a.classes_everywhere;
+  const std::int64_t columns = a.has_head() ? a.outputs() : a.width;
+  const std::int64_t outputs = columns * (by_position ? batch.length : 1);
   batch.sequences = std::max({std::int64_t{40}, 600 / batch.length,
                               12 * a.vocabulary / batch.length, 3 * parameter_count(a) / outputs});
   const std::int64_t count = batch.sequences * batch.length;
@@ -110,7 +110,8 @@ Nullity measure_nullity(const Architecture& architecture, const Parameters<doubl
   for (std::int64_t choice = 0; choice < kChoices; ++choice) {
     const Batch some = random_third(batch, random);
     at::Tensor outputs = transformer(tensors, some);
-    if (architecture.log_probabilities) outputs = at::log_softmax(outputs, -1);
+    const bool one = architecture.output.list().size() == 1;
+    if (architecture.log_probabilities && one) outputs = at::log_softmax(outputs, -1);
     for (std::int64_t row = choice; row < rows; row += kChoices) {
       const auto slopes = torch::autograd::grad(
           {outputs}, leaves, {normals(random, outputs.sizes())}, true, false, true);
@@ -163,7 +164,7 @@ std::int64_t stuck_units(const Architecture& a, const Parameters<double>& parame
     if (!name.ends_with(".hidden")) continue;
     // Of the last layer, a class is read from one position only.
     const bool read_once =
-        a.output == Output::classes && name == fmt::format("layers.{}.ffn.hidden", a.layers - 1);
+        a.reads_one_position() && name == fmt::format("layers.{}.ffn.hidden", a.layers - 1);
     const at::Tensor seen =
         read_once ? value.narrow(1, a.causal ? value.size(1) - 1 : 0, 1) : value;
     const at::Tensor on = (seen != 0).to(at::kDouble).flatten(0, -2).mean(0);

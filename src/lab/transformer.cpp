@@ -130,22 +130,68 @@ class Transformer::Pass {
         x = x + scaled(ffn(norm(second, x)));
       }
     }
-    if (a_.output == Output::classes) x = x.narrow(1, a_.causal ? x.size(1) - 1 : 0, 1);
-    if (a_.head_transform) {
-      x = activated(a_.kinds.front().ffn.activation, linear("head.transform", x));
-      tap("head.hidden", x);
+    if (a_.reads_one_position()) x = one_position(x);
+    if (a_.plain_stream()) x = norm("head.norm", x);
+    at::Tensor pooled;
+    if (a_.pooler) {
+      pooled = a_.pools_everywhere() ? x : one_position(x);
+      pooled = activated(a_.pooler_activation, linear("head.pooler", pooled));
+      tap("head.pooled", pooled);
     }
-    if (a_.has_final_norm()) x = norm("head.norm", x);
-    tap("head.input", x);
-    if (a_.output == Output::hidden) return x;
-    if (a_.output == Output::classes) x = x.squeeze(1);
-    const at::Tensor logits =
-        at::linear(x, a_.tied ? p_.at("embed.tokens") : p_.at("head.weight").t(),
-                   optional(a_.head_bias, "head.bias"));
-    return capped(times(a_.logit_scale, logits), a_.logit_softcap);
+    std::vector<at::Tensor> outputs;
+    for (const Output output : a_.output.list()) {
+      switch (output) {
+        case Output::tokens:
+          outputs.push_back(tokens(x));
+          break;
+        case Output::classes:
+          outputs.push_back(classes(a_.classes_pooled ? pooled : x));
+          break;
+        case Output::hidden:
+          outputs.push_back(x);
+          break;
+        case Output::pooled:
+          outputs.push_back(a_.pools_everywhere() ? pooled : pooled.squeeze(1));
+          break;
+      }
+    }
+    if (outputs.size() == 1) return outputs.front();
+    const std::vector<Output> kinds = a_.output.list();
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const bool logits = kinds[i] == Output::tokens || kinds[i] == Output::classes;
+      if (a_.log_probabilities && logits) outputs[i] = at::log_softmax(outputs[i], -1);
+      outputs[i] = outputs[i].flatten(1);
+    }
+    return at::cat(outputs, 1);
   }
 
  private:
+  at::Tensor one_position(const at::Tensor& x) const {
+    return x.narrow(1, a_.causal ? x.size(1) - 1 : 0, 1);
+  }
+
+  at::Tensor tokens(at::Tensor x) const {
+    if (a_.head_transform) {
+      x = activated(a_.kinds.front().ffn.activation, linear("head.transform", x));
+      tap("head.hidden", x);
+      x = norm("head.norm", x);
+    }
+    tap("head.input", x);
+    return logits(x, a_.tied ? p_.at("embed.tokens") : p_.at("head.weight").t(), "head.bias");
+  }
+
+  at::Tensor classes(at::Tensor x) const {
+    if (!a_.classes_everywhere) x = one_position(x).squeeze(1);
+    tap("head.input", x);
+    const std::string head = a_.classes_head();
+    return logits(x, p_.at(head + ".weight").t(), head + ".bias");
+  }
+
+  at::Tensor logits(const at::Tensor& x, const at::Tensor& weight, const std::string& bias) const {
+    const at::Tensor logits = at::linear(x, weight, optional(a_.head_bias, bias));
+    return capped(times(a_.logit_scale, logits), a_.logit_softcap);
+  }
+
   static at::Tensor times(double factor, const at::Tensor& x) {
     return factor == 1 ? x : factor * x;
   }
@@ -211,6 +257,8 @@ class Transformer::Pass {
         return at::gelu(x, "tanh");
       case Activation::silu:
         return at::silu(x);
+      case Activation::tanh:
+        return at::tanh(x);
     }
     throw std::logic_error("an activation without a forward pass");
   }

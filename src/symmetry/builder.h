@@ -65,8 +65,13 @@ class SymmetryBuilder {
                      std::int64_t group_size);
   void add_router(std::int64_t layer);
   void add_head();
+  void add_pooler(const Wire& wire);
+  Reader add_classes(const Wire& wire);
+  void add_token_head(const std::string& norm, Axis rows);
   void add_head_transform(const Wire& wire);
-  void add_log_probability_shifts(const std::string& norm, const Axis& axis);
+  Axis end_rows(const Wire& wire) const;
+  void add_end_reader(const Wire& wire, const Reader& reader, Axis cols);
+  void add_log_probability_shifts(const Reader& head, const std::string& norm, const Axis& axis);
   void add_common_column(const Reader& reader, const std::string& norm, Axis axis);
 
   // A vector in the stream's coordinates, apart from any scale.

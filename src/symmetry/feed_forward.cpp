@@ -76,8 +76,8 @@ void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
   }
   if (!plain()) {
     const bool last = layer + 1 == a_.layers;
-    // The last gain is read by the head alone and may be folded into it.
-    if (last && a_.output != Output::hidden && (a_.head_transform || !a_.tied)) {
+    // The last gain is read by heads alone and may be folded into them.
+    if (last && !a_.output.has(Output::hidden) && (a_.head_transform || !a_.tied)) {
       add_gain_space(at + ".norm");
     }
     add_post_norm(at + ".norm", wire_into(layer + 1, true));

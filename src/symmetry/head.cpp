@@ -4,28 +4,50 @@
 
 namespace regauge {
 
+// The outputs and what leads to them. All of them read one wire, the stream behind its last norm.
 void SymmetryBuilder::add_head() {
   std::string norm = plain() ? "head.norm" : fmt::format("layers.{}.ffn.norm", a_.layers - 1);
-  Axis shift_axis = stream_axis();
+  const bool seen = a_.output.has(Output::hidden);
   if (plain()) {
-    if (!a_.tied && a_.output != Output::hidden) add_gain_space(norm);
+    if (!a_.tied && !seen) add_gain_space(norm);
     add_pre_norm(norm);
   }
-  if (a_.output == Output::hidden) return;
-  Wire wire{norm, ""};
-  Axis head_rows = reader_rows(wire);
-  if (a_.head_transform) {
-    add_head_transform(wire);
-    norm = "head.norm";
-    // Behind the transform the coordinates are its neurons', or the tied table's.
-    shift_axis = tensor("head.transform.bias").cols;
-    if (has_space("head.transform.scale")) shift_axis.pop_back();
-    head_rows.clear();
-    if (has_space("head.transform")) {
-      head_rows = {{.space = norm, .dual = true, .take = AxisPart::Take::diagonal},
-                   {.space = "head.transform", .dual = true}};
+  const Wire wire{norm, ""};
+  if (a_.pooler) add_pooler(wire);
+  Reader classes;
+  if (a_.output.has(Output::classes)) classes = add_classes(wire);
+  Axis shift_axis = stream_axis();
+  if (a_.output.has(Output::tokens)) {
+    Axis head_rows = reader_rows(wire);
+    if (a_.head_transform) {
+      add_head_transform(wire);
+      norm = "head.norm";
+      // Behind the transform the coordinates are its neurons', or the tied table's.
+      shift_axis = tensor("head.transform.bias").cols;
+      if (has_space("head.transform.scale")) shift_axis.pop_back();
+      head_rows.clear();
+      if (has_space("head.transform")) {
+        head_rows = {{.space = norm, .dual = true, .take = AxisPart::Take::diagonal},
+                     {.space = "head.transform", .dual = true}};
+      }
     }
+    add_token_head(norm, std::move(head_rows));
   }
+  const bool may_shift = (!seen || a_.head_transform) && (!a_.tied || a_.head_bias);
+  if (constant_behind(norm) && may_shift && !symmetry_.norms.at(norm).readers.empty()) {
+    add_norm_shift(norm, shift_axis, {});
+  }
+  if (!a_.forgets_common_logit()) return;
+  if (a_.output.has(Output::tokens)) {
+    add_log_probability_shifts({"head.weight", a_.head_bias ? "head.bias" : "", false}, norm,
+                               shift_axis);
+  }
+  if (a_.output.has(Output::classes)) {
+    add_log_probability_shifts(classes, a_.classes_pooled ? "" : wire.norm, stream_axis());
+  }
+}
+
+void SymmetryBuilder::add_token_head(const std::string& norm, Axis rows) {
   const std::string bias = a_.head_bias ? "head.bias" : "";
   NormSite& site = symmetry_.norms.at(norm);
   if (a_.tied) {
@@ -35,14 +57,60 @@ void SymmetryBuilder::add_head() {
       append_scalar(tensor(site.bias).cols, embedding_scale_space(), a_.width, true);
     }
     site.readers.push_back({"embed.tokens", bias, true});
-  } else {
-    const Reader head{"head.weight", bias, false};
-    tensor(head.weight).rows = std::move(head_rows);
-    site.readers.push_back(head);
-    add_reader_shift(norm, head);
+    return;
   }
-  if (constant_behind(norm) && (!a_.tied || a_.head_bias)) add_norm_shift(norm, shift_axis, {});
-  if (a_.forgets_common_logit()) add_log_probability_shifts(norm, shift_axis);
+  const Reader head{"head.weight", bias, false};
+  tensor(head.weight).rows = std::move(rows);
+  site.readers.push_back(head);
+  add_reader_shift(norm, head);
+}
+
+// The rows of what reads the last wire beside a head of tokens: where that is tied, the gain in
+// front of both may have another length.
+Axis SymmetryBuilder::end_rows(const Wire& wire) const {
+  Axis rows = reader_rows(wire);
+  if (a_.tied && !a_.head_transform) {
+    append_scalar(rows, embedding_scale_space(), a_.width, false);
+  }
+  return rows;
+}
+
+void SymmetryBuilder::add_end_reader(const Wire& wire, const Reader& reader, Axis cols) {
+  tensor(reader.weight).rows = end_rows(wire);
+  if (!reader.bias.empty()) tensor(reader.bias).cols = cols;
+  tensor(reader.weight).cols = std::move(cols);
+  symmetry_.norms.at(wire.norm).readers.push_back(reader);
+  add_reader_shift(wire.norm, reader);
+}
+
+// Its units change places where only classes read them: with their signs behind tanh, with a factor
+// behind a ReLU.
+void SymmetryBuilder::add_pooler(const Wire& wire) {
+  Axis units;
+  if (!a_.output.has(Output::pooled)) {
+    const bool odd = a_.pooler_activation == Activation::tanh;
+    const bool relu = a_.pooler_activation == Activation::relu;
+    add_space({.name = "head.pooler",
+               .category = Category::ffn,
+               .group = Scaling(odd    ? Scaling::Kind::signs
+                                : relu ? Scaling::Kind::positive
+                                       : Scaling::Kind::trivial),
+               .count = a_.width,
+               .shuffle = Shuffle::symmetric});
+    units = {{.space = "head.pooler"}};
+  }
+  add_end_reader(wire, {"head.pooler.weight", "head.pooler.bias", false}, std::move(units));
+}
+
+Reader SymmetryBuilder::add_classes(const Wire& wire) {
+  const std::string name = a_.classes_head();
+  const Reader reader{name + ".weight", a_.head_bias ? name + ".bias" : "", false};
+  if (!a_.classes_pooled) {
+    add_end_reader(wire, reader, {});
+  } else if (has_space("head.pooler")) {
+    tensor(reader.weight).rows = {{.space = "head.pooler", .dual = true}};
+  }
+  return reader;
 }
 
 void SymmetryBuilder::add_head_transform(const Wire& wire) {
@@ -73,25 +141,37 @@ void SymmetryBuilder::add_head_transform(const Wire& wire) {
   tensor(reader.bias).cols = neurons;
   symmetry_.norms.at(wire.norm).readers.push_back(reader);
   add_reader_shift(wire.norm, reader);
-  if (constant_behind(wire.norm)) add_norm_shift(wire.norm, stream_axis(), {});
+  if (constant_behind(wire.norm) && !a_.output.has(Output::hidden)) {
+    add_norm_shift(wire.norm, stream_axis(), {});
+  }
   if (!a_.tied) add_gain_space("head.norm", "head.transform");
   add_norm("head.norm", gain, gain);
 }
 
-// Log-probabilities do not see a number that is added to all logits.
-void SymmetryBuilder::add_log_probability_shifts(const std::string& norm, const Axis& axis) {
-  if (a_.head_bias) {
-    Shift shift;
-    shift.name = "head.bias.constant";
+// Log-probabilities do not see a number that is added to all logits. `norm`: what the head reads,
+// or nothing for a pooler.
+void SymmetryBuilder::add_log_probability_shifts(const Reader& head, const std::string& norm,
+                                                 const Axis& axis) {
+  Shift shift;
+  Effect effect;
+  effect.kind = Effect::Kind::add_columns;
+  if (!head.bias.empty()) {
+    shift.name = head.bias + ".constant";
     shift.length = shift.dimension = 1;
-    Effect effect;
-    effect.kind = Effect::Kind::add_columns;
-    effect.tensor = "head.bias";
+    effect.tensor = head.bias;
+    shift.effects = {effect};
+    add_shift(shift);
+  }
+  if (norm.empty()) {
+    shift.name = head.weight + ".constant";
+    shift.length = shift.dimension = a_.width;
+    shift.axis = tensor(head.weight).rows;
+    effect.tensor = head.weight;
     shift.effects = {effect};
     add_shift(std::move(shift));
+  } else if (symmetry_.tensors.contains(head.weight)) {  // or else it is tied
+    add_common_column(head, norm, axis);
   }
-  if (!a_.tied)
-    add_common_column({"head.weight", a_.head_bias ? "head.bias" : "", false}, norm, axis);
 }
 
 // What reads a norm writes into a softmax, which does not see what is common to all columns.

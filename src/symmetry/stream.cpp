@@ -46,7 +46,7 @@ Allows least_allowed(const Architecture& a) {
   meet(!a.plain_stream() || a.embedding_norm, Allows::permutations);
   for (const auto& kind : a.kinds) meet(kind.norms_output(), Allows::permutations);
   meet(a.tied, Allows::permutations);
-  meet(a.output == Output::hidden, Allows::nothing);
+  meet(a.output.has(Output::hidden), Allows::nothing);
   const bool fixed_table = a.position_table == PositionTable::sinusoidal;
   return fixed_table && least == Allows::permutations ? Allows::nothing : least;
 }
@@ -88,8 +88,11 @@ void SymmetryBuilder::add_stream() {
                .category = Category::scales,
                .group = Scaling(Scaling::Kind::positive)});
   };
-  if (plain() && (a_.embedding_norm || !fixed_table)) add_length("residual.scale");
-  if (a_.embedding_norm && !fixed_table) {
+  // The gain in front of a tied head, which would undo the table's length, is seen as it is.
+  const bool length_seen = a_.tied && !a_.head_transform && a_.output.has(Output::hidden);
+  const bool table_has_length = !fixed_table && !length_seen;
+  if (plain() && (a_.embedding_norm || table_has_length)) add_length("residual.scale");
+  if (a_.embedding_norm && table_has_length) {
     const bool rows_alone = a_.input == Input::tokens &&
                             a_.position_table != PositionTable::learned && a_.token_types == 0 &&
                             !a_.tied;
@@ -109,7 +112,7 @@ void SymmetryBuilder::add_stream() {
   if (!plain()) {
     for (std::int64_t layer = 0; layer < a_.layers; ++layer) {
       const bool raw = layer == 0 && !a_.embedding_norm;
-      if (!raw || !fixed_table) add_length(fmt::format("layers.{}.attn.input", layer));
+      if (!raw || table_has_length) add_length(fmt::format("layers.{}.attn.input", layer));
       add_length(fmt::format("layers.{}.ffn.input", layer));
     }
   }
@@ -129,7 +132,7 @@ void SymmetryBuilder::add_stream_exceptions() {
   // A gain between two streams that may both rotate: only the D - 1 singular values of M diag(gain)
   // M count.
   const bool single_gain = plain() ? a_.embedding_norm : raw && a_.layers == 1;
-  if (single_gain && !fixed_table && a_.output != Output::hidden) {
+  if (single_gain && !fixed_table && !a_.output.has(Output::hidden)) {
     add_counted_shift("residual.gain_spectrum", 1);
   }
 }

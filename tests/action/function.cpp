@@ -26,7 +26,7 @@ Matrix<double> random_input(const Architecture& a, std::uint64_t seed) {
 Matrix<double> function(const Architecture& a, const Parameters<double>& parameters,
                         std::uint64_t seed) {
   Matrix<double> y = forward(a, parameters, random_input(a, seed));
-  if (a.log_probabilities) {
+  if (a.log_probabilities && a.output.list().size() == 1) {
     for (Eigen::Index t = 0; t < y.rows(); ++t) {
       const double largest = y.row(t).maxCoeff();
       y.row(t).array() -= largest + std::log((y.row(t).array() - largest).exp().sum());
@@ -55,6 +55,7 @@ std::vector<Architecture> architectures() {
   for (std::uint64_t seed = 0; seed < 40; ++seed) all.push_back(output_norm_architecture(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(constants_architecture(seed));
   for (std::uint64_t seed = 0; seed < 40; ++seed) all.push_back(experts_architecture(seed));
+  for (std::uint64_t seed = 0; seed < 80; ++seed) all.push_back(outputs_architecture(seed));
   for (auto& a : full_turn_architectures(20)) all.push_back(std::move(a));
   return all;
 }

@@ -92,5 +92,41 @@ TEST(NegativeControls, AreSeen) {
   }
 }
 
+// What a pooler pins: the same element of the group without that output moves it.
+TEST(NegativeControls, APoolerThatCountsIsSeen) {
+  Architecture a = known_architecture("bert");
+  a.pooler = a.classes_pooled = true;
+  a.output.add(Output::classes);
+  a.classes = 3;
+  const Symmetry unseen = symmetry_of(a);
+  const auto parameters = random_parameters(a, 1);
+  for (const bool whole : {true, false}) {
+    Element element = random_element(unseen, 2);
+    if (!whole) element = {};
+    if (!whole) element.maps["head.pooler"] = random_element(unseen, 2).maps.at("head.pooler");
+    auto moved = parameters;
+    act(unseen, element, moved);
+    EXPECT_LE(change(a, parameters, moved), 1e-9);
+    Architecture seen = a;
+    seen.output.add(Output::pooled);
+    EXPECT_GT(change(seen, parameters, moved), 1e-2);
+    EXPECT_EQ(symmetry_of(seen).find_space("head.pooler"), nullptr);
+    // A unit's sign without that of what reads it.
+    auto turned = parameters;
+    turned.at("head.pooler.weight").col(1) *= -1;
+    turned.at("head.pooler.bias").col(1) *= -1;
+    EXPECT_GT(change(a, parameters, turned), 1e-2);
+    turned.at("head.classes.weight").row(1) *= -1;
+    EXPECT_LE(change(a, parameters, turned), 1e-12);
+  }
+  // Hidden states that count leave the stream as it is.
+  Architecture hidden = a;
+  hidden.output.add(Output::hidden);
+  auto moved = parameters;
+  act(unseen, random_element(unseen, 3, {Category::residual}), moved);
+  EXPECT_LE(change(a, parameters, moved), 1e-9);
+  EXPECT_GT(change(hidden, parameters, moved), 1e-2);
+}
+
 }  // namespace
 }  // namespace regauge

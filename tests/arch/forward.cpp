@@ -40,16 +40,56 @@ class Forward {
         x = (x + scale * ffn(norm(after, x))).eval();
       }
     }
-    if (a_.head_transform) x = activated(a_.kinds[0].ffn.activation, linear("head.transform", x));
-    if (a_.has_final_norm()) x = norm("head.norm", x);
-    if (a_.output == Output::hidden) return x;
-    if (a_.output == Output::classes) x = x.row(a_.causal ? x.rows() - 1 : 0).eval();
-    Mat y = a_.tied ? Mat(x * p_.at("embed.tokens").transpose()) : Mat(x * p_.at("head.weight"));
-    if (a_.head_bias) y.rowwise() += p_.at("head.bias").row(0);
-    return y.unaryExpr([&](double v) { return capped(a_.logit_scale * v, a_.logit_softcap); });
+    if (a_.plain_stream()) x = norm("head.norm", x);
+    std::vector<Mat> outputs;
+    const bool several = a_.output.list().size() > 1;
+    if (a_.output.has(Output::tokens)) outputs.push_back(counted(token_logits(x), several));
+    Mat pooled;
+    if (a_.pooler) {
+      pooled = a_.classes_pooled && a_.classes_everywhere ? x : chosen(x);
+      pooled = activated(a_.pooler_activation, linear("head.pooler", pooled));
+    }
+    if (a_.output.has(Output::classes)) {
+      const Mat read = a_.classes_everywhere ? x : chosen(x);
+      const char* head = a_.output.has(Output::tokens) ? "head.classes" : "head";
+      outputs.push_back(counted(linear(head, a_.classes_pooled ? pooled : read), several));
+    }
+    if (a_.output.has(Output::hidden)) outputs.push_back(x);
+    if (a_.output.has(Output::pooled)) outputs.push_back(pooled);
+    if (outputs.size() == 1) return outputs.front();
+    // One after another in a row.
+    Mat all(1, 0);
+    for (const Mat& output : outputs) {
+      Mat longer(1, all.cols() + output.size());
+      longer << all, Mat(output.reshaped<Eigen::RowMajor>().transpose());
+      all = longer;
+    }
+    return all;
   }
 
  private:
+  Mat chosen(const Mat& x) const { return x.row(a_.causal ? x.rows() - 1 : 0); }
+
+  Mat token_logits(Mat x) const {
+    if (a_.head_transform) {
+      x = norm("head.norm",
+               activated(a_.kinds[0].ffn.activation, linear("head.transform", x)));
+    }
+    if (!a_.tied) return linear("head", x);
+    Mat y = x * p_.at("embed.tokens").transpose();
+    if (a_.head_bias) y.rowwise() += p_.at("head.bias").row(0);
+    return y;
+  }
+
+  // Logits; of several outputs as log-probabilities, where these count.
+  Mat counted(const Mat& logits, bool several) const {
+    Mat y = logits.unaryExpr([&](double v) { return capped(a_.logit_scale * v, a_.logit_softcap); });
+    for (Eigen::Index t = 0; several && a_.log_probabilities && t < y.rows(); ++t) {
+      y.row(t).array() -= std::log(y.row(t).array().exp().sum());
+    }
+    return y;
+  }
+
   static double capped(double x, double cap) { return cap == 0 ? x : cap * std::tanh(x / cap); }
 
   Mat embed(const Mat& input) const {
@@ -112,6 +152,8 @@ class Forward {
                  (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
         case Activation::silu:
           return v / (1 + std::exp(-v));
+        case Activation::tanh:
+          return std::tanh(v);
       }
       return v;
     });

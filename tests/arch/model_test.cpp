@@ -54,11 +54,9 @@ TEST_P(EveryFixture, HoldsEveryParameterInItsShape) {
   }
 }
 
-TEST_P(EveryFixture, ClaimsAllButPoolers) {
+TEST_P(EveryFixture, ClaimsAll) {
   const Model model = Model::open(fixture(GetParam()));
-  for (const auto& name : model.unclaimed) {
-    EXPECT_TRUE(name.starts_with("pooler.") || name == "rope_freqs.weight") << name;
-  }
+  for (const auto& name : model.unclaimed) EXPECT_EQ(name, "rope_freqs.weight");
 }
 
 TEST_P(EveryFixture, LayoutForGivesTheSameTensors) {
@@ -106,11 +104,19 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, EveryPair,
                                            "qwen3", "qwen3_moe", "gemma", "gpt2"),
                          testing::test_name);
 
-TEST(Model, ListsPoolersAsUnclaimed) {
+TEST(Model, HasSeveralOutputs) {
+  const auto outputs = [](const char* name) {
+    return Model::open(fixture(name)).architecture.output.list();
+  };
+  EXPECT_EQ(outputs("bert"), (std::vector{Output::hidden, Output::pooled}));
+  EXPECT_EQ(outputs("bert-mlm"), std::vector{Output::tokens});
+  EXPECT_EQ(outputs("bert-pretraining"),
+            (std::vector{Output::tokens, Output::classes, Output::pooled}));
+  EXPECT_EQ(outputs("bert-classes"), std::vector{Output::classes});
+  const Model words = Model::open(fixture("bert-words"));
+  EXPECT_TRUE(words.architecture.classes_everywhere);
+  EXPECT_EQ(words.architecture.classes, 5);
   const Model model = Model::open(fixture("bert"));
-  EXPECT_EQ(model.unclaimed,
-            (std::vector<std::string>{"pooler.dense.bias", "pooler.dense.weight"}));
-  EXPECT_EQ(model.architecture.output, Output::hidden);
   EXPECT_EQ(model.layout.holder("embed.tokens").name, "embeddings.word_embeddings.weight");
 }
 

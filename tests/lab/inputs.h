@@ -22,8 +22,8 @@ inline lab::Batch random_batch(const Architecture& a, std::int64_t sequences, st
       if (a.token_types > 0) batch.types.push_back(random.below(a.token_types));
     }
   }
-  const std::int64_t targets = a.output == Output::classes ? sequences : count;
-  for (std::int64_t i = 0; a.output != Output::hidden && i < targets; ++i) {
+  const std::int64_t targets = a.reads_one_position() ? sequences : count;
+  for (std::int64_t i = 0; a.has_head() && i < targets; ++i) {
     batch.targets.push_back(random.below(a.outputs()));
   }
   return batch;

@@ -169,6 +169,53 @@ TEST_P(ExpertsNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(Experts, ExpertsNullity, ::testing::Range(0, 6));
 
+// A pooler that is an output, or that classes read; several outputs of which each counts.
+Architecture with_outputs(int index) {
+  Architecture a = known_architecture(index % 2 == 0 ? "bert" : "gpt2");
+  a.vocabulary = 30;
+  a.layers = index < 6 ? 1 : 2;
+  a.causal = false;
+  a.pooler = true;
+  switch (index) {
+    case 0:
+    case 1:  // a tanh that two classes read, beside the words
+      a.output.add(Output::classes);
+      a.classes = 2;
+      a.classes_pooled = true;
+      break;
+    case 2:
+    case 3:  // words and the pooler itself
+      a.output.add(Output::pooled);
+      a.tied = index == 3;
+      break;
+    case 4:
+    case 5:  // classes of every position behind a ReLU
+      a.output = Output::classes;
+      a.classes = 3;
+      a.classes_pooled = a.classes_everywhere = true;
+      a.pooler_activation = Activation::relu;
+      a.log_probabilities = false;
+      break;
+    default:  // hidden states, the pooler and classes beside it
+      a.output = Output::hidden;
+      a.output.add(Output::pooled);
+      a.output.add(Output::classes);
+      a.classes = 2;
+      a.classes_everywhere = true;
+      break;
+  }
+  return a;
+}
+
+class OutputsNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(OutputsNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = with_outputs(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(Outputs, OutputsNullity, ::testing::Range(0, 8));
+
 class MixedNullity : public ::testing::TestWithParam<int> {};
 
 TEST_P(MixedNullity, IsTheDimensionOfTheGroup) {

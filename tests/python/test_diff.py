@@ -30,11 +30,6 @@ def test_a_rewritten_model_is_the_same_and_the_certificate_holds(regauge, tmp_pa
     source = FIXTURES / name
     out, proof = tmp_path / "out", tmp_path / "proof.safetensors"
     regauge("act", source, "-o", out, "--random", 5)
-    if json.loads(regauge("inspect", source, "--json"))["unread"]:  # a pooler, which may have had to move
-        found = verdict(regauge, source, out, "--certificate", proof, expect=1)
-        assert found["verdict"] == "undecided" and all(tensor["agrees"] for tensor in found["tensors"])
-        assert any("pooler" in reason for reason in found["reasons"]) and not proof.exists()
-        return
     assert verdict(regauge, source, out, "--certificate", proof, expect=0)["verdict"] == "same"
     assert "the certificate holds" in regauge("verify", source, out, proof)
     regauge("verify", out, source, proof, expect=1)

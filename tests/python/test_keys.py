@@ -14,6 +14,7 @@ import safetensors.torch
 import torch
 import transformers
 from conftest import FIXTURES
+from declared import declared_outputs
 
 transformers.utils.logging.set_verbosity(50)
 transformers.utils.logging.disable_progress_bar()
@@ -21,7 +22,8 @@ transformers.utils.logging.disable_progress_bar()
 FAMILIES = [
     "llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "gemma2", "olmo2", "phi", "cohere", "gpt2",
     "qwen3_moe", "mixtral", "olmoe", "qwen2_moe",
-    "gpt_neox", "bert-mlm", "vit", "phi3",
+    "gpt_neox", "bert-mlm", "vit", "phi3", "bert-pretraining", "bert-classes", "bert-words", "roberta-classes",
+    "distilbert-classes", "vit-hidden",
     "starcoder2", "stablelm", "seed_oss", "ernie4_5", "helium", "ministral", "qwen2-sliding", "qwen3-sliding",
     "granite", "glm", "opt", "bloom", "mpt", "gpt_bigcode", "roberta", "xlm-roberta", "camembert", "distilbert",
     "electra", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3", "biogpt", "openai-gpt", "ernie", "data2vec-text",
@@ -57,12 +59,12 @@ def outputs(folder):
             generator = torch.Generator().manual_seed(1)
             if config.model_type == "vit":
                 shape = (2, config.num_channels, config.image_size, config.image_size)
-                result = model(torch.randn(shape, generator=generator, dtype=torch.float64))
-            else:
-                result = model(input_ids=torch.randint(0, config.vocab_size, (2, 40), generator=generator))
+                return declared_outputs(model, torch.randn(shape, generator=generator, dtype=torch.float64))
+            return declared_outputs(
+                model, input_ids=torch.randint(0, config.vocab_size, (2, 40), generator=generator)
+            )
     except Exception:  # whatever a config that makes no sense leads to
         return None
-    return result.logits if "logits" in result else result.last_hidden_state
 
 
 class Original:

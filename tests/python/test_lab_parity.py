@@ -12,6 +12,7 @@ import pytest
 import safetensors.torch
 import torch
 import transformers as tf
+from declared import declared_outputs
 
 DATA = pathlib.Path(__file__).parent.parent.parent / "data" / "architectures"
 # No size equals another, so that a mix-up of axes cannot go unnoticed.
@@ -120,12 +121,12 @@ MODELS = {
     "openai-gpt: tied": (tf.OpenAIGPTLMHeadModel, tf.OpenAIGPTConfig(
         vocab_size=61, n_embd=20, n_layer=3, n_head=4, n_positions=48)),
     "ernie: masked words, tied": (tf.ErnieForMaskedLM, tf.ErnieConfig(**ENCODER)),
-    "data2vec-text: hidden state": (tf.Data2VecTextModel, tf.Data2VecTextConfig(**ENCODER)),
+    "data2vec-text: hidden state and pooler": (tf.Data2VecTextModel, tf.Data2VecTextConfig(**ENCODER)),
     "roberta: masked words, tied": (tf.RobertaForMaskedLM, tf.RobertaConfig(**ENCODER)),
     "roberta: masked words, untied": (tf.RobertaForMaskedLM, tf.RobertaConfig(
         **ENCODER, tie_word_embeddings=False)),
-    "xlm-roberta: hidden state": (tf.XLMRobertaModel, tf.XLMRobertaConfig(**ENCODER)),
-    "camembert: hidden state": (tf.CamembertModel, tf.CamembertConfig(**ENCODER)),
+    "xlm-roberta: hidden state and pooler": (tf.XLMRobertaModel, tf.XLMRobertaConfig(**ENCODER)),
+    "camembert: hidden state and pooler": (tf.CamembertModel, tf.CamembertConfig(**ENCODER)),
     "distilbert: masked words, tied": (tf.DistilBertForMaskedLM, tf.DistilBertConfig(
         vocab_size=61, dim=20, hidden_dim=27, n_layers=3, n_heads=4, max_position_embeddings=48)),
     "electra: hidden state": (tf.ElectraModel, tf.ElectraConfig(**ENCODER, embedding_size=20)),
@@ -165,12 +166,28 @@ MODELS = {
     "gpt_neox: sequential, 4 of 6 rotate, no biases": (tf.GPTNeoXForCausalLM, neox(
         24, 0.67, use_parallel_residual=False, attention_bias=False)),
     "gpt_neox: all rotate, tied": (tf.GPTNeoXForCausalLM, neox(24, 1.0, tie_word_embeddings=True)),
-    "bert: hidden state": (tf.BertModel, tf.BertConfig(**SIZES, type_vocab_size=3)),
+    "bert: hidden state and pooler": (tf.BertModel, tf.BertConfig(**SIZES, type_vocab_size=3)),
     "bert: masked words, tied": (tf.BertForMaskedLM, tf.BertConfig(**SIZES, type_vocab_size=3)),
     "bert: masked words, untied, gelu_new": (tf.BertForMaskedLM, tf.BertConfig(
         **SIZES, type_vocab_size=3, tie_word_embeddings=False, hidden_act="gelu_new")),
+    "bert: masked words, next sentence and pooler": (tf.BertForPreTraining, tf.BertConfig(**SIZES, type_vocab_size=3)),
+    "bert: classes of a sentence": (tf.BertForSequenceClassification, tf.BertConfig(
+        **SIZES, type_vocab_size=3, num_labels=7)),
+    "bert: classes of words": (tf.BertForTokenClassification, tf.BertConfig(**SIZES, type_vocab_size=3, num_labels=7)),
+    "bert: answers": (tf.BertForQuestionAnswering, tf.BertConfig(**SIZES, type_vocab_size=3)),
+    "roberta: classes of a sentence": (tf.RobertaForSequenceClassification, tf.RobertaConfig(**ENCODER, num_labels=7)),
+    "xlm-roberta: classes of words": (tf.XLMRobertaForTokenClassification, tf.XLMRobertaConfig(
+        **ENCODER, num_labels=7)),
+    "camembert: answers": (tf.CamembertForQuestionAnswering, tf.CamembertConfig(**ENCODER)),
+    "electra: classes of a sentence": (tf.ElectraForSequenceClassification, tf.ElectraConfig(
+        **ENCODER, embedding_size=20, num_labels=7)),
+    "distilbert: classes of a sentence": (tf.DistilBertForSequenceClassification, tf.DistilBertConfig(
+        vocab_size=61, dim=20, hidden_dim=27, n_layers=3, n_heads=4, max_position_embeddings=48, num_labels=7)),
+    "distilbert: answers": (tf.DistilBertForQuestionAnswering, tf.DistilBertConfig(
+        vocab_size=61, dim=20, hidden_dim=27, n_layers=3, n_heads=4, max_position_embeddings=48)),
     "vit: classes": (tf.ViTForImageClassification, tf.ViTConfig(**IMAGE, num_labels=7)),
-    "vit: hidden state, no biases of q, k, v": (tf.ViTModel, tf.ViTConfig(**IMAGE, qkv_bias=False)),
+    "vit: hidden state and pooler, no biases of q, k, v": (tf.ViTModel, tf.ViTConfig(**IMAGE, qkv_bias=False)),
+    "vit: hidden state and pooler of gelu": (tf.ViTModel, tf.ViTConfig(**IMAGE, pooler_act="gelu")),
 }  # fmt: skip
 GAIN_MINUS_ONE = ("gemma", "gemma2")  # as they store it
 # Those that transformers writes, but for these, whose layers have rotary tables of their own.
@@ -290,8 +307,7 @@ def reference(cls, folder, inputs, double):
         model = make_double(model)
         inputs = {key: value.double() if value.is_floating_point() else value for key, value in inputs.items()}
     with torch.no_grad(), no_float() if double else contextlib.nullcontext():
-        result = model(**inputs)
-    return result.logits if "logits" in result else result.last_hidden_state
+        return declared_outputs(model, **inputs)
 
 
 def forward(lab, folder, given, tmp_path, double, more=()):

@@ -5,6 +5,7 @@ import safetensors.torch
 import torch
 import transformers
 from conftest import FIXTURES
+from declared import declared_outputs
 
 HF = sorted(
     path.name
@@ -30,12 +31,10 @@ def outputs(model, seed=0):
     with torch.no_grad():
         if config.model_type == "vit":
             shape = (3, config.num_channels, config.image_size, config.image_size)
-            result = model(torch.randn(shape, generator=generator, dtype=torch.float64))
-        else:
-            # 0 and 1 may be padding, whose rows of a position table are nobody's business.
-            tokens = torch.randint(2, config.vocab_size, (4, 12), generator=generator)
-            result = model(input_ids=tokens)
-    return result.logits if "logits" in result else result.last_hidden_state
+            return declared_outputs(model, torch.randn(shape, generator=generator, dtype=torch.float64))
+        # 0 and 1 may be padding, whose rows of a position table are nobody's business.
+        tokens = torch.randint(2, config.vocab_size, (4, 12), generator=generator)
+        return declared_outputs(model, input_ids=tokens)
 
 
 def relative_change(before, after):

@@ -207,14 +207,38 @@ Architecture experts_architecture(std::uint64_t seed) {
   return a;
 }
 
+Architecture outputs_architecture(std::uint64_t seed) {
+  Architecture a = seed % 3 == 0 ? output_norm_architecture(seed) : random_architecture(seed);
+  Draw draw(seed + 40000);
+  const bool had_head = a.has_head();
+  const bool classes = draw.yes(0.6);
+  a.pooler = draw.yes(0.7);
+  if (a.pooler) {
+    a.pooler_activation = draw.one_of({Activation::tanh, Activation::tanh, Activation::gelu,
+                                       Activation::relu});
+  }
+  if (classes) a.output.add(Output::classes);
+  if (a.output.has(Output::classes)) {
+    if (a.classes == 0) a.classes = draw.between(2, 5);
+    a.classes_everywhere = draw.yes(0.4);
+    a.classes_pooled = a.pooler && draw.yes();
+    if (!had_head) a.head_bias = draw.yes();
+    if (!had_head) a.log_probabilities = draw.yes(0.4);
+  }
+  if (draw.yes(0.25)) a.output.add(Output::hidden);
+  if (a.pooler && (!a.classes_pooled || draw.yes(0.4))) a.output.add(Output::pooled);
+  validate(a);
+  return a;
+}
+
 Architecture constants_architecture(std::uint64_t seed) {
   Architecture a = seed % 3 == 0 ? output_norm_architecture(seed) : random_architecture(seed);
   Draw draw(seed + 20000);
   Layer& layer = a.kinds[0];
   if (draw.yes()) layer.attention.softcap = 1.5;
   if (layer.placement != Placement::post && draw.yes()) layer.branch_scale = 0.7;
-  if (a.output != Output::hidden && draw.yes()) a.logit_scale = 1.3;
-  if (a.output != Output::hidden && draw.yes()) a.logit_softcap = 2;
+  if (a.has_head() && draw.yes()) a.logit_scale = 1.3;
+  if (a.has_head() && draw.yes()) a.logit_softcap = 2;
   if (layer.placement == Placement::pre && draw.yes()) {
     layer.parallel = true;
     layer.shared_norm = draw.yes(0.8);

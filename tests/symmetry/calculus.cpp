@@ -104,9 +104,7 @@ class Judge {
       x = norm_of_sum({x, attention(x, layer)}, layer + "attn.norm");
       x = norm_of_sum({x, feed_forward(x, layer)}, layer + "ffn.norm");
     }
-    if (!a_.head_transform) return x;
-    const Wire hidden = activation(a_.kinds[0].ffn.activation, linear(x, "head.transform", 0, d_));
-    return norm_of_sum({hidden}, "head.norm");
+    return x;
   }
 
   Wire norm_of_sum(const std::vector<Wire>& wires, const std::string& name) {
@@ -427,9 +425,24 @@ class Judge {
 
   // --- Rules: output ---------------------------------------------------------------------------
 
-  // Nothing changes; log-probabilities: nothing but a number common to all logits.
+  // No output changes.
   void output(const Wire& x) {
-    if (a_.output == Output::hidden) return system_.require(x.change);
+    if (a_.output.has(Output::hidden)) system_.require(x.change);
+    Wire pooled;
+    if (a_.pooler) pooled = activation(a_.pooler_activation, linear(x, "head.pooler", 0, d_));
+    if (a_.output.has(Output::pooled)) system_.require(pooled.change);
+    if (a_.output.has(Output::classes)) {
+      const bool second = a_.output.has(Output::tokens);
+      require_logits(linear(a_.classes_pooled ? pooled : x, second ? "head.classes" : "head", 0,
+                            a_.classes));
+    }
+    if (!a_.output.has(Output::tokens)) return;
+    if (!a_.head_transform) return token_logits(x);
+    const Wire hidden = activation(a_.kinds[0].ffn.activation, linear(x, "head.transform", 0, d_));
+    token_logits(norm_of_sum({hidden}, "head.norm"));
+  }
+
+  void token_logits(const Wire& x) {
     Wire logits;
     if (!a_.tied) {
       logits = linear(x, "head", 0, a_.outputs());
@@ -442,8 +455,13 @@ class Judge {
                 x.change * head.value.transpose() + x.value * head.change.transposed()};
       if (has("head.bias")) add_to_base(logits, tensor("head.bias"));
     }
+    require_logits(std::move(logits));
+  }
+
+  // Log-probabilities: nothing changes but by a number common to all logits.
+  void require_logits(Wire logits) {
     if (a_.forgets_common_logit()) {
-      logits.change -= system_.wire(x.value.rows(), 1, System::shared) *
+      logits.change -= system_.wire(logits.value.rows(), 1, System::shared) *
                        Dense(Dense::Ones(1, logits.value.cols()));
     }
     system_.require(logits.change);

@@ -110,6 +110,21 @@ TEST(Dimension, EqualsTheCalculusWithExperts) {
   EXPECT_GT(compared, 90);
 }
 
+TEST(Dimension, EqualsTheCalculusWithSeveralOutputs) {
+  int compared = 0, several = 0, pooled = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const Architecture architecture = outputs_architecture(seed);
+    if (table_takes_up_its_norm(architecture)) continue;
+    ++compared;
+    several += architecture.output.list().size() > 1 ? 1 : 0;
+    pooled += symmetry_of(architecture).find_space("head.pooler") != nullptr ? 1 : 0;
+    expect_the_calculus(architecture, seed);
+  }
+  EXPECT_GT(compared, 250);
+  EXPECT_GT(several, 150);
+  EXPECT_GT(pooled, 30);
+}
+
 TEST(Dimension, EqualsTheCalculusWherePairsMakeFullTurns) {
   int shifted = 0;
   for (const auto& architecture : full_turn_architectures(80)) {

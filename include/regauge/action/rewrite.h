@@ -40,6 +40,8 @@ class Rewrite {
   const std::vector<std::string>& changed() const { return changed_; }
   const std::vector<std::string>& copied() const { return copied_; }
   const std::vector<std::string>& dropped() const { return dropped_; }
+  // Files and folders beside the model that are not copied: other weights, "onnx/".
+  std::vector<std::string> left_out() const;
   // Copied tensors that are no parameters but as wide as the stream, which moves.
   const std::vector<std::string>& unadapted() const { return unadapted_; }
   std::int64_t bytes() const;  // to be written

@@ -20,8 +20,22 @@ enum class Positions { none, rotary, alibi, relative };  // inside attention
 enum class Norm { rms, layer };
 enum class QkNorm { none, heads, joint };
 enum class Placement { pre, post, both, behind };
-enum class Activation { relu, gelu, gelu_tanh, silu };
-enum class Output { tokens, classes, hidden };
+enum class Activation { relu, gelu, gelu_tanh, silu, tanh };  // tanh: of a pooler
+enum class Output { tokens, classes, hidden, pooled };
+
+// What counts as the function: one output or several, each once.
+class Outputs {
+ public:
+  Outputs(Output only) { add(only); }  // NOLINT(google-explicit-constructor): most have one
+  void add(Output output) { bits_ |= bit(output); }
+  bool has(Output output) const { return (bits_ & bit(output)) != 0; }
+  bool operator==(const Outputs&) const = default;
+  std::vector<Output> list() const;  // in the order of the enumeration
+
+ private:
+  static unsigned bit(Output output) { return 1U << static_cast<unsigned>(output); }
+  unsigned bits_ = 0;
+};
 
 struct Attention {
   std::int64_t heads = 0;     // h
@@ -113,8 +127,9 @@ struct Layer {
 // What a Transformer computes, with no word about how a file stores it. Sizes in theory.md's
 // notation.
 //   x = embed(input) + positions; embedding norm, if any; the layers; a final norm, but for post;
-//   the output: head(x), or x itself (hidden). Classes are read off the first position, or off the
-//   last one if causal.
+//   the outputs: tokens, head(x); hidden, x itself; pooled, what a pooler, activation(x W + b), makes
+//   of one position: the first, or the last one if causal; classes, read off that position, or off
+//   the pooler.
 struct Architecture {
   std::int64_t width = 0;   // D
   std::int64_t layers = 0;  // L
@@ -143,8 +158,12 @@ struct Architecture {
   double norm_eps = 0;
 
   // Output.
-  Output output = Output::tokens;
-  std::int64_t classes = 0;  // columns of the head for Output::classes
+  Outputs output = Output::tokens;
+  std::int64_t classes = 0;         // columns of the head for Output::classes
+  bool classes_everywhere = false;  // every position has its own
+  bool pooler = false;              // a dense map with a bias, and an activation
+  Activation pooler_activation = Activation::tanh;
+  bool classes_pooled = false;  // classes are read off the pooler
   // BERT's dense map, activation and norm in front of the head (post only).
   bool head_transform = false;
   bool head_bias = false;
@@ -170,9 +189,21 @@ struct Architecture {
   // A row for every position is added to the input: T bounds the length of a sequence.
   bool has_position_table() const { return position_table != PositionTable::none; }
   bool has_final_norm() const { return plain_stream() || head_transform; }
+  bool has_head() const { return output.has(Output::tokens) || output.has(Output::classes); }
+  // The map to the classes. The head is the tokens' where there are both.
+  const char* classes_head() const { return output.has(Output::tokens) ? "head.classes" : "head"; }
+  // `head.weight` reads the stream.
+  bool head_reads_stream() const {
+    return output.has(Output::tokens) || (has_head() && !classes_pooled);
+  }
+  bool pools_everywhere() const { return classes_pooled && classes_everywhere; }
+  // All outputs are read off one position.
+  bool reads_one_position() const {
+    return !classes_everywhere && !output.has(Output::tokens) && !output.has(Output::hidden);
+  }
   // A number added to all logits changes nothing that counts.
   bool forgets_common_logit() const { return log_probabilities && logit_softcap == 0; }
-  std::int64_t outputs() const;  // columns of the head: vocabulary or classes
+  std::int64_t outputs() const;  // columns of the head: vocabulary, classes, or none
 };
 
 // One tensor of the canonical form: a matrix of theory.md, y = x W. Vectors are single rows.
@@ -198,7 +229,8 @@ struct ParameterSpec {
 // of experts: layers.N.ffn.router.weight [D,E], gate and up [D,E*m], down [E*m,D],
 //   layers.N.ffn.shared.{gate,up,down}.weight, layers.N.ffn.shared.router.weight [D,1]
 //   head.transform.{weight [D,D],bias [1,D]}  head.norm.{gain,bias} [1,D]  head.weight [D,outputs]
-//   head.bias [1,outputs]
+//   head.bias [1,outputs]  head.pooler.{weight [D,D],bias [1,D]}
+//   head.classes.{weight [D,classes],bias [1,classes]} beside a head of tokens
 // A tied model has no head.weight. Query head i reads kv head i / (h / h_kv). Of each head's d_k
 // coordinates the first rotary_dims rotate, in pairs (2b, 2b+1), pair b with rotary_frequencies[b].
 std::vector<ParameterSpec> parameter_specs(const Architecture& architecture);
@@ -214,6 +246,8 @@ void validate(const Architecture& architecture);
 // "kinds" lists what each kind has of its own, and "pattern" the kind of each layer.
 nlohmann::json to_json(const Architecture& architecture);
 Architecture architecture_from_json(const nlohmann::json& json);
+// With the fields that to_json leaves out where they have their defaults.
+nlohmann::json complete_json(const Architecture& architecture);
 // The same value of a field: files round frequencies, eps and scales, some of them to 32 bits.
 bool same_value(const nlohmann::json& a, const nlohmann::json& b);
 

@@ -1,0 +1,20 @@
+"""All outputs of a model of transformers that count as its function."""
+
+import torch
+
+
+def declared_outputs(model, *inputs, **named):
+    """In the order of Architecture's outputs: words, classes, hidden states, pooler. One is given as it is, several
+    one after another in a row for each sequence."""
+    result = model(*inputs, **named)
+    if "prediction_logits" in result:
+        found = [result.prediction_logits, result.seq_relationship_logits]
+    elif "start_logits" in result:
+        found = [torch.stack([result.start_logits, result.end_logits], -1)]
+    else:
+        found = [result.logits if "logits" in result else result.last_hidden_state]
+    base = model.base_model
+    of_classes = type(model).__name__.endswith("ForSequenceClassification")  # which may read the pooler
+    if getattr(base, "pooler", None) is not None and not of_classes:
+        found.append(base(*inputs, **named).pooler_output)
+    return found[0] if len(found) == 1 else torch.cat([output.flatten(1) for output in found], 1)
