@@ -32,7 +32,7 @@ class Aligner {
                         fmt::format("layers.{}.ffn.shared.hidden", n)});
     }
     units_.push_back({"head.transform", "head.hidden"});
-    units_.push_back({"head.pooler", "head.pooled"});
+    units_.push_back({"head.pooler", "head.pooler.hidden"});
     std::erase_if(units_, [&](const Units& u) { return movable(u.space) == nullptr; });
   }
 

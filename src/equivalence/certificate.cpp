@@ -93,6 +93,9 @@ Verification verify(const Model& a, const Model& b, const std::filesystem::path&
   }
   const auto vocabulary = vocabulary_differences(a, b).matter;
   result.problems.insert(result.problems.end(), vocabulary.begin(), vocabulary.end());
+  for (auto& line : output_differences(a.architecture, b.architecture)) {
+    result.problems.push_back(std::move(line));
+  }
   return result;
 }
 

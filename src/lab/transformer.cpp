@@ -136,7 +136,7 @@ class Transformer::Pass {
     if (a_.pooler) {
       pooled = a_.pools_everywhere() ? x : one_position(x);
       pooled = activated(a_.pooler_activation, linear("head.pooler", pooled));
-      tap("head.pooled", pooled);
+      tap("head.pooler.hidden", pooled);
     }
     std::vector<at::Tensor> outputs;
     for (const Output output : a_.output.list()) {
@@ -148,6 +148,7 @@ class Transformer::Pass {
           outputs.push_back(classes(a_.classes_pooled ? pooled : x));
           break;
         case Output::hidden:
+          tap("head.input", x);
           outputs.push_back(x);
           break;
         case Output::pooled:

@@ -16,8 +16,10 @@ namespace regauge {
 // of the vocabulary are no difference.
 std::vector<std::string> architecture_differences(const Architecture& a, const Architecture& b);
 // The architecture as which both can be read: untied unless both are tied, with every bias that one
-// of them has, and the tokens that both have.
+// of them has, the tokens that both have, and a pooler only if both have one.
 Architecture joint_architecture(const Architecture& a, const Architecture& b);
+// What only one of them gives and is therefore not compared, a line each.
+std::vector<std::string> output_differences(const Architecture& a, const Architecture& b);
 // What the two declare differently although they can be compared, a line each.
 std::vector<std::string> declaration_differences(const Architecture& a, const Architecture& b);
 
