@@ -130,9 +130,8 @@ class Search {
                      const Parameters<Scalar>& b) const {
     Element step;
     const std::string ffn = fmt::format("layers.{}.ffn", layer);
-    for (const auto& units :
-         {std::string("head.transform"), std::string("head.pooler"), ffn + ".neurons",
-          ffn + ".shared.neurons"}) {
+    for (const auto& units : {std::string("head.transform"), std::string("head.pooler"),
+                              ffn + ".neurons", ffn + ".shared.neurons"}) {
       const Space* neurons = symmetry_.find_space(units);
       if (neurons == nullptr || layer_of(units) != layer) continue;
       if (!options_.scope.contains(*neurons)) continue;

@@ -39,7 +39,8 @@ class Writer {
     for (const auto& [name, entry] : family_.variables) {
       if (!applies(entry)) continue;
       if (!entry.keys.empty()) put_number(entry, variables_.at(name));
-      if (!entry.count_of.empty()) put_labels(entry, Json(static_cast<std::int64_t>(variables_.at(name))));
+      if (!entry.count_of.empty())
+        put_labels(entry, Json(static_cast<std::int64_t>(variables_.at(name))));
     }
     for (const auto& [name, entry] : family_.fields) {
       if (!applies(entry)) continue;

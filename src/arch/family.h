@@ -42,12 +42,12 @@ struct ConfigEntry {
   std::vector<std::pair<nlohmann::json, nlohmann::json>>
       values;  // (config, field); a number in no row stands for itself
   std::optional<nlohmann::json>
-      write;                   // variables: the formula that gives the key's value on writing
-  std::string count_of;        // the field is the number of entries of this object (labels)
-  std::string rows_of;         // an absent key means the rows of this tensor
+      write;             // variables: the formula that gives the key's value on writing
+  std::string count_of;  // the field is the number of entries of this object (labels)
+  std::string rows_of;   // an absent key means the rows of this tensor
   std::vector<std::string> present_tensor;  // the field is true when the file has one of these
-  std::string absent_tensor;   // the field is true when the file has no such tensor
-  When when;                   // else the field has its default
+  std::string absent_tensor;                // the field is true when the file has no such tensor
+  When when;                                // else the field has its default
   std::string resolution;  // which key wins when two disagree, as a clause for error messages
 };
 

@@ -49,11 +49,12 @@ void print_shape(const Architecture& a) {
   const std::string norm = fmt::format("{} norm ({}, eps {:g})", json["norm"].get<std::string>(),
                                        json["placement"].get<std::string>(), a.norm_eps);
   const Json& outputs = json["output"];
-  const std::string output = fmt::format(
-      "output {}{}",
-      outputs.is_array() ? fmt::format("{}", fmt::join(outputs.get<std::vector<std::string>>(), ", "))
-                         : outputs.get<std::string>(),
-      a.tied ? " (tied)" : "");
+  const std::string output =
+      fmt::format("output {}{}",
+                  outputs.is_array()
+                      ? fmt::format("{}", fmt::join(outputs.get<std::vector<std::string>>(), ", "))
+                      : outputs.get<std::string>(),
+                  a.tied ? " (tied)" : "");
   if (a.pattern.empty()) {
     const Layer& layer = a.kinds.front();
     answer("  {}, {}\n", layers, describe_maps(layer, json));

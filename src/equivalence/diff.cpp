@@ -197,7 +197,8 @@ Diff diff(const Model& a, const Model& b, Progress& progress, const Patches& pat
   const Unread unread = compare_unread(a, b, progress);
   std::vector<std::string> open = unread.differ;
   open.insert(open.end(), vocabulary.matter.begin(), vocabulary.matter.end());
-  for (auto& line : output_differences(a.architecture, b.architecture)) open.push_back(std::move(line));
+  for (auto& line : output_differences(a.architecture, b.architecture))
+    open.push_back(std::move(line));
   if (!result.a_from_b.is_identity()) {
     open.insert(open.end(), unread.equal.begin(), unread.equal.end());
   }

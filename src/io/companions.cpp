@@ -121,9 +121,8 @@ std::vector<std::string> left_out(const fs::path& folder) {
     const std::string name = at->path().filename().string();
     std::error_code unknown;
     if (at->is_directory(unknown)) {
-      const bool copied = std::ranges::any_of(modules, [&](const std::string& module) {
-        return *fs::path(module).begin() == name;
-      });
+      const bool copied = std::ranges::any_of(
+          modules, [&](const std::string& module) { return *fs::path(module).begin() == name; });
       if (!copied && !name.starts_with('.')) names.push_back(name + "/");
     } else if (name != "config.json" && !is_companion(at->path())) {
       names.push_back(name);

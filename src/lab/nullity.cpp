@@ -40,8 +40,8 @@ Batch random_batch(const Architecture& a, std::uint64_t seed) {
   const std::int64_t positions = table ? a.max_positions : positions_needed(a);
   batch.length = positions - (table && a.class_token ? 1 : 0);
   // At least three outputs for every parameter.
-  const bool by_position = a.output.has(Output::tokens) || a.output.has(Output::hidden) ||
-                           a.classes_everywhere;
+  const bool by_position =
+      a.output.has(Output::tokens) || a.output.has(Output::hidden) || a.classes_everywhere;
   const std::int64_t columns = a.has_head() ? a.outputs() : a.width;
   const std::int64_t outputs = columns * (by_position ? batch.length : 1);
   batch.sequences = std::max({std::int64_t{40}, 600 / batch.length,

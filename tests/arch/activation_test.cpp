@@ -19,14 +19,16 @@ double exact(Activation activation, double x) {
       return x / 2 * (1 + std::tanh(inner));
     case Activation::silu:
       return x / (1 + std::exp(-x));
+    case Activation::tanh:
+      return std::tanh(x);
   }
   return std::nan("");
 }
 
 template <class Scalar>
 void check(double tolerance) {
-  for (const auto activation :
-       {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
+  for (const auto activation : {Activation::relu, Activation::gelu, Activation::gelu_tanh,
+                                Activation::silu, Activation::tanh}) {
     Matrix<Scalar> x(7, 401);
     for (Eigen::Index i = 0; i < x.size(); ++i) {
       x.data()[i] = static_cast<Scalar>(0.02 * static_cast<double>(i - x.size() / 2));

@@ -72,8 +72,7 @@ class Forward {
 
   Mat token_logits(Mat x) const {
     if (a_.head_transform) {
-      x = norm("head.norm",
-               activated(a_.kinds[0].ffn.activation, linear("head.transform", x)));
+      x = norm("head.norm", activated(a_.kinds[0].ffn.activation, linear("head.transform", x)));
     }
     if (!a_.tied) return linear("head", x);
     Mat y = x * p_.at("embed.tokens").transpose();
@@ -83,7 +82,8 @@ class Forward {
 
   // Logits; of several outputs as log-probabilities, where these count.
   Mat counted(const Mat& logits, bool several) const {
-    Mat y = logits.unaryExpr([&](double v) { return capped(a_.logit_scale * v, a_.logit_softcap); });
+    Mat y =
+        logits.unaryExpr([&](double v) { return capped(a_.logit_scale * v, a_.logit_softcap); });
     for (Eigen::Index t = 0; several && a_.log_probabilities && t < y.rows(); ++t) {
       y.row(t).array() -= std::log(y.row(t).array().exp().sum());
     }

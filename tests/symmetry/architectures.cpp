@@ -214,8 +214,8 @@ Architecture outputs_architecture(std::uint64_t seed) {
   const bool classes = draw.yes(0.6);
   a.pooler = draw.yes(0.7);
   if (a.pooler) {
-    a.pooler_activation = draw.one_of({Activation::tanh, Activation::tanh, Activation::gelu,
-                                       Activation::relu});
+    a.pooler_activation =
+        draw.one_of({Activation::tanh, Activation::tanh, Activation::gelu, Activation::relu});
   }
   if (classes) a.output.add(Output::classes);
   if (a.output.has(Output::classes)) {

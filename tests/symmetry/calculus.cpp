@@ -433,8 +433,8 @@ class Judge {
     if (a_.output.has(Output::pooled)) system_.require(pooled.change);
     if (a_.output.has(Output::classes)) {
       const bool second = a_.output.has(Output::tokens);
-      require_logits(linear(a_.classes_pooled ? pooled : x, second ? "head.classes" : "head", 0,
-                            a_.classes));
+      require_logits(
+          linear(a_.classes_pooled ? pooled : x, second ? "head.classes" : "head", 0, a_.classes));
     }
     if (!a_.output.has(Output::tokens)) return;
     if (!a_.head_transform) return token_logits(x);

@@ -127,9 +127,9 @@ struct Layer {
 // What a Transformer computes, with no word about how a file stores it. Sizes in theory.md's
 // notation.
 //   x = embed(input) + positions; embedding norm, if any; the layers; a final norm, but for post;
-//   the outputs: tokens, head(x); hidden, x itself; pooled, what a pooler, activation(x W + b), makes
-//   of one position: the first, or the last one if causal; classes, read off that position, or off
-//   the pooler.
+//   the outputs: tokens, head(x); hidden, x itself; pooled, what a pooler, activation(x W + b),
+//   makes of one position: the first, or the last one if causal; classes, read off that position,
+//   or off the pooler.
 struct Architecture {
   std::int64_t width = 0;   // D
   std::int64_t layers = 0;  // L
