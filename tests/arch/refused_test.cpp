@@ -64,8 +64,8 @@ constexpr Near kNear[] = {
     {"roberta", R"({"position_embedding_type": "relative_key"})", "relative_key"},
     {"roberta", R"({"hidden_act": "relu"})", "hidden_act"},  // its head has gelu all the same
     {"roberta", R"({"is_decoder": true})", "is_decoder"},
-    {"roberta", R"({"architectures": ["RobertaForSequenceClassification"]})", "architectures"},
-    {"distilbert", R"({"architectures": ["DistilBertForQuestionAnswering"]})", "architectures"},
+    {"roberta", R"({"architectures": ["RobertaForMultipleChoice"]})", "architectures"},
+    {"distilbert", R"({"architectures": ["DistilBertForMultipleChoice"]})", "architectures"},
     {"electra", R"({"architectures": ["ElectraForPreTraining"]})", "architectures"},
     {"electra", R"({"embedding_size": 8})", "embedding_size"},
     {"eurobert", R"({"architectures": ["EuroBertForTokenClassification"]})", "architectures"},

@@ -112,7 +112,7 @@ TEST(Dimension, EqualsTheCalculusWithExperts) {
 
 TEST(Dimension, EqualsTheCalculusWithSeveralOutputs) {
   int compared = 0, several = 0, pooled = 0;
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < 160; ++seed) {
     const Architecture architecture = outputs_architecture(seed);
     if (table_takes_up_its_norm(architecture)) continue;
     ++compared;
@@ -120,9 +120,9 @@ TEST(Dimension, EqualsTheCalculusWithSeveralOutputs) {
     pooled += symmetry_of(architecture).find_space("head.pooler") != nullptr ? 1 : 0;
     expect_the_calculus(architecture, seed);
   }
-  EXPECT_GT(compared, 250);
-  EXPECT_GT(several, 150);
-  EXPECT_GT(pooled, 30);
+  EXPECT_GT(compared, 130);
+  EXPECT_GT(several, 70);
+  EXPECT_GT(pooled, 12);
 }
 
 TEST(Dimension, EqualsTheCalculusWherePairsMakeFullTurns) {
