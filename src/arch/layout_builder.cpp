@@ -36,6 +36,12 @@ bool ends_with_any(std::string_view text, std::initializer_list<std::string_view
 
 bool is_vector(std::string_view parameter) { return ends_with_any(parameter, {".gain", ".bias"}); }
 
+// A tensor for every expert, or one in which all stand one after another.
+bool is_by_expert(const TensorEntry& entry) {
+  return entry.names.front().find(kExpert) != std::string::npos;
+}
+bool is_of_experts(const TensorEntry& entry) { return entry.stacked || is_by_expert(entry); }
+
 // The parameters whose columns are the coordinates of query or key heads.
 bool is_rotated(std::string_view parameter) {
   return ends_with_any(parameter, {".attn.q.weight", ".attn.k.weight", ".attn.q.bias",
@@ -56,13 +62,18 @@ LayoutBuilder::LayoutBuilder(const Family& family, const Architecture& architect
   layout_.family_ = family.name;
   layout_.format_ = family.format;
   for (const auto& entry : family.tensors) {
-    for (std::size_t i = 0; i < entry.holds.size(); ++i) homes_[entry.holds[i]] = {&entry, i};
+    for (const auto& parameter : entry.holds) {
+      (is_of_experts(entry) ? homes_of_experts_ : homes_)[parameter] = &entry;
+    }
   }
 }
 
-const LayoutBuilder::Home* LayoutBuilder::home_of(const std::string& pattern) const {
-  const auto found = homes_.find(pattern);
-  return found == homes_.end() ? nullptr : &found->second;
+const TensorEntry* LayoutBuilder::home_of(const std::string& pattern, bool of_experts) const {
+  for (const auto* homes : {&homes_of_experts_, &homes_}) {
+    if (homes == &homes_of_experts_ && !of_experts) continue;
+    if (const auto found = homes->find(pattern); found != homes->end()) return found->second;
+  }
+  return nullptr;
 }
 
 std::string LayoutBuilder::instance(const std::string& pattern, std::int64_t layer) const {
@@ -96,12 +107,15 @@ Layout LayoutBuilder::build(std::vector<Layout::Constant> constants) && {
   const std::vector<ParameterSpec> specs = parameter_specs(architecture_);
   for (const auto& spec : specs) specs_[spec.name] = spec;
   std::vector<std::string> homeless;
+  const auto of_experts = [&](const ParameterSpec& spec) {
+    return spec.layer >= 0 && architecture_.layer(spec.layer).ffn.experts.count > 0;
+  };
   for (const auto& spec : specs) {
     if (layout_.parts_.contains(spec.name)) continue;
     if (family_.canonical) {
       add_canonical(spec);
-    } else if (const Home* home = home_of(pattern_of(spec))) {
-      add_tensors(*home->entry, spec);
+    } else if (const TensorEntry* home = home_of(pattern_of(spec), of_experts(spec))) {
+      add_tensors(*home, spec);
     } else if (std::ranges::find(homeless, pattern_of(spec)) == homeless.end()) {
       homeless.push_back(pattern_of(spec));
     }
@@ -132,8 +146,7 @@ void LayoutBuilder::add_canonical(const ParameterSpec& spec) {
 
 // A tensor for every expert, or one for all.
 void LayoutBuilder::add_tensors(const TensorEntry& entry, const ParameterSpec& spec) {
-  const bool by_expert = entry.names.front().find(kExpert) != std::string::npos;
-  if (!by_expert) return add_tensor(entry, spec.layer, "");
+  if (!is_by_expert(entry)) return add_tensor(entry, spec.layer, "");
   for (std::int64_t expert = 0; expert < spec.slices; ++expert) {
     add_tensor(entry, spec.layer, fmt::format(".{}.", expert));
   }
@@ -239,9 +252,9 @@ void LayoutBuilder::add_copies(const TensorEntry& entry, std::int64_t layer, std
 
 // The head of a tied model, if the file has it: a copy of the token table.
 void LayoutBuilder::add_tied_copy() {
-  const Home* head = home_of("head.weight");
+  const TensorEntry* head = home_of("head.weight", false);
   if (!architecture_.tied || file_ == nullptr || head == nullptr) return;
-  for (const auto& pattern : head->entry->names) {
+  for (const auto& pattern : head->names) {
     Layout::Stored copy = layout_.holder("embed.tokens");
     copy.copy_of = copy.name;
     copy.name = instance(pattern, -1);

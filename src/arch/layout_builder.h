@@ -18,12 +18,9 @@ class LayoutBuilder {
   Layout build(std::vector<Layout::Constant> constants) &&;
 
  private:
-  struct Home {  // where a parameter lives: an entry of the family, and its place among those that
-                 // the entry holds
-    const TensorEntry* entry;
-    std::size_t part;
-  };
-  const Home* home_of(const std::string& pattern) const;
+  // The entry of the family where a parameter lives, or null. One that experts have, too, may have
+  // an entry for theirs besides.
+  const TensorEntry* home_of(const std::string& pattern, bool of_experts) const;
   std::string instance(const std::string& pattern, std::int64_t layer) const;
   void choose_prefix();
   void add_canonical(const ParameterSpec& spec);
@@ -46,7 +43,7 @@ class LayoutBuilder {
   const TensorSource* file_;
   std::vector<nlohmann::json> fields_;  // by the kind of layer
   std::map<std::string, ParameterSpec> specs_;
-  std::map<std::string, Home> homes_;
+  std::map<std::string, const TensorEntry*> homes_, homes_of_experts_;
   std::string prefix_;
   std::vector<std::string> problems_;
   Layout layout_;
