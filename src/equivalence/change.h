@@ -33,7 +33,7 @@ void add_gate_changes(const Pair& pair, std::int64_t layer, std::vector<Change>&
 void add_qkv_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_transpose_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 // Two layers in each other's place.
-Change layer_exchange(const Pair& pair, std::int64_t first, std::int64_t second);
+std::optional<Change> layer_exchange(const Pair& pair, std::int64_t first, std::int64_t second);
 
 // Names of the canonical tensors of a layer.
 std::vector<std::string> tensors_of(const Architecture& architecture, std::int64_t layer);
