@@ -152,26 +152,32 @@ void SymmetryBuilder::add_head_transform(const Wire& wire) {
 // or nothing for a pooler.
 void SymmetryBuilder::add_log_probability_shifts(const Reader& head, const std::string& norm,
                                                  const Axis& axis) {
-  Shift shift;
-  Effect effect;
-  effect.kind = Effect::Kind::add_columns;
-  if (!head.bias.empty()) {
-    shift.name = head.bias + ".constant";
-    shift.length = shift.dimension = 1;
-    effect.tensor = head.bias;
-    shift.effects = {effect};
-    add_shift(shift);
-  }
+  if (!head.bias.empty()) add_common_constant(head.bias);
   if (norm.empty()) {
+    Shift shift;
     shift.name = head.weight + ".constant";
     shift.length = shift.dimension = a_.width;
     shift.axis = tensor(head.weight).rows;
+    Effect effect;
+    effect.kind = Effect::Kind::add_columns;
     effect.tensor = head.weight;
     shift.effects = {effect};
     add_shift(std::move(shift));
   } else if (symmetry_.tensors.contains(head.weight)) {  // or else it is tied
     add_common_column(head, norm, axis);
   }
+}
+
+// A number added to all entries of a bias in front of a softmax.
+void SymmetryBuilder::add_common_constant(const std::string& bias) {
+  Shift shift;
+  shift.name = bias + ".constant";
+  shift.length = shift.dimension = 1;
+  Effect effect;
+  effect.kind = Effect::Kind::add_columns;
+  effect.tensor = bias;
+  shift.effects = {effect};
+  add_shift(std::move(shift));
 }
 
 // What reads a norm writes into a softmax, which does not see what is common to all columns.
