@@ -48,8 +48,6 @@ class Judge {
   const Tensor& tensor(const std::string& name) const { return tensors_.at(name); }
   bool forgets_length() const { return a_.norm_eps == 0; }
 
-  // --- The graph -------------------------------------------------------------------------------
-
   Wire pre_norm() {
     const Similarity stream = similarity();
     Dense hull;
@@ -114,8 +112,6 @@ class Judge {
     for (const auto& wire : wires) hull = with_row(hull, wire.value);
     return norm(hull, change.turn, name);
   }
-
-  // --- Rules: input ----------------------------------------------------------------------------
 
   // The tables of which every embedded token or vector is a sum of rows; a class token has position
   // 0 instead.
@@ -227,8 +223,6 @@ class Judge {
     return n;
   }
 
-  // --- Rules: norms ----------------------------------------------------------------------------
-
   Similarity similarity() {
     const Index n = seen_.cols();
     const Forms turn = seen_ * system_.skew(n, System::shared) * seen_.transpose();
@@ -258,8 +252,6 @@ class Judge {
     return out;
   }
 
-  // --- Rules: linear maps and changes of coordinates -------------------------------------------
-
   // y = x W on columns [first, first + count) of the tensor.
   Wire product(const Wire& x, const std::string& name, Index first, Index count) const {
     const Tensor& all = tensor(name + ".weight");
@@ -288,8 +280,6 @@ class Judge {
     system_.require(excess.row(x.base()) - change.constant);
     return affine_wire(x.value.topRows(x.base()), x.value.row(x.base()), change);
   }
-
-  // --- Rules: attention ------------------------------------------------------------------------
 
   Wire attention(const Wire& x, const std::string& layer) {
     const std::string name = layer + "attn.";
@@ -383,8 +373,6 @@ class Judge {
     for (const auto b : reached_buckets(a, a_.causal)) system_.require(table.change.row(b) - shift);
   }
 
-  // --- Rules: feed-forward ---------------------------------------------------------------------
-
   Wire feed_forward(const Wire& x, const std::string& layer) {
     const FeedForward& f = a_.layer(layer_of(layer)).ffn;
     const Experts& e = f.experts;
@@ -444,8 +432,6 @@ class Judge {
     system_.require(x.change - x.value * diagonal(scales));
     return scales;
   }
-
-  // --- Rules: output ---------------------------------------------------------------------------
 
   // No output changes.
   void output(const Wire& x) {
