@@ -42,6 +42,8 @@ Architecture constants_architecture(std::uint64_t seed);
 
 // The same with experts, some of them with one that all tokens see.
 Architecture experts_architecture(std::uint64_t seed);
+// With what gpt-oss has: sinks, clamped feed-forwards, biases of experts and routers.
+Architecture sinks_architecture(std::uint64_t seed);
 
 // Random rotary architectures of which one or two pairs come round to where they were at every
 // position, many with key biases.

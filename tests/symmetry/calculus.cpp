@@ -262,12 +262,17 @@ class Judge {
 
   // --- Rules: linear maps and changes of coordinates -------------------------------------------
 
-  // y = x W + b on columns [first, first + count) of the tensor.
-  Wire linear(const Wire& x, const std::string& name, Index first, Index count) const {
+  // y = x W on columns [first, first + count) of the tensor.
+  Wire product(const Wire& x, const std::string& name, Index first, Index count) const {
     const Tensor& all = tensor(name + ".weight");
     const Dense w = all.value.middleCols(first, count);
     const Forms dw = all.change.block(0, first, all.value.rows(), count);
-    Wire y{x.value * w, x.change * w + x.value * dw};
+    return {x.value * w, x.change * w + x.value * dw};
+  }
+
+  // y = x W + b, likewise.
+  Wire linear(const Wire& x, const std::string& name, Index first, Index count) const {
+    Wire y = product(x, name, first, count);
     if (has(name + ".bias")) {
       const Tensor& bias = tensor(name + ".bias");
       add_to_base(y, {bias.value.middleCols(first, count), bias.change.block(0, first, 1, count)});
@@ -308,12 +313,19 @@ class Judge {
         const Dense rows = o.value.middleRows(head * dv, dv);
         const Dense value = v.value * rows;
         const Forms change = v.change * rows + v.value * o.change.block(head * dv, 0, dv, d_);
+        if (a.sinks && mistake_ != Mistake::sink_forgotten) {
+          // Some share of the average, another for each query: the constant counts as well.
+          out.value = with_row(out.value, value);
+          out.change = stack(out.change, change);
+          continue;
+        }
         out.value = with_row(out.value, value.topRows(v.base()));
         out.change = stack(out.change, change.top(v.base()));
         constant.value += value.row(v.base());
         constant.change += change.row(v.base());
       }
     }
+    if (a.sinks) system_.require(tensor(name + "sinks").change);
     if (a.positions == Positions::relative) relative_bias(a, tensor(name + "relative_bias"));
     out = {with_row(out.value, constant.value), stack(out.change, constant.change)};
     if (has(name + "o.bias")) add_to_base(out, tensor(name + "o.bias"));
@@ -356,12 +368,13 @@ class Judge {
 
   // q R_t k^T changes by nothing that depends on the key or its distance t. R_t is a sum of fixed
   // matrices times independent functions of t; only the one that goes with the constant function
-  // lets a constant over keys pass, and no cap does.
+  // lets a constant over keys pass, and no cap or sink does.
   void logits(const Attention& a, const Wire& q, const Wire& k) {
     for (const auto& [matrix, constant_in_t] : rotations_) {
       const Forms change =
           q.change * (matrix * k.value.transpose()) + (q.value * matrix) * k.change.transposed();
-      const bool all = !constant_in_t || a.softcap != 0 || mistake_ == Mistake::key_shift_forgotten;
+      const bool all =
+          !constant_in_t || !a.forgets_common_logit() || mistake_ == Mistake::key_shift_forgotten;
       system_.require(all ? change : change.left(k.base()));
     }
   }
@@ -377,8 +390,10 @@ class Judge {
   Wire feed_forward(const Wire& x, const std::string& layer) {
     const FeedForward& f = a_.layer(layer_of(layer)).ffn;
     const Experts& e = f.experts;
-    const Wire out = neurons(f, x, layer + "ffn.", f.neurons());
+    Wire out = neurons(f, x, layer + "ffn.", f.neurons());
     if (e.count == 0) return out;
+    if (f.biases.down)
+      out = with_expert_biases(out, tensor(layer + "ffn.down.bias"), e.renormalised);
     // Weights that sum to one (or, of the chosen ones, to less) see differences of logits alone;
     // each expert's neurons are weighed by another function of x, so that they count one by one.
     const Wire router = linear(x, layer + "ffn.router", 0, e.count);
@@ -397,13 +412,20 @@ class Judge {
 
   Wire neurons(const FeedForward& f, const Wire& x, const std::string& name, Index m) {
     const Wire up = linear(x, name + "up", 0, m);
-    Wire hidden = activation(f.activation, f.gated ? linear(x, name + "gate", 0, m) : up);
-    if (f.gated) {
+    const bool clamped = f.limit > 0;
+    // What is clamped may not even scale.
+    const Activation kind = clamped ? Activation::silu : f.activation;
+    Wire hidden = activation(kind, f.gated ? linear(x, name + "gate", 0, m) : up);
+    if (f.gated && clamped && mistake_ != Mistake::clamp_forgotten) {
+      system_.require(up.change);
+    } else if (f.gated) {
       // The product with the gate is linear in each coordinate of the other branch.
       const Forms scales = scaled(up);
       hidden.change += stack(diagonal(scales), Forms(1, m));
     }
-    return linear(hidden, name + "down", 0, d_);
+    const bool biases_of_experts = f.experts.count > 0 && f.biases.down;
+    return biases_of_experts ? product(hidden, name + "down", 0, d_)
+                             : linear(hidden, name + "down", 0, d_);
   }
 
   // A smooth activation passes nothing on; ReLU a positive scale per coordinate.
