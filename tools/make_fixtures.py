@@ -34,6 +34,8 @@ SIZES = dict(vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_lay
              num_attention_heads=4, max_position_embeddings=48)
 SMALL = {**SIZES, "vocab_size": 31, "hidden_size": 16, "intermediate_size": 19}
 SMALL_FALCON = dict(vocab_size=31, hidden_size=16, num_hidden_layers=2, num_attention_heads=4)
+T5 = dict(vocab_size=61, d_model=20, d_kv=6, d_ff=27, num_layers=2, num_decoder_layers=3, num_heads=4,
+          relative_attention_num_buckets=8, relative_attention_max_distance=12, decoder_start_token_id=0)
 IDS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
 GQA = dict(num_key_value_heads=2)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
@@ -134,6 +136,13 @@ def models():
         "nomic_bert": (tf.NomicBertForMaskedLM, tf.NomicBertConfig(**SMALL)),
         "gte": (tf.GteForMaskedLM, tf.GteConfig(**SMALL)),
         "jina_embeddings_v3": (tf.JinaEmbeddingsV3ForMaskedLM, tf.JinaEmbeddingsV3Config(**SMALL)),
+        # v1.1: a gate, and a head of its own, which transformers unties through the file alone
+        "t5": (tf.T5ForConditionalGeneration, tf.T5Config(
+            **T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
+        "t5-tied": (tf.T5ForConditionalGeneration, tf.T5Config(**T5, feed_forward_proj="relu")),
+        "t5-encoder": (tf.T5EncoderModel, tf.T5Config(**T5, feed_forward_proj="gated-gelu")),
+        "mt5": (tf.MT5ForConditionalGeneration, tf.MT5Config(
+            **{**T5, "d_model": 16, "vocab_size": 31, "num_layers": 1, "num_decoder_layers": 2})),
         "gpt2": (tf.GPT2LMHeadModel, tf.GPT2Config(
             vocab_size=61, n_embd=20, n_inner=27, n_layer=2, n_head=4, n_positions=48, **IDS)),
         "gpt_neox": (tf.GPTNeoXForCausalLM, tf.GPTNeoXConfig(
@@ -175,6 +184,8 @@ def save_transformers(name, folder):
     cls, config = models()[name]
     torch.manual_seed(0)
     model = cls(config)
+    if name in ("t5", "mt5"):
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     randomise(model, name)
     if name.endswith("bf16"):
         model = model.to(torch.bfloat16)
@@ -197,8 +208,12 @@ def save_reference(model, folder):
         size = model.config.image_size
         inputs = torch.rand(1, model.config.num_channels, size, size, generator=generator).double().round(decimals=3)
         given = dict(image=inputs[0].tolist())
+    further = {}
+    if model.config.is_encoder_decoder:
+        given["source"] = torch.randint(0, model.config.vocab_size, (13,), generator=generator).tolist()
+        inputs, further["decoder_input_ids"] = torch.tensor([given["source"]]), inputs
     with torch.no_grad():
-        output = model(inputs)
+        output = model(inputs, **further)
     values = output.logits if "logits" in output else output.last_hidden_state
     record = {**given, "output": torch.round(values[0], decimals=9).tolist()}
     (folder / "reference.json").write_text(json.dumps(record, separators=(",", ":")) + "\n")

@@ -154,27 +154,40 @@ class HeadMatcher {
 }  // namespace
 
 template <class Scalar>
-Element match_heads(const Symmetry& symmetry, std::int64_t layer, const Scope& scope,
-                    const Parameters<Scalar>& a, const Parameters<Scalar>& b) {
-  const std::string at = fmt::format("layers.{}.attn", layer);
-  const Space& heads = *symmetry.find_space(at + ".heads");
-  const QkNorm qk_norm = symmetry.architecture.layer(layer).attention.qk_norm;
-  if (qk_norm == QkNorm::heads) return match_heads_behind_norm(symmetry, layer, scope, a, b);
-  std::vector<HeadCross> gauges;
-  std::vector<bool> may_turn;
-  for (const char* name : {qk_norm == QkNorm::joint ? ".qk_gain" : ".qk", ".vo"}) {
-    const Space& space = *symmetry.find_space(at + name);
-    gauges.emplace_back(symmetry, space, a, b);
-    may_turn.push_back(scope.contains(space));
+void HeadMatch::add(std::int64_t layer, const Parameters<Scalar>& a, const Parameters<Scalar>& b) {
+  const bool joint = symmetry_.architecture.layer(layer).attention.qk_norm == QkNorm::joint;
+  for (const char* name : {joint ? "qk_gain" : "qk", "vo"}) {
+    const Space& space = *symmetry_.find_space(fmt::format("layers.{}.attn.{}", layer, name));
+    gauges_.emplace_back(symmetry_, space, a, b);
+    may_turn_.push_back(scope_.contains(space));
   }
-  Matrix<Scalar> plain = Matrix<Scalar>::Zero(heads.count, heads.count);
-  for_axes(symmetry, a, heads.name, [&](const std::string& name, int axis, const AxisPart&) {
+  Matrix<Scalar> plain = Matrix<Scalar>::Zero(heads_.count, heads_.count);
+  for_axes(symmetry_, a, heads_.name, [&](const std::string& name, int axis, const AxisPart&) {
     add_cross(b.at(name), a.at(name), axis, plain);
   });
-  const bool may_shuffle = heads.shuffle != Shuffle::none && scope.contains(heads);
-  return HeadMatcher(heads, std::move(gauges), plain.template cast<double>(), may_shuffle,
-                     std::move(may_turn))
+  plain_ += plain.template cast<double>();
+}
+
+Element HeadMatch::solve() && {
+  const bool may_shuffle = heads_.shuffle != Shuffle::none && scope_.contains(heads_);
+  return HeadMatcher(heads_, std::move(gauges_), std::move(plain_), may_shuffle,
+                     std::move(may_turn_))
       .run();
+}
+
+template void HeadMatch::add(std::int64_t, const Parameters<float>&, const Parameters<float>&);
+template void HeadMatch::add(std::int64_t, const Parameters<double>&, const Parameters<double>&);
+
+template <class Scalar>
+Element match_heads(const Symmetry& symmetry, std::int64_t layer, const Scope& scope,
+                    const Parameters<Scalar>& a, const Parameters<Scalar>& b) {
+  if (symmetry.architecture.layer(layer).attention.qk_norm == QkNorm::heads) {
+    return match_heads_behind_norm(symmetry, layer, scope, a, b);
+  }
+  const Space& gauge = *symmetry.find_space(fmt::format("layers.{}.attn.vo", layer));
+  HeadMatch match(symmetry, scope, *symmetry.find_space(gauge.follows));
+  match.add(layer, a, b);
+  return std::move(match).solve();
 }
 
 template Element match_heads(const Symmetry&, std::int64_t, const Scope&, const Parameters<float>&,

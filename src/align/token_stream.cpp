@@ -30,6 +30,11 @@ TokenStream<Scalar>::TokenStream(const Architecture& architecture, const Paramet
     }
   }
   if (shape_.embedding_norm) stream_ = normed(stream_, "embed.norm", ends);
+  if (shape_.encoder_layers == 0) return;
+  embedded_ = stream_;
+  for (const auto& [name, value] : ends) {
+    if (name.starts_with("encoder.norm.")) encoder_norm_.emplace(name, value);
+  }
 }
 
 template <class Scalar>
@@ -49,11 +54,11 @@ Matrix<Scalar> TokenStream<Scalar>::normed(const Matrix<Scalar>& x, const std::s
 }
 
 template <class Scalar>
-Matrix<Scalar> TokenStream<Scalar>::attended(std::int64_t layer, const Matrix<Scalar>& x,
+Matrix<Scalar> TokenStream<Scalar>::attended(std::int64_t layer,
                                              const Parameters<Scalar>& tensors) const {
   const Attention& shape = shape_.layer(layer).attention;
   const std::string at = fmt::format("layers.{}.attn", layer);
-  const Matrix<Scalar> values = linear(tensors, at + ".v", x);
+  const Matrix<Scalar> values = linear(tensors, at + ".v", read_by_keys(layer));
   const auto group = shape.group(), width = shape.v_width;
   if (group == 1) return linear(tensors, at + ".o", values);
   Matrix<Scalar> spread(values.rows(), shape.heads * width);
@@ -96,9 +101,13 @@ template <class Scalar>
 void TokenStream<Scalar>::advance(std::int64_t layer, const Parameters<Scalar>& tensors) {
   const std::string at = fmt::format("layers.{}.attn", layer);
   const std::string ffn = fmt::format("layers.{}.ffn", layer);
+  if (layer > 0 && layer == shape_.encoder_layers) {
+    encoded_ = normed(stream_, "encoder.norm", encoder_norm_);
+    stream_ = embedded_;
+  }
   if (!shape_.plain_stream()) {
     attention_ = stream_;
-    stream_ = normed(stream_ + attended(layer, attention_, tensors), at + ".norm", tensors);
+    stream_ = normed(stream_ + attended(layer, tensors), at + ".norm", tensors);
     feed_forward_ = stream_;
     stream_ = normed(stream_ + fed_forward(layer, feed_forward_, tensors), ffn + ".norm", tensors);
     return;
@@ -112,8 +121,9 @@ void TokenStream<Scalar>::advance(std::int64_t layer, const Parameters<Scalar>& 
     return Matrix<Scalar>(static_cast<Scalar>(shape.branch_scale) * y);
   };
   attention_ = read(at);
-  const Matrix<Scalar> attended_to = written(attended(layer, attention_, tensors), at);
+  const Matrix<Scalar> attended_to = written(attended(layer, tensors), at);
   if (!shape.parallel) stream_ += attended_to;
+  if (!shape.has_ffn()) return;
   feed_forward_ = shape.shared_norm ? attention_ : read(ffn);
   stream_ += written(fed_forward(layer, feed_forward_, tensors), ffn);
   if (shape.parallel) stream_ += attended_to;

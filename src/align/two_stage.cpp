@@ -164,22 +164,24 @@ class TwoStage {
   nlohmann::json match_layer(std::int64_t layer) {
     const Attention& shape = shape_.layer(layer).attention;
     const std::string at = fmt::format("layers.{}.attn", layer);
-    const Space& heads = *symmetry_.find_space(at + ".heads");
+    const Space* heads = symmetry_.find_space(at + ".heads");
     const Parameters<double> a = a_.layer(layer);
     Parameters<double> b = b_.layer(layer);
     act_on_layer(symmetry_, found_, layer, b);
-    BlockMap<double> places = heads.identity();
+    BlockMap<double> places(shape.heads, 1);
     const Matrix<double> similarity =
         head_similarity(shape, with_biases(shape, a, at), with_biases(shape, b, at));
     Element step;
-    if (options_.scope.contains(heads) && heads.shuffle != Shuffle::none) {
+    // Heads that share another layer's table went with those.
+    const bool moves = heads != nullptr && heads->shuffle != Shuffle::none;
+    if (moves && options_.scope.contains(*heads)) {
       const auto given = options_.heads.find(layer);
       const Matrix<double> groups = Matrix<double>::Zero(shape.kv_heads, shape.kv_heads);
       places = BlockMap<double>(
-          heads.count, 1,
+          heads->count, 1,
           given != options_.heads.end() ? given->second : assign_nested(similarity, groups).target,
           {});
-      step.maps[heads.name] = places;
+      step.maps[heads->name] = places;
     }
     const AttentionMaps in_a(a, at), in_b(b, at);
     for (const bool qk : {true, false}) {
@@ -191,7 +193,7 @@ class TwoStage {
     found_ = compose(symmetry_, step, found_);
     double cost = 0;
     std::vector<std::int64_t> targets;
-    for (std::int64_t i = 0; i < heads.count; ++i) {
+    for (std::int64_t i = 0; i < shape.heads; ++i) {
       cost -= similarity(i, places.target(i));
       targets.push_back(places.target(i));
     }

@@ -76,8 +76,8 @@ void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
   const bool joint = a.qk_norm == QkNorm::joint;
   specs.add_if(a.has_qk_norm(), "attn.q_norm.gain", 1, (joint ? a.heads : 1) * a.qk_width);
   specs.add_if(a.has_qk_norm(), "attn.k_norm.gain", 1, (joint ? a.kv_heads : 1) * a.qk_width);
-  specs.add_if(a.positions == Positions::relative, "attn.relative_bias", a.relative_buckets,
-               a.heads);
+  specs.add_if(a.positions == Positions::relative && !a.shares_table, "attn.relative_bias",
+               a.relative_buckets, a.heads);
   specs.add_linear("attn.o", a.heads * a.v_width, width, a.biases.o);
   if (layer.norms_output()) specs.add_norm("attn.post_norm");
   if (layer.norms_sum()) specs.add_norm("attn.norm");
@@ -85,6 +85,7 @@ void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
 
 void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
   const FeedForward& f = layer.ffn;
+  if (!layer.has_ffn()) return;
   if (layer.norms_input() && layer.has_ffn_norm()) specs.add_norm("ffn.norm");
   if (const Experts& e = f.experts; e.count > 0) {
     specs.add_linear("ffn.router", width, e.count, false);
@@ -219,6 +220,59 @@ void check_experts(const Layer& layer, Problems& problems) {
   problems.require(layer.norms_input(), "experts need a norm before them");
 }
 
+void check_feed_forward(const Layer& layer, Problems& problems) {
+  const FeedForward& f = layer.ffn;
+  problems.require(f.gated || !f.biases.gate, "a gate bias needs gated");
+  if (f.width != 0) {
+    problems.require_size(f.width, "ffn_width");
+    return;
+  }
+  problems.require(layer.placement == Placement::pre && !layer.parallel && f == FeedForward{},
+                   "a layer without a feed-forward (ffn_width 0) needs placement 'pre', and neither "
+                   "parallel nor any other setting of feed-forwards");
+}
+
+// Encoder and decoder, and which layers share a table; where kinds and pattern fit.
+void check_stacks(const Architecture& a, Problems& problems) {
+  problems.require(a.encoder_layers >= 0 && (a.encoder_layers == 0 || a.encoder_layers < a.layers),
+                   fmt::format("encoder_layers is {}; expected 0, or fewer than the {} layers",
+                               a.encoder_layers, a.layers));
+  problems.require(a.encoder_layers == 0 ||
+                       (a.input == Input::tokens && a.output == Output::tokens && a.causal &&
+                        !a.has_position_table() && a.token_types == 0 && !a.embedding_norm &&
+                        a.norm == Norm::rms && a.kinds.front().placement == Placement::pre),
+                   "encoder_layers needs input and output 'tokens', causal, norm 'rms', placement "
+                   "'pre', and no position table, token types or embedding norm");
+  const auto fits = [&](std::int64_t kind) {
+    return kind >= 0 && kind < static_cast<std::int64_t>(a.kinds.size());
+  };
+  const bool listed = static_cast<std::int64_t>(a.pattern.size()) == a.layers;
+  if (!a.pattern.empty() && (!listed || !std::ranges::all_of(a.pattern, fits))) return;
+  const auto reads_encoder = [&](std::int64_t kind) {
+    return a.kinds[static_cast<std::size_t>(kind)].attention.cross;
+  };
+  problems.require(a.encoder_layers == 0 || std::ranges::any_of(a.pattern, reads_encoder),
+                   "encoder_layers needs a layer that reads the encoder (cross)");
+  // Of layers that are all alike the first stands for the others.
+  for (std::int64_t n = 0; n < (a.pattern.empty() ? 1 : a.layers); ++n) {
+    const Attention& attention = a.layer(n).attention;
+    problems.require(!attention.cross || (a.encoder_layers > 0 && n >= a.encoder_layers),
+                     "cross needs an encoder, and is for the layers behind it");
+    problems.require(!attention.cross || (attention.positions == Positions::none &&
+                                          attention.window == 0 && !a.layer(n).parallel),
+                     "cross with positions, attention_window or parallel is not understood");
+    if (!attention.shares_table) continue;
+    const std::int64_t owner = a.stack_of(n);
+    const Attention& owned = a.layer(std::min(owner, n)).attention;
+    Attention alike = attention;
+    alike.shares_table = false;
+    problems.require(owner < n && alike == owned && attention.positions == Positions::relative,
+                     "shares_table needs relative positions, and a first layer of the stack that "
+                     "has the table and the same attention");
+    problems.require(!attention.has_qk_norm(), "shares_table with qk_norm is not understood");
+  }
+}
+
 void check_input(const Architecture& a, Problems& problems) {
   if (a.input == Input::tokens) {
     problems.require_size(a.vocabulary, "vocabulary");
@@ -274,6 +328,11 @@ void Architecture::set_layers(const std::vector<Layer>& all) {
   if (kinds.empty()) kinds.emplace_back();
 }
 
+bool Architecture::layers_stand_alone() const {
+  return plain_stream() && encoder_layers == 0 &&
+         std::ranges::none_of(kinds, [](const Layer& kind) { return kind.attention.shares_table; });
+}
+
 Architecture Architecture::with_layers_like(std::int64_t index, std::int64_t count) const {
   Architecture result = *this;
   result.kinds = {layer(index)};
@@ -298,6 +357,10 @@ std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
   SpecList specs(a);
   add_embedding(specs, a);
   for (std::int64_t layer = 0; layer < a.layers; ++layer) {
+    if (layer > 0 && layer == a.encoder_layers) {
+      specs.leave_layers();
+      specs.add_norm("encoder.norm");
+    }
     specs.enter_layer(layer);
     add_attention(specs, a.layer(layer), a.width);
     add_feed_forward(specs, a.layer(layer), a.width);
@@ -337,8 +400,7 @@ void validate(const Architecture& a) {
     problems.require(
         !a.has_position_table() || layer.attention.positions == Positions::none,
         "a position table beside rotary, alibi or relative positions is not understood");
-    problems.require_size(layer.ffn.width, "ffn_width");
-    problems.require(layer.ffn.gated || !layer.ffn.biases.gate, "a gate bias needs gated");
+    check_feed_forward(layer, problems);
     check_experts(layer, problems);
     problems.require(!layer.parallel || layer.placement == Placement::pre,
                      "parallel needs placement 'pre'");
@@ -355,6 +417,7 @@ void validate(const Architecture& a) {
     problems.require(layer.placement != Placement::behind || !reads_with_bias,
                      "placement 'behind' with biases of q, k, v, gate or up is not understood");
   }
+  check_stacks(a, problems);
   check_input(a, problems);
   problems.require(a.norm == Norm::layer || !a.norm_bias, "norm_bias needs norm 'layer'");
   problems.require(std::isfinite(a.norm_eps) && a.norm_eps >= 0, "norm_eps is not a number >= 0");

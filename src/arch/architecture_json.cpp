@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "fields.h"
 #include "regauge/arch/architecture.h"
 #include "regauge/base/error.h"
 
@@ -173,6 +174,8 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("rotary_frequencies", a.rotary_frequencies);
   visit("relative_buckets", a.relative_buckets);
   visit("relative_max_distance", a.relative_max_distance);
+  visit("shares_table", a.shares_table);
+  visit("cross", a.cross);
   visit("qk_norm", a.qk_norm);
   visit("attention_scale", a.scale);
   visit("attention_softcap", a.softcap);
@@ -195,6 +198,7 @@ template <class A, class Visit>
 void visit_model(A& a, Visit&& visit) {
   visit("width", a.width);
   visit("layers", a.layers);
+  visit("encoder_layers", a.encoder_layers);
   visit("input", a.input);
   visit("vocabulary", a.vocabulary);
   visit("input_width", a.input_width);
@@ -322,9 +326,17 @@ std::vector<std::int64_t> read_pattern(const Json& json, std::vector<std::string
   return pattern;
 }
 
+// What only models with two stacks, or with a table for many layers, have.
+void leave_out_unused(Json& json) {
+  for (const char* name : {"shares_table", "cross"}) {
+    if (json.at(name) == false) json.erase(name);
+  }
+  if (json.at("encoder_layers") == 0) json.erase("encoder_layers");
+}
+
 }  // namespace
 
-Json to_json(const Architecture& architecture) {
+Json all_fields(const Architecture& architecture) {
   Json json = layer_json(architecture.kinds.front());
   visit_model(architecture, [&](const char* name, const auto& value) { write(json[name], value); });
   if (architecture.has_position_table()) write(json["positions"], architecture.position_table);
@@ -344,11 +356,23 @@ Json to_json(const Architecture& architecture) {
   return json;
 }
 
+Json to_json(const Architecture& architecture) {
+  Json json = all_fields(architecture);
+  leave_out_unused(json);
+  return json;
+}
+
 Architecture architecture_from_json(const Json& json) {
+  Architecture architecture = unchecked_from_json(json);
+  validate(architecture);
+  return architecture;
+}
+
+Architecture unchecked_from_json(const Json& json) {
   if (!json.is_object()) throw UsageError("[architecture] expected a JSON object");
   Architecture architecture;
   std::vector<std::string> problems;
-  const Json known = to_json(architecture);
+  const Json known = all_fields(architecture);
   for (const auto& [key, value] : json.items()) {
     if (!known.contains(key) && key != "kinds" && key != "pattern") {
       problems.push_back(fmt::format("unknown key '{}'", key));
@@ -367,7 +391,6 @@ Architecture architecture_from_json(const Json& json) {
   if (!problems.empty()) {
     throw UsageError(fmt::format("[architecture] {}", fmt::join(problems, "\n[architecture] ")));
   }
-  validate(architecture);
   return architecture;
 }
 

@@ -162,6 +162,7 @@ TensorEntry parse_tensor(const std::string& where, const std::string& name, cons
   for (auto& other : section.texts("also")) entry.names.push_back(std::move(other));
   entry.groups = section.text("groups");
   entry.stacked = section.flag("stacked");
+  entry.when = section.pairs("when");
   if (const Ordered* shape = section.find("shape")) {
     for (const auto& size : *shape) entry.shape.emplace_back(size);
   }
@@ -256,6 +257,13 @@ namespace {
 
 Family parse_loaded(std::string_view file, Ordered json);
 
+// "=a + b" without its sign; empty where there is none.
+std::string formula(Section& section, const std::string& key) {
+  const std::string text = section.text(key);
+  if (!text.empty() && !text.starts_with('=')) section.fail(fmt::format("'{}' is no formula", key));
+  return text.empty() ? text : text.substr(1);
+}
+
 // `json`: the family without its kinds, each of which changes some entries of it.
 void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
   Section section(family.file + ": kinds", layers);
@@ -273,9 +281,20 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
     }
     entry.finish();
   }
+  if (const Ordered* runs = section.find("runs")) {
+    for (const auto& given : *runs) {
+      Section run(family.file + ": runs of the kinds", given);
+      const Ordered* items = run.find("items");
+      if (items == nullptr || !items->is_array()) run.fail("needs a list of 'items'");
+      pattern.runs.push_back({{}, formula(run, "times")});
+      for (const auto& item : *items) pattern.runs.back().items.emplace_back(Json(item));
+      run.finish();
+    }
+  }
   const Ordered* of = section.find("of");
-  if (of == nullptr || !of->is_array() || (pattern.key.empty() && pattern.period == 0)) {
-    section.fail("needs a list 'of' kinds, and a 'key' or a 'period'");
+  const bool told = !pattern.key.empty() || pattern.period > 0 || !pattern.runs.empty();
+  if (of == nullptr || !of->is_array() || !told) {
+    section.fail("needs a list 'of' kinds, and a 'key', a 'period' or 'runs'");
   }
   section.finish();
   for (const auto& entry : *of) {
@@ -347,6 +366,7 @@ Family parse_loaded(std::string_view file, Ordered json) {
     family.linear = parse_orientation(section, linear);
   }
   family.gain_offset = section.number("gain_offset", 0);
+  family.number = formula(section, "number");
   section.finish();
   if (!layers.is_null()) parse_kinds(json, layers, family);
   return family;

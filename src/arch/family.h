@@ -58,6 +58,7 @@ struct TensorEntry {
   std::vector<std::string> holds;  // several: side by side along the outputs
   std::string groups;              // a field: the parts alternate, once per group (NeoX: per head)
   bool stacked = false;            // the experts' matrices one after another
+  std::vector<std::pair<std::string, nlohmann::json>> when;  // fields; else there is no such tensor
   std::vector<nlohmann::json> shape;  // numbers and formulas; empty: from the parameters
   nlohmann::json first_row;           // of a table: those in front are for padding; null: 0
   std::optional<Orientation> orientation;
@@ -72,8 +73,14 @@ struct KeyRule {
 struct FamilyKind;
 
 // Where a config says of which kind each layer is: a list with an item for every layer, or a
-// period, whose last layer has one item and the others another.
+// period, whose last layer has one item and the others another. Or it is known without: runs of
+// items, each so many times.
 struct PatternEntry {
+  struct Run {
+    std::vector<nlohmann::json> items;
+    std::string times;  // a formula
+  };
+  std::vector<Run> runs;
   std::string key;          // of the list; empty: there is none
   std::string period_key;   // empty: the period is fixed
   std::int64_t period = 0;  // where the key does not say; 0: there must be a list
@@ -98,6 +105,7 @@ struct Family {
   Orientation linear = Orientation::out_in;
   double gain_offset = 0;  // gain = stored + offset
   std::vector<TensorEntry> tensors;
+  std::string number;  // a formula of `layer`: what ".N." is in stored names; empty: the layer
   std::vector<std::string> dead;  // tensors that nothing reads: buffers of older programs
   // Layers that differ; without kinds all are alike, as the fields above say.
   PatternEntry pattern;

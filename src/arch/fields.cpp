@@ -12,7 +12,7 @@ constexpr const char* kBiasNames[] = {"q", "k", "v", "o", "gate", "up", "down", 
 }  // namespace
 
 Json flat_fields(const Architecture& architecture) {
-  Json fields = to_json(architecture);
+  Json fields = all_fields(architecture);
   const Json present = fields.at("biases");
   fields.erase("biases");
   for (const char* name : kBiasNames) fields[std::string("biases.") + name] = false;
@@ -29,7 +29,7 @@ Architecture architecture_from_flat(const Json& flat) {
     fields.erase(key);
   }
   fields["biases"] = present;
-  return architecture_from_json(fields);
+  return unchecked_from_json(fields);
 }
 
 }  // namespace regauge

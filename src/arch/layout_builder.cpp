@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "config_kinds.h"
 #include "config_value.h"
 #include "fields.h"
 #include "formula.h"
@@ -52,21 +53,41 @@ LayoutBuilder::LayoutBuilder(const Family& family, const Architecture& architect
     uniform.kinds = {kind};
     uniform.pattern.clear();
     fields_.push_back(flat_fields(uniform));
+    const FamilyKind* of_kind = family.kinds.empty() ? nullptr : kind_for(family, uniform);
+    families_.push_back(of_kind == nullptr ? &family : &of_kind->family);
+    auto& homes = homes_.emplace_back();
+    const auto holds = [&](const auto& condition) {
+      return fields_.back().at(condition.first) == condition.second;
+    };
+    for (const auto& entry : families_.back()->tensors) {
+      if (!std::ranges::all_of(entry.when, holds)) continue;
+      for (std::size_t i = 0; i < entry.holds.size(); ++i) homes[entry.holds[i]] = {&entry, i};
+    }
   }
   layout_.family_ = family.name;
   layout_.format_ = family.format;
-  for (const auto& entry : family.tensors) {
-    for (std::size_t i = 0; i < entry.holds.size(); ++i) homes_[entry.holds[i]] = {&entry, i};
-  }
 }
 
-const LayoutBuilder::Home* LayoutBuilder::home_of(const std::string& pattern) const {
-  const auto found = homes_.find(pattern);
-  return found == homes_.end() ? nullptr : &found->second;
+std::size_t LayoutBuilder::kind_of(std::int64_t layer) const {
+  if (layer < 0 || architecture_.pattern.empty()) return 0;
+  return static_cast<std::size_t>(architecture_.pattern.at(static_cast<std::size_t>(layer)));
+}
+
+const LayoutBuilder::Home* LayoutBuilder::home_of(const std::string& pattern,
+                                                  std::int64_t layer) const {
+  const auto& homes = homes_.at(kind_of(layer));
+  const auto found = homes.find(pattern);
+  return found == homes.end() ? nullptr : &found->second;
 }
 
 std::string LayoutBuilder::instance(const std::string& pattern, std::int64_t layer) const {
-  return replaced(replaced(pattern, "{prefix}", prefix_), ".N.", fmt::format(".{}.", layer));
+  std::int64_t n = layer;
+  if (const std::string& formula = families_.at(kind_of(layer))->number; !formula.empty()) {
+    n = static_cast<std::int64_t>(evaluate_formula(formula, [&](const std::string& name) {
+      return name == "layer" ? static_cast<double>(layer) : number(name, layer);
+    }));
+  }
+  return replaced(replaced(pattern, "{prefix}", prefix_), ".N.", fmt::format(".{}.", n));
 }
 
 // The prefix under which the file has most of the expected names; the first when there is no file.
@@ -100,7 +121,7 @@ Layout LayoutBuilder::build(std::vector<Layout::Constant> constants) && {
     if (layout_.parts_.contains(spec.name)) continue;
     if (family_.canonical) {
       add_canonical(spec);
-    } else if (const Home* home = home_of(pattern_of(spec))) {
+    } else if (const Home* home = home_of(pattern_of(spec), spec.layer)) {
       add_tensors(*home->entry, spec);
     } else if (std::ranges::find(homeless, pattern_of(spec)) == homeless.end()) {
       homeless.push_back(pattern_of(spec));
@@ -239,7 +260,7 @@ void LayoutBuilder::add_copies(const TensorEntry& entry, std::int64_t layer, std
 
 // The head of a tied model, if the file has it: a copy of the token table.
 void LayoutBuilder::add_tied_copy() {
-  const Home* head = home_of("head.weight");
+  const Home* head = home_of("head.weight", -1);
   if (!architecture_.tied || file_ == nullptr || head == nullptr) return;
   for (const auto& pattern : head->entry->names) {
     Layout::Stored copy = layout_.holder("embed.tokens");
@@ -258,10 +279,7 @@ void LayoutBuilder::add_problem(std::string problem) {
 // A variable, or a field of the model or of that layer.
 double LayoutBuilder::number(const std::string& name, std::int64_t layer) const {
   if (const auto found = variables_.find(name); found != variables_.end()) return found->second;
-  const bool several = layer >= 0 && !architecture_.pattern.empty();
-  const nlohmann::json& fields = fields_.at(
-      several ? static_cast<std::size_t>(architecture_.pattern.at(static_cast<std::size_t>(layer)))
-              : 0);
+  const nlohmann::json& fields = fields_.at(kind_of(layer));
   const auto found = fields.find(name);
   if (found == fields.end() || !(found->is_number() || found->is_boolean())) {
     throw UsageError(fmt::format("[architectures] {}: '{}' is neither a field nor a variable",

@@ -23,7 +23,8 @@ class LayoutBuilder {
     const TensorEntry* entry;
     std::size_t part;
   };
-  const Home* home_of(const std::string& pattern) const;
+  const Home* home_of(const std::string& pattern, std::int64_t layer) const;
+  std::size_t kind_of(std::int64_t layer) const;  // of embedding and head: the first
   std::string instance(const std::string& pattern, std::int64_t layer) const;
   void choose_prefix();
   void add_canonical(const ParameterSpec& spec);
@@ -44,9 +45,11 @@ class LayoutBuilder {
   const Architecture& architecture_;
   const Variables& variables_;
   const TensorSource* file_;
-  std::vector<nlohmann::json> fields_;  // by the kind of layer
+  // By the kind of layer.
+  std::vector<nlohmann::json> fields_;
+  std::vector<const Family*> families_;
+  std::vector<std::map<std::string, Home>> homes_;
   std::map<std::string, ParameterSpec> specs_;
-  std::map<std::string, Home> homes_;
   std::string prefix_;
   std::vector<std::string> problems_;
   Layout layout_;

@@ -95,14 +95,14 @@ class Canonical {
       take(group != nullptr ? stream_turn(*space, *group, tensors) : stream_order(*space, tensors),
            -1, tensors);
     }
-    take(in_order(symmetry_, tensors, rounding_, limits_), -1, tensors);
+    order(-1, tensors);
   }
 
   void layer(std::int64_t layer) {
     auto tensors = moved(layer);
     take(unit_lengths(symmetry_, tensors, found_), layer, tensors);
     take(balance(symmetry_, tensors), layer, tensors);
-    take(in_order(symmetry_, tensors, rounding_, limits_), layer, tensors);
+    order(layer, tensors);
     take(turned(symmetry_, tensors), layer, tensors);
     if (symmetry_.architecture.layer(layer).attention.has_qk_norm()) {
       take(turned_qk_norm(symmetry_, layer, tensors), layer, tensors);
@@ -121,6 +121,12 @@ class Canonical {
     element_ = compose(symmetry_, step, element_);
     act_on_layer(symmetry_, step, layer, tensors);
     found_.maps.insert(step.maps.begin(), step.maps.end());
+  }
+
+  void order(std::int64_t layer, Parameters<double>& tensors) {
+    const Element step = in_order(symmetry_, tensors, ordered_, rounding_, limits_);
+    ordered_.maps.insert(step.maps.begin(), step.maps.end());
+    take(step, layer, tensors);
   }
 
   // The turn of the stream that brings embedding and head nearest to the fixed table.
@@ -213,7 +219,8 @@ class Canonical {
   std::vector<std::string> limits_;
   double rounding_ = 0;
   Element element_;
-  Element found_;  // the spaces that are done
+  Element found_;    // the spaces that are done
+  Element ordered_;  // those whose blocks are in order
 };
 
 }  // namespace

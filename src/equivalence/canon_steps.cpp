@@ -103,12 +103,13 @@ Element unit_lengths(const Symmetry& symmetry, const Parameters<double>& tensors
   return step;
 }
 
-Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, double rounding,
-                 std::vector<std::string>& limits) {
+Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, const Element& found,
+                 double rounding, std::vector<std::string>& limits) {
   Element step;
   for (const auto& space : symmetry.spaces) {
     const bool shuffled = space.shuffle == Shuffle::symmetric || space.shuffle == Shuffle::grouped;
     if (!shuffled || space.category == Category::residual) continue;
+    if (found.maps.contains(space.name)) continue;
     const Sizes sizes = sizes_of(symmetry, space, tensors);
     if (sizes.groups.isZero(0)) continue;  // of another layer
     std::vector<std::int64_t> places(static_cast<std::size_t>(space.count));

@@ -79,13 +79,17 @@ std::vector<Matrix<double>> layer_vectors(const Architecture& a, std::int64_t la
     return parameters.at(at + name + ".weight");
   };
   const Matrix<double> x = probes("extension", known);
-  std::vector<Matrix<double>> vectors = {
-      own_parts(weight("ffn.up").transpose(), x),
-      own_parts(weight("ffn.down"), x),
-      parts_within(weight("attn.q"), shape.qk_width, x),
-      parts_within(weight("attn.k"), shape.qk_width, x),
-      parts_within(weight("attn.v"), shape.v_width, x),
-      parts_within(weight("attn.o").transpose(), shape.v_width, x)};
+  std::vector<Matrix<double>> vectors;
+  if (a.layer(layer).has_ffn()) {
+    vectors.push_back(own_parts(weight("ffn.up").transpose(), x));
+    vectors.push_back(own_parts(weight("ffn.down"), x));
+  }
+  for (const auto& [name, width] : {std::pair{"attn.q", shape.qk_width},
+                                    {"attn.k", shape.qk_width},
+                                    {"attn.v", shape.v_width}}) {
+    vectors.push_back(parts_within(weight(name), width, x));
+  }
+  vectors.push_back(parts_within(weight("attn.o").transpose(), shape.v_width, x));
   if (a.layer(layer).ffn.gated) vectors.push_back(own_parts(weight("ffn.gate").transpose(), x));
   return vectors;
 }

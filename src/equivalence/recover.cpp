@@ -210,15 +210,17 @@ class Finder {
   Element match(std::int64_t layer, const Parameters<double>& a,
                 const Parameters<double>& b) const {
     const Architecture& shape = symmetry_.architecture;
-    const Space& heads = *symmetry_.find_space(fmt::format("layers.{}.attn.heads", layer));
+    const Space* heads = symmetry_.find_space(fmt::format("layers.{}.attn.heads", layer));
     const Known in_heads = looks() ? Known(frame_.attention_width()) : known_;
     const Known in_neurons = looks() ? Known(frame_.ffn_width()) : known_;
     Element places;
-    places.maps[heads.name] =
-        BlockMap<double>(heads.count, 1,
-                         match_members(heads, head_signatures(shape, layer, b, in_heads),
-                                       head_signatures(shape, layer, a, in_heads), rounding_),
-                         {});
+    if (heads != nullptr) {  // else they follow those of the layer whose table they share
+      places.maps[heads->name] =
+          BlockMap<double>(heads->count, 1,
+                           match_members(*heads, head_signatures(shape, layer, b, in_heads),
+                                         head_signatures(shape, layer, a, in_heads), rounding_),
+                           {});
+    }
     for (const char* maps : {"ffn", "ffn.shared"}) {
       const std::string at = fmt::format("layers.{}.{}", layer, maps);
       const Space* neurons = symmetry_.find_space(at + ".neurons");

@@ -26,9 +26,16 @@ void check(const Architecture& a, const Batch& batch) {
                batch.vectors.cols() == a.input_width,
            fmt::format("it needs a vector of {} for every position", a.input_width));
   }
-  for (const std::int64_t token : batch.tokens) {
-    expect(token >= 0 && token < a.vocabulary,
-           fmt::format("token {} is outside the vocabulary of {}", token, a.vocabulary));
+  expect(a.encoder_layers > 0 ? batch.source_length > 0 : batch.source.empty(),
+         a.encoder_layers > 0 ? "it needs a source, which the encoder reads"
+                              : "it has a source, and there is no encoder");
+  expect(batch.source.size() == static_cast<std::size_t>(batch.sequences * batch.source_length),
+         "it needs sources of one length");
+  for (const auto* tokens : {&batch.tokens, &batch.source}) {
+    for (const std::int64_t token : *tokens) {
+      expect(token >= 0 && token < a.vocabulary,
+             fmt::format("token {} is outside the vocabulary of {}", token, a.vocabulary));
+    }
   }
   for (const std::int64_t type : batch.types) {
     expect(type >= 0 && type < a.token_types,
@@ -42,9 +49,11 @@ at::Tensor numbers(const std::vector<std::int64_t>& values, at::IntArrayRef shap
 
 }  // namespace
 
-Transformer::Transformer(const Architecture& architecture, std::int64_t length, at::ScalarType type)
+Transformer::Transformer(const Architecture& architecture, std::int64_t length, at::ScalarType type,
+                         std::int64_t source_length)
     : architecture_(architecture),
       positions_(length + (architecture.class_token ? 1 : 0)),
+      source_positions_(source_length),
       type_(type) {
   const Architecture& a = architecture_;
   const std::int64_t n = positions_;
@@ -62,7 +71,12 @@ Transformer::Transformer(const Architecture& architecture, std::int64_t length, 
     }
     sinusoids_ = table.to(type);
   }
-  for (const auto& kind : a.kinds) tables_.push_back(tables(kind.attention, a.causal, n, type));
+  for (const auto& kind : a.kinds) {
+    tables_.push_back(tables(kind.attention, a.causal, n, type));
+    if (a.encoder_layers > 0) {
+      encoder_tables_.push_back(tables(kind.attention, false, source_length, type));
+    }
+  }
 }
 
 Transformer::Tables Transformer::tables(const Attention& a, bool causal, std::int64_t n,
@@ -105,31 +119,8 @@ class Transformer::Pass {
       : t_(tables), a_(tables.architecture_), p_(parameters), taps_(taps) {}
 
   at::Tensor run(const Batch& batch) const {
-    at::Tensor x = embed(batch);
-    for (std::int64_t n = 0; n < a_.layers; ++n) {
-      const Layer& layer = a_.layer(n);
-      const std::string at = fmt::format("layers.{}.", n);
-      const auto attn = [&](const at::Tensor& y) {
-        return attention(layer.attention, t_.tables_of(n), at + "attn.", y);
-      };
-      const auto ffn = [&](const at::Tensor& y) { return feed_forward(layer.ffn, at + "ffn.", y); };
-      const std::string first = at + "attn.norm", second = at + "ffn.norm";
-      const auto scaled = [&](const at::Tensor& y) { return times(layer.branch_scale, y); };
-      if (layer.norms_sum()) {
-        x = norm(first, x + attn(x));
-        x = norm(second, x + ffn(x));
-      } else if (layer.norms_output()) {
-        const bool both = layer.norms_input();
-        x = x + scaled(norm(at + "attn.post_norm", attn(both ? norm(first, x) : x)));
-        x = x + scaled(norm(at + "ffn.post_norm", ffn(both ? norm(second, x) : x)));
-      } else if (layer.parallel) {
-        const at::Tensor y = norm(first, x);
-        x = x + scaled(attn(y)) + scaled(ffn(layer.shared_norm ? y : norm(second, x)));
-      } else {
-        x = x + scaled(attn(norm(first, x)));
-        x = x + scaled(ffn(norm(second, x)));
-      }
-    }
+    const at::Tensor encoded = a_.encoder_layers > 0 ? encode(batch) : at::Tensor();
+    at::Tensor x = layers(embed(batch), encoded, a_.encoder_layers, a_.layers);
     if (a_.output == Output::classes) x = x.narrow(1, a_.causal ? x.size(1) - 1 : 0, 1);
     if (a_.head_transform) {
       x = activated(a_.kinds.front().ffn.activation, linear("head.transform", x));
@@ -146,6 +137,42 @@ class Transformer::Pass {
   }
 
  private:
+  at::Tensor encode(const Batch& batch) const {
+    const at::Tensor x = at::embedding(
+        p_.at("embed.tokens"), numbers(batch.source, {batch.sequences, batch.source_length}));
+    return norm("encoder.norm", layers(times(a_.embedding_scale, x), {}, 0, a_.encoder_layers));
+  }
+
+  // The stream x behind the layers [first, last).
+  at::Tensor layers(at::Tensor x, const at::Tensor& encoded, std::int64_t first_layer,
+                    std::int64_t last_layer) const {
+    for (std::int64_t n = first_layer; n < last_layer; ++n) {
+      const Layer& layer = a_.layer(n);
+      const std::string at = fmt::format("layers.{}.", n);
+      const auto attn = [&](const at::Tensor& y) {
+        return attention(n, y, layer.attention.cross ? encoded : y);
+      };
+      const auto ffn = [&](const at::Tensor& y) { return feed_forward(layer.ffn, at + "ffn.", y); };
+      const std::string first = at + "attn.norm", second = at + "ffn.norm";
+      const auto scaled = [&](const at::Tensor& y) { return times(layer.branch_scale, y); };
+      if (layer.norms_sum()) {
+        x = norm(first, x + attn(x));
+        x = norm(second, x + ffn(x));
+      } else if (layer.norms_output()) {
+        const bool both = layer.norms_input();
+        x = x + scaled(norm(at + "attn.post_norm", attn(both ? norm(first, x) : x)));
+        x = x + scaled(norm(at + "ffn.post_norm", ffn(both ? norm(second, x) : x)));
+      } else if (layer.parallel) {
+        const at::Tensor y = norm(first, x);
+        x = x + scaled(attn(y)) + scaled(ffn(layer.shared_norm ? y : norm(second, x)));
+      } else {
+        x = x + scaled(attn(norm(first, x)));
+        if (layer.has_ffn()) x = x + scaled(ffn(norm(second, x)));
+      }
+    }
+    return x;
+  }
+
   static at::Tensor times(double factor, const at::Tensor& x) {
     return factor == 1 ? x : factor * x;
   }
@@ -270,35 +297,40 @@ class Transformer::Pass {
   }
 
   // What the softmax gives: [sequences, heads, positions, positions].
-  at::Tensor patterns(const Attention& a, const at::Tensor& q, const at::Tensor& k,
-                      const std::optional<at::Tensor>& mask) const {
+  static at::Tensor patterns(const Attention& a, const at::Tensor& q, const at::Tensor& k,
+                             const std::optional<at::Tensor>& mask, bool causal) {
     const at::Tensor keys = k.repeat_interleave(a.group(), 1);
     at::Tensor logits = capped(at::matmul(q, keys.transpose(2, 3)) * a.scale, a.softcap);
     if (mask) {
       logits = logits + *mask;
-    } else if (a_.causal) {
-      const std::int64_t n = t_.positions_;
+    } else if (causal) {
+      const std::int64_t n = q.size(2);
       const at::Tensor later = at::ones({n, n}, at::kBool).triu(1);
       logits = logits.masked_fill(later, -std::numeric_limits<double>::infinity());
     }
     return at::softmax(logits, 3);
   }
 
-  at::Tensor attention(const Attention& a, const Tables& tables, const std::string& at,
-                       const at::Tensor& x) const {
+  // Queries from x; keys and values from `from`, which is x but for cross-attention.
+  at::Tensor attention(std::int64_t layer, const at::Tensor& x, const at::Tensor& from) const {
+    const Attention& a = a_.layer(layer).attention;
+    const Tables& tables = t_.tables_of(layer);
+    const std::string at = fmt::format("layers.{}.attn.", layer);
     const at::Tensor q = query_or_key(a, tables, at + "q", a.heads, x);
-    const at::Tensor k = query_or_key(a, tables, at + "k", a.kv_heads, x);
-    const at::Tensor v = heads(linear(at + "v", x), a.kv_heads, a.v_width);
+    const at::Tensor k = query_or_key(a, tables, at + "k", a.kv_heads, from);
+    const at::Tensor v = heads(linear(at + "v", from), a.kv_heads, a.v_width);
     std::optional<at::Tensor> mask;
     if (tables.mask.defined()) mask = tables.mask;
     if (a.positions == Positions::relative) {
-      const std::int64_t n = t_.positions_;
-      const at::Tensor bias = p_.at(at + "relative_bias").index_select(0, tables.buckets);
+      const std::int64_t n = x.size(1);
+      const std::int64_t owner = a.shares_table ? a_.stack_of(layer) : layer;
+      const at::Tensor bias = p_.at(fmt::format("layers.{}.attn.relative_bias", owner))
+                                  .index_select(0, tables.buckets);
       mask = tables.mask + bias.view({n, n, a.heads}).permute({2, 0, 1});
     }
-    const bool causal = a_.causal && !mask;
+    const bool causal = a_.is_causal(layer) && !a.cross && !mask;
     at::Tensor weights;
-    if (taps_ != nullptr || a.softcap != 0) weights = patterns(a, q, k, mask);
+    if (taps_ != nullptr || a.softcap != 0) weights = patterns(a, q, k, mask, causal);
     if (taps_ != nullptr) tap(at + "patterns", weights.transpose(1, 2).flatten(2));
     at::Tensor mixed = a.softcap != 0
                            ? at::matmul(weights, v.repeat_interleave(a.group(), 1))
@@ -321,6 +353,10 @@ at::Tensor Transformer::operator()(const Tensors& parameters, const Batch& batch
   if (batch.length + (architecture_.class_token ? 1 : 0) != positions_) {
     throw UsageError(
         fmt::format("a batch of length {} for a pass of {} positions", batch.length, positions_));
+  }
+  if (batch.source_length != source_positions_) {
+    throw UsageError(fmt::format("a source of length {} for a pass of {} positions",
+                                 batch.source_length, source_positions_));
   }
   return Pass(*this, parameters, taps).run(batch);
 }

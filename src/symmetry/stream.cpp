@@ -154,6 +154,10 @@ SymmetryBuilder::Wire SymmetryBuilder::wire_into(std::int64_t layer, bool attent
   return wire;
 }
 
+SymmetryBuilder::Wire SymmetryBuilder::wire_into_keys(std::int64_t layer) const {
+  return attention(layer).cross ? Wire{"encoder.norm", ""} : wire_into(layer, true);
+}
+
 Axis SymmetryBuilder::stream_axis() const {
   Axis axis;
   if (has_space("residual")) axis.push_back({.space = "residual"});

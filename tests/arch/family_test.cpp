@@ -59,6 +59,7 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "mistral",
                                                   "mixtral",
                                                   "mpt",
+                                                  "mt5",
                                                   "nomic_bert",
                                                   "olmo2",
                                                   "olmoe",
@@ -79,6 +80,8 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "stablelm",
                                                   "starcoder",
                                                   "starcoder2",
+                                                  "t5",
+                                                  "t5-encoder",
                                                   "vit",
                                                   "xlm-roberta"}));
 }

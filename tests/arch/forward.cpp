@@ -15,11 +15,28 @@ class Forward {
   Forward(const Architecture& architecture, const Parameters<double>& parameters)
       : a_(architecture), p_(parameters) {}
 
-  Mat run(const Mat& input) const {
-    Mat x = embed(input);
-    for (std::int64_t n = 0; n < a_.layers; ++n) {
+  Mat run(const Mat& input, const Mat& source) const {
+    Mat encoded;
+    if (a_.encoder_layers > 0) {
+      encoded = norm("encoder.norm", layers(embed(source), {}, 0, a_.encoder_layers));
+    }
+    Mat x = layers(embed(input), encoded, a_.encoder_layers, a_.layers);
+    if (a_.head_transform) x = activated(a_.kinds[0].ffn.activation, linear("head.transform", x));
+    if (a_.has_final_norm()) x = norm("head.norm", x);
+    if (a_.output == Output::hidden) return x;
+    if (a_.output == Output::classes) x = x.row(a_.causal ? x.rows() - 1 : 0).eval();
+    Mat y = a_.tied ? Mat(x * p_.at("embed.tokens").transpose()) : Mat(x * p_.at("head.weight"));
+    if (a_.head_bias) y.rowwise() += p_.at("head.bias").row(0);
+    return y.unaryExpr([&](double v) { return capped(a_.logit_scale * v, a_.logit_softcap); });
+  }
+
+ private:
+  Mat layers(Mat x, const Mat& encoded, std::int64_t first, std::int64_t last) const {
+    for (std::int64_t n = first; n < last; ++n) {
       const std::string layer = "layers." + std::to_string(n) + ".";
-      const auto attn = [&](const Mat& y) { return attention(layer + "attn.", y); };
+      const auto attn = [&](const Mat& y) {
+        return attention(layer + "attn.", y, a_.layer(n).attention.cross ? encoded : y);
+      };
       const auto ffn = [&](const Mat& y) { return feed_forward(layer + "ffn.", y); };
       const std::string before = layer + "attn.norm", after = layer + "ffn.norm";
       const double scale = a_.layer(n).branch_scale;
@@ -37,19 +54,12 @@ class Forward {
         x = (x + scale * (attn(norm(before, x)) + ffn(norm(other, x)))).eval();
       } else {
         x = (x + scale * attn(norm(before, x))).eval();
-        x = (x + scale * ffn(norm(after, x))).eval();
+        if (a_.layer(n).has_ffn()) x = (x + scale * ffn(norm(after, x))).eval();
       }
     }
-    if (a_.head_transform) x = activated(a_.kinds[0].ffn.activation, linear("head.transform", x));
-    if (a_.has_final_norm()) x = norm("head.norm", x);
-    if (a_.output == Output::hidden) return x;
-    if (a_.output == Output::classes) x = x.row(a_.causal ? x.rows() - 1 : 0).eval();
-    Mat y = a_.tied ? Mat(x * p_.at("embed.tokens").transpose()) : Mat(x * p_.at("head.weight"));
-    if (a_.head_bias) y.rowwise() += p_.at("head.bias").row(0);
-    return y.unaryExpr([&](double v) { return capped(a_.logit_scale * v, a_.logit_softcap); });
+    return x;
   }
 
- private:
   static double capped(double x, double cap) { return cap == 0 ? x : cap * std::tanh(x / cap); }
 
   Mat embed(const Mat& input) const {
@@ -176,14 +186,25 @@ class Forward {
     return x;
   }
 
-  bool sees(std::int64_t window, Eigen::Index i, Eigen::Index j) const {
-    if (a_.causal && j > i) return false;
+  static bool sees(bool causal, std::int64_t window, Eigen::Index i, Eigen::Index j) {
+    if (causal && j > i) return false;
     return window == 0 || i - j < window;
   }
 
-  Mat attention(const std::string& at, const Mat& x) const {
-    const Attention& a = a_.layer(layer_of(at)).attention;
-    const Mat q = linear(at + "q", x), k = linear(at + "k", x), v = linear(at + "v", x);
+  // The table that a layer reads: its own, or that of the first layer of its stack.
+  const Mat& relative_table(std::int64_t layer) const {
+    const bool first = layer == 0 || layer == a_.encoder_layers;
+    const bool own = first || !a_.layer(layer).attention.shares_table;
+    const std::int64_t owner = own ? layer : layer < a_.encoder_layers ? 0 : a_.encoder_layers;
+    return p_.at("layers." + std::to_string(owner) + ".attn.relative_bias");
+  }
+
+  // Keys and values from `source`, which is x but for cross-attention.
+  Mat attention(const std::string& at, const Mat& x, const Mat& source) const {
+    const std::int64_t layer = layer_of(at);
+    const Attention& a = a_.layer(layer).attention;
+    const bool causal = a_.causal && layer >= a_.encoder_layers && !a.cross;
+    const Mat q = linear(at + "q", x), k = linear(at + "k", source), v = linear(at + "v", source);
     Mat mixed(x.rows(), a.heads * a.v_width);
     for (std::int64_t head = 0; head < a.heads; ++head) {
       const std::int64_t kv = head / a.group();
@@ -195,10 +216,9 @@ class Forward {
           if (a.positions == Positions::alibi) {
             weights(i, j) -= alibi_slope(head, a.heads) * static_cast<double>(std::abs(i - j));
           } else if (a.positions == Positions::relative) {
-            weights(i, j) +=
-                p_.at(at + "relative_bias")(relative_bucket(a, a_.causal, j - i), head);
+            weights(i, j) += relative_table(layer)(relative_bucket(a, causal, j - i), head);
           }
-          weights(i, j) = sees(a.window, i, j) ? std::exp(weights(i, j)) : 0;
+          weights(i, j) = sees(causal, a.window, i, j) ? std::exp(weights(i, j)) : 0;
         }
         weights.row(i) /= weights.row(i).sum();
       }
@@ -215,8 +235,8 @@ class Forward {
 }  // namespace
 
 Matrix<double> forward(const Architecture& architecture, const Parameters<double>& parameters,
-                       const Matrix<double>& input) {
-  return Forward(architecture, parameters).run(input);
+                       const Matrix<double>& input, const Matrix<double>& source) {
+  return Forward(architecture, parameters).run(input, source);
 }
 
 }  // namespace regauge::testing

@@ -101,6 +101,31 @@ Architecture branches_normed(int index) {
   return a;
 }
 
+// T5 and UMT5, gated and not, tied and not; and two drawn at random.
+Architecture two_stacks(int index) {
+  switch (index) {
+    case 0:
+      return t5_architecture({14, 6, 2, 1, 2, 5}, true, false);
+    case 1:
+      return t5_architecture({16, 6, 1, 2, 3, 5}, true, true);
+    case 2:
+      return t5_architecture({14, 4, 2, 1, 2, 4}, false, true);
+    case 3:
+      return t5_architecture({14, 4, 1, 2, 2, 4}, true, false, true);
+    default:
+      return encoder_decoder(static_cast<std::uint64_t>(index));
+  }
+}
+
+class TwoStacksNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(TwoStacksNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = two_stacks(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(EncoderDecoders, TwoStacksNullity, ::testing::Range(0, 6));
+
 class OutputNormNullity : public ::testing::TestWithParam<int> {};
 
 TEST_P(OutputNormNullity, IsTheDimensionOfTheGroup) {

@@ -220,6 +220,7 @@ FAMILIES = [
     "gpt2",
     "gpt_neox",
     "bert-mlm",
+    "t5",
 ]
 
 

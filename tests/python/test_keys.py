@@ -20,7 +20,7 @@ transformers.utils.logging.disable_progress_bar()
 
 FAMILIES = [
     "llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "gemma2", "olmo2", "phi", "cohere", "gpt2",
-    "qwen3_moe", "mixtral", "olmoe", "qwen2_moe",
+    "qwen3_moe", "mixtral", "olmoe", "qwen2_moe", "t5", "t5-tied", "t5-encoder", "mt5",
     "gpt_neox", "bert-mlm", "vit", "phi3",
     "starcoder2", "stablelm", "seed_oss", "ernie4_5", "helium", "ministral", "qwen2-sliding", "qwen3-sliding",
     "granite", "glm", "opt", "bloom", "mpt", "gpt_bigcode", "roberta", "xlm-roberta", "camembert", "distilbert",
@@ -59,7 +59,10 @@ def outputs(folder):
                 shape = (2, config.num_channels, config.image_size, config.image_size)
                 result = model(torch.randn(shape, generator=generator, dtype=torch.float64))
             else:
-                result = model(input_ids=torch.randint(0, config.vocab_size, (2, 40), generator=generator))
+                given = {"input_ids": torch.randint(0, config.vocab_size, (2, 40), generator=generator)}
+                if model.config.is_encoder_decoder:
+                    given["decoder_input_ids"] = given["input_ids"].flip(1)[:, :30]
+                result = model(**given)
     except Exception:  # whatever a config that makes no sense leads to
         return None
     return result.logits if "logits" in result else result.last_hidden_state

@@ -36,6 +36,10 @@ ENCODER = dict(
     vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=4,
     max_position_embeddings=48, type_vocab_size=3,
 )  # fmt: skip
+T5 = dict(
+    vocab_size=61, d_model=20, d_kv=6, d_ff=27, num_layers=2, num_decoder_layers=3, num_heads=4,
+    relative_attention_num_buckets=8, relative_attention_max_distance=12,
+)  # fmt: skip
 WINDOWS = dict(sliding_window=5, layer_types=["full_attention", "sliding_attention", "full_attention"])
 IMAGE = dict(
     hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=4, image_size=12,
@@ -157,6 +161,11 @@ MODELS = {
     "qwen2_moe: 2 of 5 experts beside a shared one": (tf.Qwen2MoeForCausalLM, tf.Qwen2MoeConfig(
         **{**SIZES, **GQA, "hidden_size": 24}, moe_intermediate_size=11, shared_expert_intermediate_size=13,
         num_experts=5, num_experts_per_tok=2)),
+    "t5: gated, untied": (tf.T5ForConditionalGeneration, tf.T5Config(
+        **T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
+    "t5: relu, tied": (tf.T5ForConditionalGeneration, tf.T5Config(**T5, feed_forward_proj="relu")),
+    "mt5: gated, untied": (tf.MT5ForConditionalGeneration, tf.MT5Config(**T5)),
+    "t5-encoder: gated": (tf.T5EncoderModel, tf.T5Config(**T5, feed_forward_proj="gated-gelu")),
     "gpt2: tied": (tf.GPT2LMHeadModel, tf.GPT2Config(**GPT2)),
     "gpt2: untied, relu": (tf.GPT2LMHeadModel, tf.GPT2Config(
         **GPT2, tie_word_embeddings=False, activation_function="relu")),
@@ -195,6 +204,8 @@ def randomise(model, seed):
 def make(name, folder, seed=1):
     cls, config = MODELS[name]
     model = cls(config)
+    if name.endswith("untied") and config.model_type in ("t5", "mt5"):  # transformers ties it whatever the config says
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     randomise(model, seed)
     model.save_pretrained(folder)
     return cls
@@ -212,6 +223,9 @@ def draw_inputs(config, seed):
     if getattr(config, "type_vocab_size", 0):
         types = torch.randint(0, config.type_vocab_size, tokens.shape, generator=generator)
         return {"input_ids": tokens, "token_type_ids": types}, {"tokens": tokens, "types": types}
+    if config.is_encoder_decoder:
+        source = torch.randint(2, config.vocab_size, (5, 17), generator=generator)
+        return {"input_ids": source, "decoder_input_ids": tokens}, {"tokens": tokens, "source": source}
     return {"input_ids": tokens}, {"tokens": tokens}
 
 

@@ -43,6 +43,17 @@ Architecture constants_architecture(std::uint64_t seed);
 // The same with experts, some of them with one that all tokens see.
 Architecture experts_architecture(std::uint64_t seed);
 
+// Encoder-decoders: two stacks, tables that layers share, layers without a feed-forward,
+// cross-attention with heads of its own.
+Architecture encoder_decoder(std::uint64_t seed);
+
+// T5 with V tokens, width D, encoder and decoder blocks, two heads of width d, m neurons, four
+// buckets; eps = 0. `alone`: every layer has a table of its own (UMT5).
+struct T5Sizes {
+  std::int64_t vocabulary, width, encoder, decoder, head, ffn;
+};
+Architecture t5_architecture(const T5Sizes& sizes, bool gated, bool tied, bool alone = false);
+
 // Random rotary architectures of which one or two pairs come round to where they were at every
 // position, many with key biases.
 std::vector<Architecture> full_turn_architectures(std::size_t count);

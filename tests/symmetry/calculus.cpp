@@ -51,6 +51,12 @@ class Judge {
   // --- The graph -------------------------------------------------------------------------------
 
   Wire pre_norm() {
+    if (a_.encoder_layers > 0) encoded_ = stack_of_layers(0, a_.encoder_layers, "encoder.norm");
+    return stack_of_layers(a_.encoder_layers, a_.layers, "head.norm");
+  }
+
+  // Every stack has a stream of its own; that they move as one is for the equations to say.
+  Wire stack_of_layers(std::int64_t first, std::int64_t last, const std::string& final_norm) {
     const Similarity stream = similarity();
     Dense hull;
     if (a_.embedding_norm) {
@@ -60,7 +66,7 @@ class Judge {
     } else {
       hull = embed({stream.total, Forms(1, d_)}, seen_, a_.class_token).value;
     }
-    for (std::int64_t n = 0; n < a_.layers; ++n) {
+    for (std::int64_t n = first; n < last; ++n) {
       const std::string layer = fmt::format("layers.{}.", n);
       const Wire attended =
           written(n, attention(read(n, hull, stream, layer + "attn.norm"), layer), layer + "attn");
@@ -68,6 +74,7 @@ class Judge {
         read_by_norm({attended}, stream);
         hull = with_row(hull, attended.value);
       }
+      if (!a_.layer(n).has_ffn()) continue;
       const Wire fed = written(
           n, feed_forward(read(n, hull, stream, layer + a_.layer(n).norm_before_ffn()), layer),
           layer + "ffn");
@@ -79,7 +86,7 @@ class Judge {
       }
       hull = with_row(hull, fed.value);
     }
-    return norm(hull, stream.turn, "head.norm");
+    return norm(hull, stream.turn, final_norm);
   }
 
   // The stream behind its norm, or as it is.
@@ -291,6 +298,7 @@ class Judge {
   Wire attention(const Wire& x, const std::string& layer) {
     const std::string name = layer + "attn.";
     const Attention& a = a_.layer(layer_of(layer)).attention;
+    const Wire& source = a.cross && mistake_ != Mistake::cross_forgotten ? encoded_ : x;
     const Index group = a.group(), dk = a.qk_width, dv = a.v_width;
     rotations_ = rotations(a);
     if (mistake_ == Mistake::rotary_forgotten) rotations_ = {{Dense::Identity(dk, dk), true}};
@@ -298,9 +306,9 @@ class Judge {
     Wire out{Dense(0, d_), Forms(0, d_)};
     Wire constant{Dense::Zero(1, d_), Forms(1, d_)};
     const std::vector<Wire> queries = queries_or_keys(a, x, name + "q", a.heads);
-    const std::vector<Wire> keys = queries_or_keys(a, x, name + "k", a.kv_heads);
+    const std::vector<Wire> keys = queries_or_keys(a, source, name + "k", a.kv_heads);
     for (Index kv = 0; kv < a.kv_heads; ++kv) {
-      const Wire v = affine(linear(x, name + "v", kv * dv, dv));
+      const Wire v = affine(linear(source, name + "v", kv * dv, dv));
       for (Index head = kv * group; head < (kv + 1) * group; ++head) {
         logits(a, queries[static_cast<std::size_t>(head)], keys[static_cast<std::size_t>(kv)]);
         // A softmax average is an affine combination of values: it passes their change on
@@ -314,7 +322,7 @@ class Judge {
         constant.change += change.row(v.base());
       }
     }
-    if (a.positions == Positions::relative) relative_bias(a, tensor(name + "relative_bias"));
+    if (a.positions == Positions::relative) relative_bias(layer_of(layer));
     out = {with_row(out.value, constant.value), stack(out.change, constant.change)};
     if (has(name + "o.bias")) add_to_base(out, tensor(name + "o.bias"));
     return out;
@@ -367,9 +375,14 @@ class Judge {
   }
 
   // Softmax ignores one constant per head; a bucket that no distance falls into is never read.
-  void relative_bias(const Attention& a, const Tensor& table) {
+  void relative_bias(std::int64_t layer) {
+    const Attention& a = a_.layer(layer).attention;
+    const std::int64_t owner = a.shares_table ? a_.stack_of(layer) : layer;
+    const Tensor& table = tensor(fmt::format("layers.{}.attn.relative_bias", owner));
     const Forms shift = system_.wire(1, a.heads, System::sublayer);
-    for (const auto b : reached_buckets(a, a_.causal)) system_.require(table.change.row(b) - shift);
+    for (const auto b : reached_buckets(a, a_.is_causal(layer))) {
+      system_.require(table.change.row(b) - shift);
+    }
   }
 
   // --- Rules: feed-forward ---------------------------------------------------------------------
@@ -456,6 +469,7 @@ class Judge {
   System system_;
   std::map<std::string, Tensor> tensors_;
   std::vector<Rotation> rotations_;
+  Wire encoded_;  // what the encoder has written
   Dense seen_;  // D x n, orthonormal columns: what a norm sees of its input is x seen
 };
 

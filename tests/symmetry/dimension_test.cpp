@@ -110,6 +110,27 @@ TEST(Dimension, EqualsTheCalculusWithExperts) {
   EXPECT_GT(compared, 90);
 }
 
+TEST(Dimension, EqualsTheCalculusOfEncoderDecoders) {
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    expect_the_calculus(encoder_decoder(seed), seed);
+  }
+}
+
+// The nullity of the Jacobian of transformers' own T5 and UMT5 at these sizes.
+TEST(Dimension, IsWhatWasMeasuredOnT5) {
+  const auto dimension = [](const Architecture& a) {
+    expect_the_calculus(a, 1);
+    return symmetry_of(a).dimension();
+  };
+  EXPECT_EQ(dimension(t5_architecture({14, 6, 2, 2, 3, 5}, true, false)), 330);
+  EXPECT_EQ(dimension(t5_architecture({18, 8, 1, 2, 4, 5}, true, true)), 414);
+  EXPECT_EQ(dimension(t5_architecture({14, 6, 2, 1, 3, 4}, false, true)), 211);
+  EXPECT_EQ(dimension(t5_architecture({12, 6, 2, 2, 3, 5}, true, false, true)), 336);
+  // Cross-attention that read its own stream would be told.
+  const Architecture a = t5_architecture({14, 6, 2, 2, 3, 5}, true, false);
+  EXPECT_NE(calculus(a, 1, Mistake::cross_forgotten).dimension, 330);
+}
+
 TEST(Dimension, EqualsTheCalculusWherePairsMakeFullTurns) {
   int shifted = 0;
   for (const auto& architecture : full_turn_architectures(80)) {

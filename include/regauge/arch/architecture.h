@@ -34,6 +34,8 @@ struct Attention {
   std::vector<double> rotary_frequencies;  // one per pair, radians per position
   std::int64_t relative_buckets = 0;       // T5's table: buckets x heads
   std::int64_t relative_max_distance = 0;
+  bool shares_table = false;  // the table is that of the stack's first layer (T5)
+  bool cross = false;         // keys and values read what the encoder has written
 
   // An rms norm on q and on k: of each head, with gains shared by the heads of a layer, or of all
   // heads together, with a gain for every coordinate of every head (OLMo 2).
@@ -68,7 +70,7 @@ struct Experts {
 };
 
 struct FeedForward {
-  std::int64_t width = 0;  // m, of one expert
+  std::int64_t width = 0;  // m, of one expert; 0: the layer has none
   Activation activation = Activation::gelu;
   bool gated = false;
 
@@ -90,7 +92,9 @@ struct FeedForward {
 //   post       x = norm(x + attention(x));     x = norm(x + ffn(x))
 //   both       x += norm(attention(norm(x)));  x += norm(ffn(norm(x)))   (Gemma 2, 3)
 //   behind     x += norm(attention(x));        x += norm(ffn(x))         (OLMo 2)
-// What a branch writes is multiplied by branch_scale before it is added (Granite).
+// What a branch writes is multiplied by branch_scale before it is added (Granite). A layer without a
+// feed-forward ends with its attention: a decoder's block with cross-attention is such a layer and
+// one whose attention is the cross-attention.
 struct Layer {
   Attention attention;
   FeedForward ffn;
@@ -106,7 +110,10 @@ struct Layer {
     return placement == Placement::both || placement == Placement::behind;
   }
   bool norms_sum() const { return placement == Placement::post; }
-  bool has_ffn_norm() const { return placement != Placement::behind && !shared_norm; }
+  bool has_ffn() const { return ffn.width > 0; }
+  bool has_ffn_norm() const {
+    return has_ffn() && placement != Placement::behind && !shared_norm;
+  }
   const char* norm_before_ffn() const { return shared_norm ? "attn.norm" : "ffn.norm"; }
 };
 
@@ -115,9 +122,13 @@ struct Layer {
 //   x = embed(input) + positions; embedding norm, if any; the layers; a final norm, but for post;
 //   the output: head(x), or x itself (hidden). Classes are read off the first position, or off the
 //   last one if causal.
+// An encoder-decoder is one list of layers, too. The first `encoder_layers` of them read a sequence
+// of their own, in both directions; behind the last of them stands a norm, encoder.norm, whose
+// output the cross-attention of the others reads. Both sequences are embedded by the same tables.
 struct Architecture {
   std::int64_t width = 0;   // D
   std::int64_t layers = 0;  // L
+  std::int64_t encoder_layers = 0;  // 0: there is one stack
   // Layers need not be alike: their kinds, all different, in the order of their first layers, and
   // the kind of each layer. An empty pattern: all layers are of the first kind.
   std::vector<Layer> kinds = {Layer{}};
@@ -160,6 +171,14 @@ struct Architecture {
                         ? 0
                         : static_cast<std::size_t>(pattern.at(static_cast<std::size_t>(index))));
   }
+  // The first layer of the stack that a layer belongs to.
+  std::int64_t stack_of(std::int64_t layer) const {
+    return layer < encoder_layers ? 0 : encoder_layers;
+  }
+  // A position of this layer does not see later ones.
+  bool is_causal(std::int64_t layer) const { return causal && layer >= encoder_layers; }
+  // Each layer with embedding and head is a model: none needs what another one has.
+  bool layers_stand_alone() const;
   // Sets layers, kinds and pattern.
   void set_layers(const std::vector<Layer>& all);
   // The same model with all layers, `count` of them, like the one at `index`.
@@ -193,10 +212,12 @@ struct ParameterSpec {
 //   sum; post_norm.gain: on its output) layers.N.attn.q.weight [D,h*d_k]  k.weight [D,h_kv*d_k]
 //   v.weight [D,h_kv*d_v]  o.weight [h*d_v,D] layers.N.attn.{q,k,v,o}.bias [1,cols]
 //   layers.N.attn.{q,k}_norm.gain [1,d_k] (joint: [1,cols]) layers.N.attn.relative_bias [buckets,h]
+//   (not where a layer shares the table)
 //   layers.N.ffn.norm.{gain,bias} [1,D]  layers.N.ffn.{gate,up}.{weight [D,m],bias [1,m]}
 //   layers.N.ffn.down.{weight [m,D],bias [1,D]}
 // of experts: layers.N.ffn.router.weight [D,E], gate and up [D,E*m], down [E*m,D],
 //   layers.N.ffn.shared.{gate,up,down}.weight, layers.N.ffn.shared.router.weight [D,1]
+// of an encoder-decoder: encoder.norm.{gain,bias} [1,D]
 //   head.transform.{weight [D,D],bias [1,D]}  head.norm.{gain,bias} [1,D]  head.weight [D,outputs]
 //   head.bias [1,outputs]
 // A tied model has no head.weight. Query head i reads kv head i / (h / h_kv). Of each head's d_k

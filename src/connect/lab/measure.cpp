@@ -88,8 +88,8 @@ nlohmann::json head_ranks(const ModelPair& pair, const AlignSettings& settings,
   };
   nlohmann::json ranks = nlohmann::json::object();
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    const Space& heads = *pair.symmetry.find_space(fmt::format("layers.{}.attn.heads", layer));
-    if (!options.scope.contains(heads)) continue;
+    const Space* heads = pair.symmetry.find_space(fmt::format("layers.{}.attn.heads", layer));
+    if (heads == nullptr || !options.scope.contains(*heads)) continue;
     const double here = middle_loss(options);
     double best = here;
     std::int64_t rank = 1, count = 0;
