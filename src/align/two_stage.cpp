@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "act_with_norms.h"
 #include "gauge_descent.h"
 #include "regauge/action/moved_model.h"
 #include "regauge/align/align.h"
@@ -122,7 +123,8 @@ class TwoStage {
         options_(options),
         progress_(progress),
         a_(a, symmetry, form(a)),
-        b_(b, symmetry, form(b)) {}
+        b_(b, symmetry, form(b)),
+        norms_(encoder_norm<double>(shape_, b_)) {}
 
   Alignment run() {
     Alignment result;
@@ -167,7 +169,7 @@ class TwoStage {
     const Space* heads = symmetry_.find_space(at + ".heads");
     const Parameters<double> a = a_.layer(layer);
     Parameters<double> b = b_.layer(layer);
-    act_on_layer(symmetry_, found_, layer, b);
+    act_with_norms(symmetry_, found_, layer, norms_, b);
     BlockMap<double> places(shape.heads, 1);
     const Matrix<double> similarity =
         head_similarity(shape, with_biases(shape, a, at), with_biases(shape, b, at));
@@ -217,6 +219,7 @@ class TwoStage {
   const AlignOptions& options_;
   Progress& progress_;
   MovedModel a_, b_;
+  Parameters<double> norms_;  // of B's form, for layers that do not hold them
   Element found_;  // from b's form towards a's
 };
 

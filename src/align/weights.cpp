@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "act_with_norms.h"
 #include "head_match.h"
 #include "metric.h"
 #include "regauge/align/align.h"
@@ -28,7 +29,8 @@ class Search {
         progress_(progress),
         a_(a, symmetry, comparable_form(symmetry, a, options.scope, progress)),
         b_(b, symmetry, comparable_form(symmetry, b, options.scope, progress, sign)),
-        metric_(symmetry, a_, b_, progress) {
+        metric_(symmetry, a_, b_, progress),
+        norms_(encoder_norm<Scalar>(symmetry.architecture, b_)) {
     const Space* stream = symmetry.find_space("residual");
     moves_stream_ = stream != nullptr && options.scope.contains(*stream);
     const auto bytes =
@@ -68,7 +70,7 @@ class Search {
   const Parameters<Scalar>& a_layer(std::int64_t layer) { return kept(kept_a_, layer, true); }
   Parameters<Scalar> b_layer(std::int64_t layer) {
     Parameters<Scalar> tensors = kept(kept_b_, layer, false);
-    act_on_layer(symmetry_, found_, layer, tensors);
+    act_with_norms(symmetry_, found_, layer, norms_, tensors);
     return tensors;
   }
 
@@ -119,7 +121,7 @@ class Search {
         a = &a_layer(layer);
       }
       if (!step.maps.empty()) {
-        act_on_layer(symmetry_, step, layer, b);
+        act_with_norms(symmetry_, step, layer, norms_, b);
         take(step);
       }
       stream.add(*a, b);
@@ -199,6 +201,7 @@ class Search {
   Progress& progress_;
   MovedModel a_, b_;
   Metric<Scalar> metric_;
+  Parameters<Scalar> norms_;  // of B's form, for layers that do not hold them
   bool moves_stream_ = false;
   bool keeps_ = false;
   std::map<std::int64_t, Parameters<Scalar>> kept_a_, kept_b_;  // weighted, by layer

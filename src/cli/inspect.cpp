@@ -34,7 +34,7 @@ std::string describe_positions(const Layer& layer, const Json& json) {
   if (a.positions == Positions::rotary && a.rotary_dims < a.qk_width) {
     text += fmt::format(" ({} of {} coordinates)", a.rotary_dims, a.qk_width);
   }
-  if (a.shares_table) text += " (the first layer's table)";
+  if (a.shares_table) text += " (the table of the stack's first layer)";
   return text;
 }
 

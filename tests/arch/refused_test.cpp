@@ -63,6 +63,11 @@ constexpr Near kNear[] = {
     {"roberta", R"({"position_embedding_type": "relative_key"})", "relative_key"},
     {"roberta", R"({"hidden_act": "relu"})", "hidden_act"},  // its head has gelu all the same
     {"roberta", R"({"is_decoder": true})", "is_decoder"},
+    {"t5", R"({"architectures": ["T5ForSequenceClassification"]})", "architectures"},
+    {"t5", R"({"feed_forward_proj": "gated-gelu_10"})", "feed_forward_proj"},
+    {"t5", R"({"is_gated_act": false})", "is_gated_act"},
+    {"t5", R"({"num_layers": 0})", "encoder"},
+    {"t5", R"({"is_encoder_decoder": false})", "is_encoder_decoder"},
     {"roberta", R"({"architectures": ["RobertaForSequenceClassification"]})", "architectures"},
     {"distilbert", R"({"architectures": ["DistilBertForQuestionAnswering"]})", "architectures"},
     {"electra", R"({"architectures": ["ElectraForPreTraining"]})", "architectures"},
