@@ -77,6 +77,9 @@ def models():
         "cohere": (tf.CohereForCausalLM, tf.CohereConfig(**{**llama, "hidden_size": 24}, logit_scale=0.3)),
         "qwen3_moe": (tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
             **llama, head_dim=10, moe_intermediate_size=7, num_experts=5, num_experts_per_tok=3, norm_topk_prob=True)),
+        "qwen3_moe-dense": (tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
+            **{**small, "num_hidden_layers": 3}, head_dim=6, moe_intermediate_size=7, num_experts=3,
+            num_experts_per_tok=2, mlp_only_layers=[1])),
         "mixtral": (tf.MixtralForCausalLM, tf.MixtralConfig(
             **{**llama, "hidden_size": 24, "intermediate_size": 7}, num_local_experts=4, num_experts_per_tok=2)),
         "olmoe": (tf.OlmoeForCausalLM, tf.OlmoeConfig(
@@ -192,7 +195,7 @@ def save_transformers(name, folder):
     shards = dict(max_shard_size="9KB") if name.endswith("sharded") else {}
     model.save_pretrained(folder, **shards)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    experts = dict(experts_implementation="eager") if name.endswith(("moe", "mixtral")) else {}  # others know no double
+    experts = dict(experts_implementation="eager") if hasattr(config, "num_experts_per_tok") else {}  # others know no double
     save_reference(cls.from_pretrained(folder, dtype=torch.float64, **experts).eval(), folder)
 
 

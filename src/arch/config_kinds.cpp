@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "config_path.h"
 #include "config_value.h"
@@ -22,16 +23,40 @@ constexpr std::int64_t kMostLayers = 1 << 20;
   throw UsageError(fmt::format("[{}] config: {}", family.name, problem));
 }
 
-// As the period gives it.
-std::vector<Json> periodic(const PatternEntry& pattern, std::int64_t layers, const Json& config) {
-  std::int64_t period = pattern.period;
-  if (!pattern.period_key.empty()) {
-    const Json* said = find_path(config, pattern.period_key);
-    if (said != nullptr && said->is_number_integer()) period = said->get<std::int64_t>();
-  }
+// The number of the rule, or nothing if the config's is none that it could follow.
+std::optional<std::int64_t> number_of(const PatternEntry& pattern, const Json& config) {
+  const Json* said = pattern.number_key.empty() ? nullptr : find_path(config, pattern.number_key);
+  if (said == nullptr || said->is_null()) return pattern.number;
+  if (!said->is_number_integer()) return std::nullopt;
+  const auto number = said->get<std::int64_t>();
+  const std::int64_t least = pattern.rule == PatternEntry::Rule::period ? 1 : 0;
+  return number >= least ? std::optional(number) : std::nullopt;
+}
+
+// As the rule gives them.
+std::vector<Json> ruled(const PatternEntry& pattern, std::int64_t layers, std::int64_t number) {
   std::vector<Json> items;
   for (std::int64_t n = 0; n < layers; ++n) {
-    items.push_back(period > 0 && (n + 1) % period == 0 ? pattern.last : pattern.others);
+    const bool named =
+        pattern.rule == PatternEntry::Rule::period ? (n + 1) % number == 0 : n < number;
+    items.push_back(named ? pattern.item : pattern.others);
+  }
+  return items;
+}
+
+// As the rule and its exceptions give them; nothing if the config's are no numbers.
+std::optional<std::vector<Json>> derived(const PatternEntry& pattern, std::int64_t layers,
+                                         const Json& config) {
+  const auto number = number_of(pattern, config);
+  if (!number) return std::nullopt;
+  std::vector<Json> items = ruled(pattern, layers, *number);
+  const Json* except = pattern.except_key.empty() ? nullptr : find_path(config, pattern.except_key);
+  if (except == nullptr || except->is_null()) return items;
+  if (!except->is_array()) return std::nullopt;
+  for (const auto& layer : *except) {
+    if (!layer.is_number_integer()) return std::nullopt;
+    const auto n = layer.get<std::int64_t>();
+    if (n >= 0 && n < layers) items[static_cast<std::size_t>(n)] = pattern.except_item;
   }
   return items;
 }
@@ -63,8 +88,16 @@ std::vector<Json> read_pattern(const Family& family, const Declared& alike, cons
   }
   const Json* list = pattern.key.empty() ? nullptr : find_path(config, pattern.key);
   if (list == nullptr || list->is_null()) {
-    if (pattern.period == 0) refuse(family, fmt::format("'{}' is missing", pattern.key));
-    return periodic(pattern, layers, config);
+    if (pattern.rule == PatternEntry::Rule::none) {
+      refuse(family, fmt::format("'{}' is missing", pattern.key));
+    }
+    if (auto items = derived(pattern, layers, config)) return *std::move(items);
+    const auto said = [&](const std::string& key) {
+      const Json* value = key.empty() ? nullptr : find_path(config, key);
+      return value == nullptr ? "" : fmt::format(" '{}' {}", key, value->dump());
+    };
+    refuse(family, fmt::format("the kinds of layers do not follow from{}{}",
+                               said(pattern.number_key), said(pattern.except_key)));
   }
   if (!list->is_array() || static_cast<std::int64_t>(list->size()) != layers) {
     refuse(family, fmt::format("'{}' is {}; expected a list with an item for each of the {} layers",
@@ -125,16 +158,43 @@ Declared read_kinds(const Family& family, const Json& config, const TensorSource
   return declared;
 }
 
+// Keeps what is said, or left out, where it says this.
 void write_pattern(const PatternEntry& pattern, const std::vector<Json>& items, Json& config) {
-  if (pattern.key.empty()) return;
-  const Json* found = find_path(config, pattern.key);
-  const bool silent = found == nullptr || found->is_null();
   const auto layers = static_cast<std::int64_t>(items.size());
-  if (silent && pattern.period > 0 && periodic(pattern, layers, config) == items &&
-      !config.empty()) {
+  const Json* found = pattern.key.empty() ? nullptr : find_path(config, pattern.key);
+  const bool listed = found != nullptr && !found->is_null();
+  const bool ruled_by_number = pattern.rule != PatternEntry::Rule::none;
+  if (!listed && !config.empty() && ruled_by_number && derived(pattern, layers, config) == items) {
     return;
   }
-  set_path(config, pattern.key, Json(items));
+  if (!pattern.key.empty()) {
+    set_path(config, pattern.key, Json(items));
+    return;
+  }
+  if (pattern.number_key.empty()) return;
+  // The least number from which the items follow, with exceptions if there may be any. Where there
+  // is none, reading back tells.
+  const auto excepted = [&](std::int64_t number) {
+    const std::vector<Json> by_rule = ruled(pattern, layers, number);
+    std::optional<std::vector<std::int64_t>> numbers(std::in_place);
+    for (std::size_t n = 0; n < items.size(); ++n) {
+      if (items[n] == by_rule[n]) continue;
+      if (pattern.except_key.empty() || items[n] != pattern.except_item) {
+        numbers.reset();
+        break;
+      }
+      numbers->push_back(static_cast<std::int64_t>(n));
+    }
+    return numbers;
+  };
+  for (std::int64_t number = pattern.rule == PatternEntry::Rule::period ? 1 : 0; number <= layers;
+       ++number) {
+    const auto numbers = excepted(number);
+    if (!numbers) continue;
+    set_path(config, pattern.number_key, number);
+    if (!pattern.except_key.empty()) set_path(config, pattern.except_key, Json(*numbers));
+    return;
+  }
 }
 
 // Of the kinds whose constants all hold, the one that states most.

@@ -269,14 +269,20 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
   Section section(family.file + ": kinds", layers);
   PatternEntry& pattern = family.pattern;
   pattern.key = section.text("key");
-  if (const Ordered* period = section.find("period")) {
-    Section entry(family.file + ": period of the kinds", *period);
-    pattern.period_key = entry.text("key");
-    pattern.period = static_cast<std::int64_t>(entry.number("default", 0));
-    for (auto [name, item] : {std::pair{"last", &pattern.last}, {"others", &pattern.others}}) {
+  for (const auto& [word, rule, named] : {std::tuple{"period", PatternEntry::Rule::period, "last"},
+                                          std::tuple{"first", PatternEntry::Rule::first, "item"}}) {
+    const Ordered* said = section.find(word);
+    if (said == nullptr) continue;
+    if (pattern.rule != PatternEntry::Rule::none) section.fail("has both a 'period' and a 'first'");
+    pattern.rule = rule;
+    Section entry(fmt::format("{}: {} of the kinds", family.file, word), *said);
+    pattern.number_key = entry.text("key");
+    pattern.number = static_cast<std::int64_t>(entry.number("default", -1));
+    for (auto [name, item] : {std::pair{named, &pattern.item}, {"others", &pattern.others}}) {
       const Ordered* value = entry.find(name);
-      if (value == nullptr || pattern.period < 1)
-        entry.fail("needs 'default', 'last' and 'others'");
+      if (value == nullptr || pattern.number < (rule == PatternEntry::Rule::period ? 1 : 0)) {
+        entry.fail(fmt::format("needs 'default', '{}' and 'others'", named));
+      }
       *item = Json(*value);
     }
     entry.finish();
@@ -291,10 +297,21 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
       run.finish();
     }
   }
+  if (const Ordered* except = section.find("except")) {
+    Section entry(family.file + ": except of the kinds", *except);
+    pattern.except_key = entry.text("key", true);
+    const auto item = entry.any("item");
+    if (!item || pattern.rule == PatternEntry::Rule::none) {
+      entry.fail("needs an 'item', and a 'period' or a 'first' beside it");
+    }
+    pattern.except_item = *item;
+    entry.finish();
+  }
   const Ordered* of = section.find("of");
-  const bool told = !pattern.key.empty() || pattern.period > 0 || !pattern.runs.empty();
+  const bool told = !pattern.key.empty() || pattern.rule != PatternEntry::Rule::none ||
+                    !pattern.runs.empty();
   if (of == nullptr || !of->is_array() || !told) {
-    section.fail("needs a list 'of' kinds, and a 'key', a 'period' or 'runs'");
+    section.fail("needs a list 'of' kinds, and a 'key', a 'period', a 'first' or 'runs'");
   }
   section.finish();
   for (const auto& entry : *of) {
@@ -304,7 +321,7 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
     family.kinds.push_back({Json(entry.at("item")), parse_loaded(family.file, merged(json, own))});
   }
   std::vector<std::string> keys;
-  for (const auto& key : {pattern.key, pattern.period_key}) {
+  for (const auto& key : {pattern.key, pattern.number_key, pattern.except_key}) {
     if (!key.empty()) keys.push_back(key);
   }
   for (const auto& kind : family.kinds) {

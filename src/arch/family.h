@@ -72,19 +72,27 @@ struct KeyRule {
 
 struct FamilyKind;
 
-// Where a config says of which kind each layer is: a list with an item for every layer, or a
-// period, whose last layer has one item and the others another. Or it is known without: runs of
-// items, each so many times.
+// Where a config says of which kind each layer is: a list with an item for every layer, or a number
+// from which the items follow, and a list of layers that are excepted from it. Or it is
+// known without: runs of items, each so many times.
 struct PatternEntry {
   struct Run {
     std::vector<nlohmann::json> items;
     std::string times;  // a formula
   };
   std::vector<Run> runs;
-  std::string key;          // of the list; empty: there is none
-  std::string period_key;   // empty: the period is fixed
-  std::int64_t period = 0;  // where the key does not say; 0: there must be a list
-  nlohmann::json last, others;
+  enum class Rule {
+    none,
+    period,  // the last layer of every `number` has `item`
+    first    // the first `number` layers have it
+  };
+  std::string key;  // of the list; empty: there is none
+  Rule rule = Rule::none;
+  std::string number_key;       // empty: the number is fixed
+  std::int64_t number = 0;      // where the key does not say
+  nlohmann::json item, others;  // of the layers that the rule names, and of the others
+  std::string except_key;       // of a list of layers by their numbers; empty: there is none
+  nlohmann::json except_item;   // what they have
 };
 
 // One data file of data/architectures/.

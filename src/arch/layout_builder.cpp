@@ -37,6 +37,12 @@ bool ends_with_any(std::string_view text, std::initializer_list<std::string_view
 
 bool is_vector(std::string_view parameter) { return ends_with_any(parameter, {".gain", ".bias"}); }
 
+// A tensor for every expert, or one in which all stand one after another.
+bool is_by_expert(const TensorEntry& entry) {
+  return entry.names.front().find(kExpert) != std::string::npos;
+}
+bool is_of_experts(const TensorEntry& entry) { return entry.stacked || is_by_expert(entry); }
+
 // The parameters whose columns are the coordinates of query or key heads.
 bool is_rotated(std::string_view parameter) {
   return ends_with_any(parameter, {".attn.q.weight", ".attn.k.weight", ".attn.q.bias",
@@ -55,13 +61,15 @@ LayoutBuilder::LayoutBuilder(const Family& family, const Architecture& architect
     fields_.push_back(flat_fields(uniform));
     const FamilyKind* of_kind = family.kinds.empty() ? nullptr : kind_for(family, uniform);
     families_.push_back(of_kind == nullptr ? &family : &of_kind->family);
-    auto& homes = homes_.emplace_back();
+    Homes& homes = homes_.emplace_back();
     const auto holds = [&](const auto& condition) {
       return fields_.back().at(condition.first) == condition.second;
     };
     for (const auto& entry : families_.back()->tensors) {
       if (!std::ranges::all_of(entry.when, holds)) continue;
-      for (std::size_t i = 0; i < entry.holds.size(); ++i) homes[entry.holds[i]] = {&entry, i};
+      for (const auto& parameter : entry.holds) {
+        (is_of_experts(entry) ? homes.of_experts : homes.others)[parameter] = &entry;
+      }
     }
   }
   layout_.family_ = family.name;
@@ -73,11 +81,14 @@ std::size_t LayoutBuilder::kind_of(std::int64_t layer) const {
   return static_cast<std::size_t>(architecture_.pattern.at(static_cast<std::size_t>(layer)));
 }
 
-const LayoutBuilder::Home* LayoutBuilder::home_of(const std::string& pattern,
-                                                  std::int64_t layer) const {
-  const auto& homes = homes_.at(kind_of(layer));
-  const auto found = homes.find(pattern);
-  return found == homes.end() ? nullptr : &found->second;
+const TensorEntry* LayoutBuilder::home_of(const std::string& pattern, std::int64_t layer,
+                                          bool of_experts) const {
+  const Homes& homes = homes_.at(kind_of(layer));
+  for (const auto* some : {&homes.of_experts, &homes.others}) {
+    if (some == &homes.of_experts && !of_experts) continue;
+    if (const auto found = some->find(pattern); found != some->end()) return found->second;
+  }
+  return nullptr;
 }
 
 std::string LayoutBuilder::instance(const std::string& pattern, std::int64_t layer) const {
@@ -117,12 +128,16 @@ Layout LayoutBuilder::build(std::vector<Layout::Constant> constants) && {
   const std::vector<ParameterSpec> specs = parameter_specs(architecture_);
   for (const auto& spec : specs) specs_[spec.name] = spec;
   std::vector<std::string> homeless;
+  const auto of_experts = [&](const ParameterSpec& spec) {
+    return spec.layer >= 0 && architecture_.layer(spec.layer).ffn.experts.count > 0;
+  };
   for (const auto& spec : specs) {
     if (layout_.parts_.contains(spec.name)) continue;
     if (family_.canonical) {
       add_canonical(spec);
-    } else if (const Home* home = home_of(pattern_of(spec), spec.layer)) {
-      add_tensors(*home->entry, spec);
+    } else if (const TensorEntry* home =
+                   home_of(pattern_of(spec), spec.layer, of_experts(spec))) {
+      add_tensors(*home, spec);
     } else if (std::ranges::find(homeless, pattern_of(spec)) == homeless.end()) {
       homeless.push_back(pattern_of(spec));
     }
@@ -153,8 +168,7 @@ void LayoutBuilder::add_canonical(const ParameterSpec& spec) {
 
 // A tensor for every expert, or one for all.
 void LayoutBuilder::add_tensors(const TensorEntry& entry, const ParameterSpec& spec) {
-  const bool by_expert = entry.names.front().find(kExpert) != std::string::npos;
-  if (!by_expert) return add_tensor(entry, spec.layer, "");
+  if (!is_by_expert(entry)) return add_tensor(entry, spec.layer, "");
   for (std::int64_t expert = 0; expert < spec.slices; ++expert) {
     add_tensor(entry, spec.layer, fmt::format(".{}.", expert));
   }
@@ -260,9 +274,9 @@ void LayoutBuilder::add_copies(const TensorEntry& entry, std::int64_t layer, std
 
 // The head of a tied model, if the file has it: a copy of the token table.
 void LayoutBuilder::add_tied_copy() {
-  const Home* head = home_of("head.weight", -1);
+  const TensorEntry* head = home_of("head.weight", -1, false);
   if (!architecture_.tied || file_ == nullptr || head == nullptr) return;
-  for (const auto& pattern : head->entry->names) {
+  for (const auto& pattern : head->names) {
     Layout::Stored copy = layout_.holder("embed.tokens");
     copy.copy_of = copy.name;
     copy.name = instance(pattern, -1);

@@ -18,12 +18,13 @@ class LayoutBuilder {
   Layout build(std::vector<Layout::Constant> constants) &&;
 
  private:
-  struct Home {  // where a parameter lives: an entry of the family, and its place among those that
-                 // the entry holds
-    const TensorEntry* entry;
-    std::size_t part;
+  // The entries of a family by the parameters that live there. One that experts have, too, may have
+  // an entry for theirs besides.
+  struct Homes {
+    std::map<std::string, const TensorEntry*> others, of_experts;
   };
-  const Home* home_of(const std::string& pattern, std::int64_t layer) const;
+  // The entry where a parameter lives, or null.
+  const TensorEntry* home_of(const std::string& pattern, std::int64_t layer, bool of_experts) const;
   std::size_t kind_of(std::int64_t layer) const;  // of embedding and head: the first
   std::string instance(const std::string& pattern, std::int64_t layer) const;
   void choose_prefix();
@@ -48,7 +49,7 @@ class LayoutBuilder {
   // By the kind of layer.
   std::vector<nlohmann::json> fields_;
   std::vector<const Family*> families_;
-  std::vector<std::map<std::string, Home>> homes_;
+  std::vector<Homes> homes_;
   std::map<std::string, ParameterSpec> specs_;
   std::string prefix_;
   std::vector<std::string> problems_;

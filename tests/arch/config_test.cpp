@@ -275,6 +275,77 @@ TEST(Config, LayersWithoutPositions) {
   EXPECT_EQ(read(config).kinds.size(), 1u);
 }
 
+// Which layers have experts.
+std::vector<bool> sparse_layers(const Architecture& a) {
+  std::vector<bool> result;
+  for (std::int64_t n = 0; n < a.layers; ++n) result.push_back(a.layer(n).ffn.experts.count > 0);
+  return result;
+}
+
+Json qwen3_moe_config() {
+  Json config = llama_config();
+  config["model_type"] = "qwen3_moe";
+  config["num_hidden_layers"] = 5;
+  config["num_experts"] = 4;
+  config["num_experts_per_tok"] = 2;
+  config["moe_intermediate_size"] = 3;
+  return config;
+}
+
+TEST(Config, DenseLayersAmongSparseOnes) {
+  Json config = qwen3_moe_config();
+  EXPECT_EQ(read(config).kinds.size(), 1u);
+  config["decoder_sparse_step"] = 2;
+  EXPECT_EQ(sparse_layers(read(config)), (std::vector<bool>{false, true, false, true, false}));
+  config["mlp_only_layers"] = {1, 17};  // a layer that is not there changes nothing
+  EXPECT_EQ(sparse_layers(read(config)), (std::vector<bool>{false, false, false, true, false}));
+  const Architecture mixed = read(config);
+  EXPECT_EQ(mixed.layer(0).ffn.width, config.at("intermediate_size"));
+  EXPECT_EQ(mixed.layer(3).ffn.width, 3);
+  for (const Json& wrong : {Json(0), Json(-1), Json("two")}) {
+    config["decoder_sparse_step"] = wrong;
+    EXPECT_TRUE(says(message_of([&] { read(config); }), "decoder_sparse_step")) << wrong;
+  }
+  config["decoder_sparse_step"] = 2;
+  config["mlp_only_layers"] = 1;
+  EXPECT_TRUE(says(message_of([&] { read(config); }), "mlp_only_layers"));
+}
+
+TEST(Config, WritesWhichLayersAreDense) {
+  Json config = qwen3_moe_config();
+  config["decoder_sparse_step"] = 2;
+  config["mlp_only_layers"] = {3};
+  const Architecture wanted = read(config);
+  const Json kept = config_for("qwen3_moe", Format::safetensors, wanted, config);
+  EXPECT_EQ(kept.at("decoder_sparse_step"), 2);
+  EXPECT_EQ(kept.at("mlp_only_layers"), Json({3}));
+  const Json fresh = config_for("qwen3_moe", Format::safetensors, wanted, nullptr);
+  EXPECT_EQ(read(fresh), wanted);
+  EXPECT_EQ(fresh.at("mlp_only_layers"), Json({0, 2, 3, 4}));
+}
+
+TEST(Config, WindowsThatBeginAtALayer) {
+  Json config = llama_config();
+  config["model_type"] = "qwen2";
+  config["num_hidden_layers"] = 4;
+  config["use_sliding_window"] = true;
+  config["sliding_window"] = 3;
+  config["max_window_layers"] = 3;
+  const auto windows = [](const Architecture& a) {
+    std::vector<std::int64_t> result;
+    for (std::int64_t n = 0; n < a.layers; ++n) result.push_back(a.layer(n).attention.window);
+    return result;
+  };
+  EXPECT_EQ(windows(read(config)), (std::vector<std::int64_t>{0, 0, 0, 3}));
+  config["max_window_layers"] = 0;
+  EXPECT_EQ(windows(read(config)), (std::vector<std::int64_t>{3, 3, 3, 3}));
+  config.erase("max_window_layers");  // 28
+  EXPECT_EQ(windows(read(config)), (std::vector<std::int64_t>{0, 0, 0, 0}));
+  config["layer_types"] = {"full_attention", "sliding_attention", "full_attention",
+                           "full_attention"};  // a list goes before it
+  EXPECT_EQ(windows(read(config)), (std::vector<std::int64_t>{0, 3, 0, 0}));
+}
+
 TEST(Config, RefusesPatternsThatDoNotFit) {
   Json config = smollm3_config();
   config["no_rope_layers"] = {0, 1};

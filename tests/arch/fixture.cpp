@@ -25,6 +25,7 @@ const std::vector<std::string>& fixture_names() {
                                                  "phi",
                                                  "cohere",
                                                  "qwen3_moe",
+                                                 "qwen3_moe-dense",
                                                  "mixtral",
                                                  "olmoe",
                                                  "qwen2_moe",

@@ -154,6 +154,9 @@ MODELS = {
     "qwen3_moe: 2 of 5 experts, renormalised": (tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
         **SIZES, **GQA, head_dim=6, moe_intermediate_size=11, num_experts=5, num_experts_per_tok=2,
         norm_topk_prob=True)),
+    "qwen3_moe: dense layers among sparse ones": (tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
+        **{**SIZES, **GQA, "num_hidden_layers": 4}, head_dim=6, moe_intermediate_size=11, num_experts=5,
+        num_experts_per_tok=2, decoder_sparse_step=2, mlp_only_layers=[3])),
     "mixtral: 2 of 5 experts": (tf.MixtralForCausalLM, tf.MixtralConfig(
         **SIZES, **GQA, head_dim=6, num_local_experts=5, num_experts_per_tok=2)),
     "olmoe: 2 of 5 experts, joint norms on q and k": (tf.OlmoeForCausalLM, tf.OlmoeConfig(
