@@ -51,7 +51,14 @@ class Judge {
   // --- The graph -------------------------------------------------------------------------------
 
   Wire pre_norm() {
-    if (a_.encoder_layers > 0) encoded_ = stack_of_layers(0, a_.encoder_layers, "encoder.norm");
+    if (a_.encoder_layers > 0) {
+      const Tensor table = tensor("embed.tokens");
+      if (mistake_ == Mistake::table_doubled) {
+        tensors_.at("embed.tokens").change = system_.parameter(table.value.rows(), d_, System::local);
+      }
+      encoded_ = stack_of_layers(0, a_.encoder_layers, "encoder.norm");
+      tensors_.at("embed.tokens") = table;
+    }
     return stack_of_layers(a_.encoder_layers, a_.layers, "head.norm");
   }
 
@@ -298,7 +305,7 @@ class Judge {
   Wire attention(const Wire& x, const std::string& layer) {
     const std::string name = layer + "attn.";
     const Attention& a = a_.layer(layer_of(layer)).attention;
-    const Wire& source = a.cross && mistake_ != Mistake::cross_forgotten ? encoded_ : x;
+    const Wire& source = a.cross ? encoded_ : x;
     const Index group = a.group(), dk = a.qk_width, dv = a.v_width;
     rotations_ = rotations(a);
     if (mistake_ == Mistake::rotary_forgotten) rotations_ = {{Dense::Identity(dk, dk), true}};

@@ -23,7 +23,7 @@ enum class Mistake {
   tie_forgotten,           // the head of a tied model as a tensor of its own
   router_shift_forgotten,  // a router's softmax notices what all logits have in common
   key_shift_forgotten,     // softmax notices a constant over the keys
-  cross_forgotten,         // cross-attention reads its own stream
+  table_doubled,           // encoder and decoder have a token table each
 };
 
 // At random_parameters(architecture, seed). Rules hold for all inputs of any length, and every

@@ -126,9 +126,9 @@ TEST(Dimension, IsWhatWasMeasuredOnT5) {
   EXPECT_EQ(dimension(t5_architecture({18, 8, 1, 2, 4, 5}, true, true)), 414);
   EXPECT_EQ(dimension(t5_architecture({14, 6, 2, 1, 3, 4}, false, true)), 211);
   EXPECT_EQ(dimension(t5_architecture({12, 6, 2, 2, 3, 5}, true, false, true)), 336);
-  // Cross-attention that read its own stream would be told.
+  // With a table each the two streams would turn, and have their lengths, apart.
   const Architecture a = t5_architecture({14, 6, 2, 2, 3, 5}, true, false);
-  EXPECT_NE(calculus(a, 1, Mistake::cross_forgotten).dimension, 330);
+  EXPECT_EQ(calculus(a, 1, Mistake::table_doubled).dimension, 330 + 6 * 5 / 2 + 1);
 }
 
 TEST(Dimension, EqualsTheCalculusWherePairsMakeFullTurns) {
