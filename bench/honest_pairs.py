@@ -236,7 +236,7 @@ def make_pair(maker, models, converted, fixtures=0):
     return a, b, what
 
 
-def run_pair(program, models, converted, seed, index, work, fixtures):
+def run_pair(program, models, converted, seed, index, work, fixtures=0):
     """The record of one pair."""
     draw = numpy.random.default_rng([seed, index])
     with tempfile.TemporaryDirectory(dir=work) as folder:

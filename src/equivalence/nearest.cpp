@@ -105,8 +105,9 @@ std::vector<Honest> honest_copies(const Symmetry& symmetry, const ParameterSourc
       const TensorResidual& r = honest.residuals[i];
       most[i].excess = std::max(most[i].excess, r.excess);
       most[i].residual = std::max(most[i].residual, r.residual);
-      // Of its own size: that of a tensor that is equal in A and B was not needed.
-      if (r.residual > 0) most[i].share = std::max(most[i].share, r.residual / r.size);
+      // Of its own size where A's and B's are equal, whose size was not needed.
+      const double size = found.residuals[i].size > 0 ? found.residuals[i].size : r.size;
+      if (r.residual > 0) most[i].share = std::max(most[i].share, r.residual / size);
     }
   }
   return most;
