@@ -220,7 +220,7 @@ class TwoStage {
   Progress& progress_;
   MovedModel a_, b_;
   Parameters<double> norms_;  // of B's form, for layers that do not hold them
-  Element found_;  // from b's form towards a's
+  Element found_;             // from b's form towards a's
 };
 
 }  // namespace

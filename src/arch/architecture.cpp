@@ -31,11 +31,11 @@ class SpecList {
     add_if(bias, name + ".bias", 1, out);
   }
   // Of experts, which stand side by side as slices of rows or of columns.
-  void add_sliced(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t slices,
-                  bool rows) {
-    add(name + ".weight", in, out);
+  void add_sliced(std::string name, std::int64_t rows, std::int64_t cols, std::int64_t slices,
+                  bool of_rows) {
+    add(std::move(name), rows, cols);
     specs_.back().slices = slices;
-    specs_.back().sliced_rows = rows;
+    specs_.back().sliced_rows = of_rows;
   }
   void enter_layer(std::int64_t layer) {
     layer_ = layer;
@@ -78,6 +78,7 @@ void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
   specs.add_if(a.has_qk_norm(), "attn.k_norm.gain", 1, (joint ? a.kv_heads : 1) * a.qk_width);
   specs.add_if(a.positions == Positions::relative && !a.shares_table, "attn.relative_bias",
                a.relative_buckets, a.heads);
+  specs.add_if(a.sinks, "attn.sinks", 1, a.heads);
   specs.add_linear("attn.o", a.heads * a.v_width, width, a.biases.o);
   if (layer.norms_output()) specs.add_norm("attn.post_norm");
   if (layer.norms_sum()) specs.add_norm("attn.norm");
@@ -88,10 +89,14 @@ void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
   if (!layer.has_ffn()) return;
   if (layer.norms_input() && layer.has_ffn_norm()) specs.add_norm("ffn.norm");
   if (const Experts& e = f.experts; e.count > 0) {
-    specs.add_linear("ffn.router", width, e.count, false);
-    if (f.gated) specs.add_sliced("ffn.gate", width, f.neurons(), e.count, false);
-    specs.add_sliced("ffn.up", width, f.neurons(), e.count, false);
-    specs.add_sliced("ffn.down", f.neurons(), width, e.count, true);
+    const std::int64_t all = f.neurons();
+    specs.add_linear("ffn.router", width, e.count, e.router_bias);
+    if (f.gated) specs.add_sliced("ffn.gate.weight", width, all, e.count, false);
+    if (f.biases.gate) specs.add_sliced("ffn.gate.bias", 1, all, e.count, false);
+    specs.add_sliced("ffn.up.weight", width, all, e.count, false);
+    if (f.biases.up) specs.add_sliced("ffn.up.bias", 1, all, e.count, false);
+    specs.add_sliced("ffn.down.weight", all, width, e.count, true);
+    if (f.biases.down) specs.add_sliced("ffn.down.bias", e.count, width, e.count, true);
     if (e.shared_width > 0) {
       if (e.shared_gate) specs.add_linear("ffn.shared.router", width, 1, false);
       if (f.gated) specs.add_linear("ffn.shared.gate", width, e.shared_width, false);
@@ -194,14 +199,27 @@ void check_attention(const Attention& a, Problems& problems) {
   problems.require(a.window >= 0, "attention_window is negative");
   problems.require(std::isfinite(a.softcap) && a.softcap >= 0,
                    "attention_softcap is not a number >= 0");
+  const bool plain = !a.has_qk_norm() && a.softcap == 0 &&
+                     (a.positions == Positions::none || a.positions == Positions::rotary);
+  problems.require(!a.sinks || plain,
+                   "attention_sinks are understood where logits are scale * q.k, without norms, "
+                   "caps or biases of distance");
 }
 
-void check_experts(const Layer& layer, Problems& problems) {
+void check_clamps(const FeedForward& f, Problems& problems) {
+  problems.require(std::isfinite(f.limit) && f.limit >= 0, "ffn_limit is not a number >= 0");
+  problems.require(std::isfinite(f.up_offset), "up_offset is not a number");
+  problems.require(f.gated || f.limit == 0, "ffn_limit needs a gated feed-forward");
+  problems.require(f.up_offset == 0 || f.limit > 0,
+                   "up_offset without ffn_limit leaves up a scale that is not understood");
+}
+
+void check_experts(const Layer& layer, Norm norm, Problems& problems) {
   const FeedForward& f = layer.ffn;
   const Experts& e = f.experts;
   if (e.count == 0) {
     problems.require(e == Experts{},
-                     "active_experts, renormalised_experts and shared experts need "
+                     "active_experts, renormalised_experts, router_bias and shared experts need "
                      "experts");
     return;
   }
@@ -215,8 +233,11 @@ void check_experts(const Layer& layer, Problems& problems) {
   problems.require(!e.renormalised || e.active > 1,
                    "one active expert of weight one, chosen by a router that does nothing else, is "
                    "not understood");
-  problems.require(!f.biases.gate && !f.biases.up && !f.biases.down,
-                   "biases of experts are not understood");
+  const bool biases = f.biases.gate || f.biases.up || f.biases.down || e.router_bias;
+  problems.require(!biases || (layer.placement == Placement::pre && !layer.parallel &&
+                               norm == Norm::rms && e.shared_width == 0),
+                   "biases of experts or their router are understood in sequential layers with an "
+                   "rms norm before them and without a shared expert");
   problems.require(layer.norms_input(), "experts need a norm before them");
 }
 
@@ -227,9 +248,10 @@ void check_feed_forward(const Layer& layer, Problems& problems) {
     problems.require_size(f.width, "ffn_width");
     return;
   }
-  problems.require(layer.placement == Placement::pre && !layer.parallel && f == FeedForward{},
-                   "a layer without a feed-forward (ffn_width 0) needs placement 'pre', and neither "
-                   "parallel nor any other setting of feed-forwards");
+  problems.require(
+      layer.placement == Placement::pre && !layer.parallel && f == FeedForward{},
+      "a layer without a feed-forward (ffn_width 0) needs placement 'pre', and neither "
+      "parallel nor any other setting of feed-forwards");
 }
 
 // Encoder and decoder, and which layers share a table; where kinds and pattern fit.
@@ -401,7 +423,10 @@ void validate(const Architecture& a) {
         !a.has_position_table() || layer.attention.positions == Positions::none,
         "a position table beside rotary, alibi or relative positions is not understood");
     check_feed_forward(layer, problems);
-    check_experts(layer, problems);
+    check_clamps(layer.ffn, problems);
+    problems.require(!layer.attention.sinks || !layer.norms_sum(),
+                     "attention_sinks in layers that norm the sum are not understood");
+    check_experts(layer, a.norm, problems);
     problems.require(!layer.parallel || layer.placement == Placement::pre,
                      "parallel needs placement 'pre'");
     problems.require(!layer.shared_norm || layer.parallel, "shared_norm needs parallel");

@@ -308,8 +308,8 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
     entry.finish();
   }
   const Ordered* of = section.find("of");
-  const bool told = !pattern.key.empty() || pattern.rule != PatternEntry::Rule::none ||
-                    !pattern.runs.empty();
+  const bool told =
+      !pattern.key.empty() || pattern.rule != PatternEntry::Rule::none || !pattern.runs.empty();
   if (of == nullptr || !of->is_array() || !told) {
     section.fail("needs a list 'of' kinds, and a 'key', a 'period', a 'first' or 'runs'");
   }

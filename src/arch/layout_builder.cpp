@@ -135,8 +135,7 @@ Layout LayoutBuilder::build(std::vector<Layout::Constant> constants) && {
     if (layout_.parts_.contains(spec.name)) continue;
     if (family_.canonical) {
       add_canonical(spec);
-    } else if (const TensorEntry* home =
-                   home_of(pattern_of(spec), spec.layer, of_experts(spec))) {
+    } else if (const TensorEntry* home = home_of(pattern_of(spec), spec.layer, of_experts(spec))) {
       add_tensors(*home, spec);
     } else if (std::ranges::find(homeless, pattern_of(spec)) == homeless.end()) {
       homeless.push_back(pattern_of(spec));
@@ -161,7 +160,7 @@ void LayoutBuilder::add_canonical(const ParameterSpec& spec) {
   part.rows = spec.rows;
   part.cols = part.width = spec.cols;
   std::vector<std::int64_t> shape = {spec.rows, spec.cols};
-  if (is_vector(spec.name)) shape = {spec.cols};
+  if (is_vector(spec.name) && spec.rows == 1) shape = {spec.cols};
   layout_.stored_.push_back({spec.name, shape, {spec.name}});
   layout_.parts_[spec.name] = {part};
 }

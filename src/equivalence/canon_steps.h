@@ -17,8 +17,8 @@ Element unit_lengths(const Symmetry& symmetry, const Parameters<double>& tensors
 
 // Heads and neurons in the order of their size, largest first; groups of query heads as a whole.
 // Heads of several layers that share a table: by the first of them; spaces of `found` are done.
-Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, const Element& found, double rounding,
-                 std::vector<std::string>& limits);
+Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, const Element& found,
+                 double rounding, std::vector<std::string>& limits);
 
 // The coordinates of balanced heads and signs of neurons, turned to the fixed table.
 Element turned(const Symmetry& symmetry, const Parameters<double>& tensors);

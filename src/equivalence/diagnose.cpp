@@ -271,13 +271,6 @@ class Diagnostician {
     return false;
   }
 
-  bool have_same_tensors(std::int64_t first, std::int64_t second) const {
-    const auto a = tensors_of(shape_, first), b = tensors_of(shape_, second);
-    const auto within = [](const std::string& name) { return name.substr(name.find('.', 7)); };
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                      [&](const auto& x, const auto& y) { return within(x) == within(y); });
-  }
-
   // The same change on all layers that differ; where it concerns several tensors, also on each
   // alone.
   std::vector<std::vector<Change>> hypotheses(const Pair& both) const {
@@ -310,8 +303,9 @@ class Diagnostician {
     }
     for (std::size_t i = 0; i < layers.size() && layers.size() <= kMostLayers; ++i) {
       for (std::size_t j = i + 1; j < layers.size(); ++j) {
-        if (!have_same_tensors(layers[i], layers[j])) continue;
-        result.push_back({layer_exchange(both, layers[i], layers[j])});
+        if (auto change = layer_exchange(both, layers[i], layers[j])) {
+          result.push_back({std::move(*change)});
+        }
       }
     }
     std::erase_if(result, [&](const std::vector<Change>& hypothesis) {

@@ -32,16 +32,16 @@ class Transformer {
   const Tables& tables_of(std::int64_t layer) const {
     const auto& pattern = architecture_.pattern;
     const auto& of_stack = layer < architecture_.encoder_layers ? encoder_tables_ : tables_;
-    return of_stack.at(
-        pattern.empty() ? 0
-                        : static_cast<std::size_t>(pattern.at(static_cast<std::size_t>(layer))));
+    return of_stack.at(pattern.empty()
+                           ? 0
+                           : static_cast<std::size_t>(pattern.at(static_cast<std::size_t>(layer))));
   }
 
   Architecture architecture_;
   std::int64_t positions_;  // with the class token
   std::int64_t source_positions_;
   at::ScalarType type_;
-  at::Tensor sinusoids_;        // [positions, D]
+  at::Tensor sinusoids_;                         // [positions, D]
   std::vector<Tables> tables_, encoder_tables_;  // by the kind of layer
 };
 

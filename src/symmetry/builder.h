@@ -55,6 +55,7 @@ class SymmetryBuilder {
 
   // attention.cpp
   void add_attention(std::int64_t layer);
+  void add_gain_signs(const std::string& norm, std::int64_t coordinates, const std::string& lift);
   // Of the heads: the layer's own, or those of the layer whose table it shares.
   std::string heads_space(std::int64_t layer) const;
   void add_relative_table(std::int64_t layer);
@@ -71,6 +72,7 @@ class SymmetryBuilder {
   void add_head();
   void add_head_transform(const Wire& wire);
   void add_log_probability_shifts(const std::string& norm, const Axis& axis);
+  void add_common_constant(const std::string& bias);
   void add_common_column(const Reader& reader, const std::string& norm, Axis axis);
 
   // A vector in the stream's coordinates, apart from any scale.

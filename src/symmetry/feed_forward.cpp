@@ -13,6 +13,8 @@ Reader SymmetryBuilder::add_neurons(std::int64_t layer, const std::string& at, s
   const bool relu = f.activation == Activation::relu;
   auto kind = Scaling::Kind::trivial;
   if (f.gated) kind = Scaling::Kind::nonzero;
+  // A clamp sees lengths, and an offset signs as well.
+  if (f.limit > 0) kind = f.up_offset == 0 ? Scaling::Kind::signs : Scaling::Kind::trivial;
   if (!f.gated && relu) kind = Scaling::Kind::positive;
   add_space({.name = neurons,
              .category = Category::ffn,
@@ -20,7 +22,7 @@ Reader SymmetryBuilder::add_neurons(std::int64_t layer, const std::string& at, s
              .count = count,
              .shuffle = group_size < count ? Shuffle::grouped : Shuffle::symmetric,
              .group_size = group_size < count ? group_size : 1});
-  const bool gate_scales = f.gated && relu;
+  const bool gate_scales = f.gated && relu && f.limit == 0;
   Axis gate = {{.space = neurons, .take = AxisPart::Take::permutation}};
   Axis down = {{.space = neurons, .dual = true}};
   if (gate_scales) {
@@ -99,7 +101,9 @@ void SymmetryBuilder::add_router(std::int64_t layer) {
                .follows = at + ".neurons"});
     columns = {{.space = at + ".experts"}};
   }
-  const Reader router = add_reader(at + ".router", false, wire, std::move(columns));
+  if (feed_forward(layer).biases.down) tensor(at + ".down.bias").rows = columns;
+  const Reader router = add_reader(at + ".router", experts.router_bias, wire, std::move(columns));
+  if (experts.router_bias) add_common_constant(router.bias);
   add_common_column(router, wire.norm, stream_axis());
   if (experts.shared_width == 0) return;
   if (experts.shared_gate) add_reader(at + ".shared.router", false, wire, {});

@@ -49,6 +49,7 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "gpt2",
                                                   "gpt_bigcode",
                                                   "gpt_neox",
+                                                  "gpt_oss",
                                                   "gptj",
                                                   "granite",
                                                   "gte",

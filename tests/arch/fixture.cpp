@@ -33,6 +33,7 @@ const std::vector<std::string>& fixture_names() {
                                                  "t5-tied",
                                                  "t5-encoder",
                                                  "mt5",
+                                                 "gpt_oss",
                                                  "gemma",
                                                  "phi3",
                                                  "starcoder2",

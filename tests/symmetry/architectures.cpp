@@ -226,7 +226,8 @@ Architecture encoder_decoder(std::uint64_t seed) {
     attention.qk_width = std::min(attention.qk_width, a.width - 1);
     attention.v_width = std::min(attention.v_width, a.width - 1);
     const bool rotary = attention.positions == Positions::rotary;
-    attention.rotary_dims = rotary ? std::min(attention.rotary_dims, attention.qk_width / 2 * 2) : 0;
+    attention.rotary_dims =
+        rotary ? std::min(attention.rotary_dims, attention.qk_width / 2 * 2) : 0;
     attention.rotary_frequencies.resize(static_cast<std::size_t>(attention.rotary_dims / 2));
     if (!draw.yes(0.7)) return layer;
     attention.positions = Positions::relative;
@@ -297,6 +298,31 @@ Architecture t5_architecture(const T5Sizes& sizes, bool gated, bool tied, bool a
     layers.push_back(cross);
   }
   a.set_layers(layers);
+  validate(a);
+  return a;
+}
+
+Architecture sinks_architecture(std::uint64_t seed) {
+  Architecture a = random_architecture(seed);
+  Draw draw(seed + 40000);
+  for (auto& layer : a.kinds) {
+    Attention& attention = layer.attention;
+    const bool plain = !attention.has_qk_norm() && (attention.positions == Positions::none ||
+                                                    attention.positions == Positions::rotary);
+    attention.sinks = plain && !layer.norms_sum() && draw.yes(0.8);
+    FeedForward& ffn = layer.ffn;
+    if (ffn.gated && draw.yes(0.7)) {
+      ffn.limit = 0.5;
+      ffn.up_offset = draw.yes() ? 1 : 0;
+    }
+    if (layer.placement != Placement::pre || layer.parallel || a.norm != Norm::rms) continue;
+    ffn.experts = {.count = draw.between(2, 4), .active = 2};
+    ffn.experts.renormalised = draw.yes();
+    ffn.experts.router_bias = draw.yes();
+    ffn.biases = {.gate = ffn.gated && draw.yes(), .up = draw.yes(), .down = draw.yes(0.8)};
+  }
+  a.head_transform = false;
+  if (a.input == Input::tokens) a.vocabulary += kManyTokens;
   validate(a);
   return a;
 }

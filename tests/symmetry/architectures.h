@@ -42,6 +42,8 @@ Architecture constants_architecture(std::uint64_t seed);
 
 // The same with experts, some of them with one that all tokens see.
 Architecture experts_architecture(std::uint64_t seed);
+// With what gpt-oss has: sinks, clamped feed-forwards, biases of experts and routers.
+Architecture sinks_architecture(std::uint64_t seed);
 
 // Encoder-decoders: two stacks, tables that layers share, layers without a feed-forward,
 // cross-attention with heads of its own.

@@ -54,7 +54,8 @@ class Judge {
     if (a_.encoder_layers > 0) {
       const Tensor table = tensor("embed.tokens");
       if (mistake_ == Mistake::table_doubled) {
-        tensors_.at("embed.tokens").change = system_.parameter(table.value.rows(), d_, System::local);
+        tensors_.at("embed.tokens").change =
+            system_.parameter(table.value.rows(), d_, System::local);
       }
       encoded_ = stack_of_layers(0, a_.encoder_layers, "encoder.norm");
       tensors_.at("embed.tokens") = table;
@@ -276,12 +277,17 @@ class Judge {
 
   // --- Rules: linear maps and changes of coordinates -------------------------------------------
 
-  // y = x W + b on columns [first, first + count) of the tensor.
-  Wire linear(const Wire& x, const std::string& name, Index first, Index count) const {
+  // y = x W on columns [first, first + count) of the tensor.
+  Wire product(const Wire& x, const std::string& name, Index first, Index count) const {
     const Tensor& all = tensor(name + ".weight");
     const Dense w = all.value.middleCols(first, count);
     const Forms dw = all.change.block(0, first, all.value.rows(), count);
-    Wire y{x.value * w, x.change * w + x.value * dw};
+    return {x.value * w, x.change * w + x.value * dw};
+  }
+
+  // y = x W + b, likewise.
+  Wire linear(const Wire& x, const std::string& name, Index first, Index count) const {
+    Wire y = product(x, name, first, count);
     if (has(name + ".bias")) {
       const Tensor& bias = tensor(name + ".bias");
       add_to_base(y, {bias.value.middleCols(first, count), bias.change.block(0, first, 1, count)});
@@ -323,6 +329,12 @@ class Judge {
         const Dense rows = o.value.middleRows(head * dv, dv);
         const Dense value = v.value * rows;
         const Forms change = v.change * rows + v.value * o.change.block(head * dv, 0, dv, d_);
+        if (a.sinks && mistake_ != Mistake::sink_forgotten) {
+          // Some share of the average, another for each query: the constant counts as well.
+          out.value = with_row(out.value, value);
+          out.change = stack(out.change, change);
+          continue;
+        }
         out.value = with_row(out.value, value.topRows(v.base()));
         out.change = stack(out.change, change.top(v.base()));
         constant.value += value.row(v.base());
@@ -330,6 +342,7 @@ class Judge {
       }
     }
     if (a.positions == Positions::relative) relative_bias(layer_of(layer));
+    if (a.sinks) system_.require(tensor(name + "sinks").change);
     out = {with_row(out.value, constant.value), stack(out.change, constant.change)};
     if (has(name + "o.bias")) add_to_base(out, tensor(name + "o.bias"));
     return out;
@@ -371,12 +384,13 @@ class Judge {
 
   // q R_t k^T changes by nothing that depends on the key or its distance t. R_t is a sum of fixed
   // matrices times independent functions of t; only the one that goes with the constant function
-  // lets a constant over keys pass, and no cap does.
+  // lets a constant over keys pass, and no cap or sink does.
   void logits(const Attention& a, const Wire& q, const Wire& k) {
     for (const auto& [matrix, constant_in_t] : rotations_) {
       const Forms change =
           q.change * (matrix * k.value.transpose()) + (q.value * matrix) * k.change.transposed();
-      const bool all = !constant_in_t || a.softcap != 0 || mistake_ == Mistake::key_shift_forgotten;
+      const bool all =
+          !constant_in_t || !a.forgets_common_logit() || mistake_ == Mistake::key_shift_forgotten;
       system_.require(all ? change : change.left(k.base()));
     }
   }
@@ -397,8 +411,9 @@ class Judge {
   Wire feed_forward(const Wire& x, const std::string& layer) {
     const FeedForward& f = a_.layer(layer_of(layer)).ffn;
     const Experts& e = f.experts;
-    const Wire out = neurons(f, x, layer + "ffn.", f.neurons());
+    Wire out = neurons(f, x, layer + "ffn.", f.neurons());
     if (e.count == 0) return out;
+    if (f.biases.down) out = with_expert_biases(e, out, tensor(layer + "ffn.down.bias"));
     // Weights that sum to one (or, of the chosen ones, to less) see differences of logits alone;
     // each expert's neurons are weighed by another function of x, so that they count one by one.
     const Wire router = linear(x, layer + "ffn.router", 0, e.count);
@@ -415,15 +430,41 @@ class Judge {
             stack(stack(out.change.top(n), shared.change.top(shared.base())), out.change.row(n))};
   }
 
+  // A bias of each expert, weighed as the expert is. Weights of chosen experts that sum to one make
+  // a constant of what all biases have in common.
+  static Wire with_expert_biases(const Experts& e, const Wire& out, const Tensor& biases) {
+    const Index n = out.base();
+    Dense value = biases.value;
+    Forms change = biases.change;
+    Wire base{out.value.row(n), out.change.row(n)};
+    if (e.renormalised) {
+      const Dense mean = Dense::Constant(1, e.count, 1.0 / static_cast<double>(e.count));
+      const Dense rest = Dense::Identity(e.count, e.count) - Dense::Ones(e.count, 1) * mean;
+      base.value += mean * value;
+      base.change += mean * change;
+      value = rest * value;
+      change = rest * change;
+    }
+    return {with_row(with_row(out.value.topRows(n), value), base.value),
+            stack(stack(out.change.top(n), change), base.change)};
+  }
+
   Wire neurons(const FeedForward& f, const Wire& x, const std::string& name, Index m) {
     const Wire up = linear(x, name + "up", 0, m);
-    Wire hidden = activation(f.activation, f.gated ? linear(x, name + "gate", 0, m) : up);
-    if (f.gated) {
+    const bool clamped = f.limit > 0;
+    // What is clamped may not even scale.
+    const Activation kind = clamped ? Activation::silu : f.activation;
+    Wire hidden = activation(kind, f.gated ? linear(x, name + "gate", 0, m) : up);
+    if (f.gated && clamped && mistake_ != Mistake::clamp_forgotten) {
+      system_.require(up.change);
+    } else if (f.gated) {
       // The product with the gate is linear in each coordinate of the other branch.
       const Forms scales = scaled(up);
       hidden.change += stack(diagonal(scales), Forms(1, m));
     }
-    return linear(hidden, name + "down", 0, d_);
+    const bool biases_of_experts = f.experts.count > 0 && f.biases.down;
+    return biases_of_experts ? product(hidden, name + "down", 0, d_)
+                             : linear(hidden, name + "down", 0, d_);
   }
 
   // A smooth activation passes nothing on; ReLU a positive scale per coordinate.
@@ -477,7 +518,7 @@ class Judge {
   std::map<std::string, Tensor> tensors_;
   std::vector<Rotation> rotations_;
   Wire encoded_;  // what the encoder has written
-  Dense seen_;  // D x n, orthonormal columns: what a norm sees of its input is x seen
+  Dense seen_;    // D x n, orthonormal columns: what a norm sees of its input is x seen
 };
 
 }  // namespace

@@ -24,6 +24,8 @@ enum class Mistake {
   router_shift_forgotten,  // a router's softmax notices what all logits have in common
   key_shift_forgotten,     // softmax notices a constant over the keys
   table_doubled,           // encoder and decoder have a token table each
+  sink_forgotten,          // rows of a softmax sum to one in spite of a sink
+  clamp_forgotten,         // what is clamped scales as if it were not
 };
 
 // At random_parameters(architecture, seed). Rules hold for all inputs of any length, and every

@@ -20,7 +20,8 @@ enum class Positions { none, rotary, alibi, relative };  // inside attention
 enum class Norm { rms, layer };
 enum class QkNorm { none, heads, joint };
 enum class Placement { pre, post, both, behind };
-enum class Activation { relu, gelu, gelu_tanh, silu };
+// gelu_quick: x sigmoid(1.702 x)
+enum class Activation { relu, gelu, gelu_tanh, gelu_quick, silu };
 enum class Output { tokens, classes, hidden };
 
 struct Attention {
@@ -43,6 +44,8 @@ struct Attention {
   double scale = 0;         // logits = scale * q.k
   double softcap = 0;       // logits <- softcap * tanh(logits / softcap); 0: as they are
   std::int64_t window = 0;  // keys that a query sees, itself among them; 0: unbounded
+  // A learned logit of each head beside those of the keys, whose share of the softmax is lost.
+  bool sinks = false;
 
   struct Biases {
     bool q = false, k = false, v = false, o = false;
@@ -53,6 +56,8 @@ struct Attention {
   bool operator==(const Attention&) const = default;
   std::int64_t group() const { return heads / kv_heads; }  // query heads of a kv head
   bool has_qk_norm() const { return qk_norm != QkNorm::none; }
+  // The softmax does not see a number that is added to all logits of a query.
+  bool forgets_common_logit() const { return softcap == 0 && !sinks; }
 };
 
 // A feed-forward that is many: of `count` experts a router chooses the `active` ones with the
@@ -60,9 +65,10 @@ struct Attention {
 // experts stand side by side in the maps of the feed-forward: expert e has the neurons [e m, (e +
 // 1) m).
 struct Experts {
-  std::int64_t count = 0;         // 0: a plain feed-forward
-  std::int64_t active = 0;        // of a token
-  bool renormalised = false;      // the weights of the active ones are divided by their sum
+  std::int64_t count = 0;     // 0: a plain feed-forward
+  std::int64_t active = 0;    // of a token
+  bool renormalised = false;  // the weights of the active ones are divided by their sum
+  bool router_bias = false;
   std::int64_t shared_width = 0;  // neurons of one more that all tokens see; 0: there is none
   bool shared_gate = false;       // what it writes is multiplied by sigmoid(x shared.router)
 
@@ -73,6 +79,10 @@ struct FeedForward {
   std::int64_t width = 0;  // m, of one expert; 0: the layer has none
   Activation activation = Activation::gelu;
   bool gated = false;
+  // Gated only: what gate and up write is clamped, gate to at most `limit`, up to [-limit, limit],
+  // and up + up_offset multiplies the gate (gpt-oss). 0: it is not clamped.
+  double limit = 0;
+  double up_offset = 0;
 
   struct Biases {
     bool gate = false, up = false, down = false;
@@ -92,9 +102,9 @@ struct FeedForward {
 //   post       x = norm(x + attention(x));     x = norm(x + ffn(x))
 //   both       x += norm(attention(norm(x)));  x += norm(ffn(norm(x)))   (Gemma 2, 3)
 //   behind     x += norm(attention(x));        x += norm(ffn(x))         (OLMo 2)
-// What a branch writes is multiplied by branch_scale before it is added (Granite). A layer without a
-// feed-forward ends with its attention: a decoder's block with cross-attention is such a layer and
-// one whose attention is the cross-attention.
+// What a branch writes is multiplied by branch_scale before it is added (Granite). A layer without
+// a feed-forward ends with its attention: a decoder's block with cross-attention is such a layer
+// and one whose attention is the cross-attention.
 struct Layer {
   Attention attention;
   FeedForward ffn;
@@ -111,9 +121,7 @@ struct Layer {
   }
   bool norms_sum() const { return placement == Placement::post; }
   bool has_ffn() const { return ffn.width > 0; }
-  bool has_ffn_norm() const {
-    return has_ffn() && placement != Placement::behind && !shared_norm;
-  }
+  bool has_ffn_norm() const { return has_ffn() && placement != Placement::behind && !shared_norm; }
   const char* norm_before_ffn() const { return shared_norm ? "attn.norm" : "ffn.norm"; }
 };
 
@@ -126,8 +134,8 @@ struct Layer {
 // of their own, in both directions; behind the last of them stands a norm, encoder.norm, whose
 // output the cross-attention of the others reads. Both sequences are embedded by the same tables.
 struct Architecture {
-  std::int64_t width = 0;   // D
-  std::int64_t layers = 0;  // L
+  std::int64_t width = 0;           // D
+  std::int64_t layers = 0;          // L
   std::int64_t encoder_layers = 0;  // 0: there is one stack
   // Layers need not be alike: their kinds, all different, in the order of their first layers, and
   // the kind of each layer. An empty pattern: all layers are of the first kind.
@@ -213,9 +221,11 @@ struct ParameterSpec {
 //   v.weight [D,h_kv*d_v]  o.weight [h*d_v,D] layers.N.attn.{q,k,v,o}.bias [1,cols]
 //   layers.N.attn.{q,k}_norm.gain [1,d_k] (joint: [1,cols]) layers.N.attn.relative_bias [buckets,h]
 //   (not where a layer shares the table)
+//   layers.N.attn.sinks [1,h]
 //   layers.N.ffn.norm.{gain,bias} [1,D]  layers.N.ffn.{gate,up}.{weight [D,m],bias [1,m]}
 //   layers.N.ffn.down.{weight [m,D],bias [1,D]}
-// of experts: layers.N.ffn.router.weight [D,E], gate and up [D,E*m], down [E*m,D],
+// of experts: layers.N.ffn.router.{weight [D,E],bias [1,E]}, gate and up [D,E*m], down [E*m,D],
+//   their biases [1,E*m] and [E,D],
 //   layers.N.ffn.shared.{gate,up,down}.weight, layers.N.ffn.shared.router.weight [D,1]
 // of an encoder-decoder: encoder.norm.{gain,bias} [1,D]
 //   head.transform.{weight [D,D],bias [1,D]}  head.norm.{gain,bias} [1,D]  head.weight [D,outputs]
