@@ -9,6 +9,7 @@
 
 #include "regauge/arch/parameters.h"
 #include "symmetry/calculus_positions.h"
+#include "symmetry/calculus_tables.h"
 #include "symmetry/calculus_wires.h"
 
 namespace regauge {
@@ -134,43 +135,6 @@ class Judge {
 
   // --- Rules: input ----------------------------------------------------------------------------
 
-  // The tables of which every embedded token or vector is a sum of rows; a class token has position
-  // 0 instead.
-  std::vector<Tensor> summed_tables() const {
-    const std::int64_t first = a_.class_token ? 1 : 0;
-    std::vector<Tensor> tables;
-    if (a_.input == Input::tokens) {
-      const Tensor& tokens = tensor("embed.tokens");
-      tables.push_back({a_.embedding_scale * tokens.value, a_.embedding_scale * tokens.change});
-    } else if (has("embed.input.bias")) {
-      tables.push_back(tensor("embed.input.bias"));
-    } else {
-      tables.push_back({Dense::Zero(1, d_), Forms(1, d_)});
-    }
-    if (a_.position_table == PositionTable::learned && a_.max_positions > first) {
-      const Tensor& positions = tensor("embed.positions");
-      const Index rows = a_.max_positions - first;
-      tables.push_back(
-          {positions.value.bottomRows(rows), positions.change.block(first, 0, rows, d_)});
-    }
-    if (a_.position_table == PositionTable::sinusoidal && a_.max_positions > first) {
-      const Dense positions = sinusoidal_hull(a_, first);
-      tables.push_back({positions, Forms(positions.rows(), d_)});
-    }
-    if (has("embed.types")) tables.push_back(tensor("embed.types"));
-    return tables;
-  }
-
-  Tensor class_token_row() const {
-    Tensor row = tensor("embed.class_token");
-    if (a_.position_table == PositionTable::learned) {
-      row.value += tensor("embed.positions").value.row(0);
-      row.change += tensor("embed.positions").change.row(0);
-    }
-    if (a_.position_table == PositionTable::sinusoidal) row.value += sinusoidal_hull(a_, 0).row(0);
-    return row;
-  }
-
   // The sum of tables changes by an affine map, each table by its linear part and a constant of its
   // own; the constants add up. A class token changes by the same map. Only `seen` counts.
   Wire embed(const AffineChange& change, const Dense& seen, bool class_token) {
@@ -181,7 +145,7 @@ class Judge {
     };
     Dense directions(0, d_), base = Dense::Zero(1, d_);
     Forms constants(1, d_);
-    for (const auto& table : summed_tables()) {
+    for (const auto& table : summed_tables(a_, tensors_)) {
       const Forms constant = system_.wire(1, d_, System::shared);
       follow(table, constant);
       constants += constant;
@@ -194,7 +158,7 @@ class Judge {
       directions = with_row(directions, tensor("embed.input.weight").value);
     }
     if (class_token) {
-      const Tensor row = class_token_row();
+      const Tensor row = class_token_row(a_, tensors_);
       follow(row, change.constant);
       directions = with_row(directions, row.value - base);
     }
@@ -217,9 +181,9 @@ class Judge {
       system_.require((excess.row(n.base()) - change.constant) * seen);
       directions = n.value.topRows(n.base());
       base = n.value.row(n.base());
-      if (a_.class_token) rows = {class_token_row()};
+      if (a_.class_token) rows = {class_token_row(a_, tensors_)};
     } else {
-      rows = sums_of_rows(summed_tables());
+      rows = sums_of_rows(summed_tables(a_, tensors_));
     }
     for (const auto& row : rows) {
       const Wire n = norm_of_row(row, "embed.norm");
