@@ -377,7 +377,8 @@ class Judge {
     const Experts& e = f.experts;
     Wire out = neurons(f, x, layer + "ffn.", f.neurons());
     if (e.count == 0) return out;
-    if (f.biases.down) out = with_expert_biases(e, out, tensor(layer + "ffn.down.bias"));
+    if (f.biases.down)
+      out = with_expert_biases(out, tensor(layer + "ffn.down.bias"), e.renormalised);
     // Weights that sum to one (or, of the chosen ones, to less) see differences of logits alone;
     // each expert's neurons are weighed by another function of x, so that they count one by one.
     const Wire router = linear(x, layer + "ffn.router", 0, e.count);
@@ -392,25 +393,6 @@ class Judge {
     return {with_row(with_row(out.value.topRows(n), shared.value.topRows(shared.base())),
                      out.value.row(n)),
             stack(stack(out.change.top(n), shared.change.top(shared.base())), out.change.row(n))};
-  }
-
-  // A bias of each expert, weighed as the expert is. Weights of chosen experts that sum to one make
-  // a constant of what all biases have in common.
-  static Wire with_expert_biases(const Experts& e, const Wire& out, const Tensor& biases) {
-    const Index n = out.base();
-    Dense value = biases.value;
-    Forms change = biases.change;
-    Wire base{out.value.row(n), out.change.row(n)};
-    if (e.renormalised) {
-      const Dense mean = Dense::Constant(1, e.count, 1.0 / static_cast<double>(e.count));
-      const Dense rest = Dense::Identity(e.count, e.count) - Dense::Ones(e.count, 1) * mean;
-      base.value += mean * value;
-      base.change += mean * change;
-      value = rest * value;
-      change = rest * change;
-    }
-    return {with_row(with_row(out.value.topRows(n), value), base.value),
-            stack(stack(out.change.top(n), change), base.change)};
   }
 
   Wire neurons(const FeedForward& f, const Wire& x, const std::string& name, Index m) {

@@ -26,6 +26,23 @@ Wire affine_wire(const Dense& directions, const Dense& base, const AffineChange&
           stack(basis * change.linear, point * change.linear + change.constant)};
 }
 
+Wire with_expert_biases(const Wire& out, const Tensor& biases, bool sum_to_one) {
+  const Index n = out.base(), count = biases.value.rows();
+  Dense value = biases.value;
+  Forms change = biases.change;
+  Wire base{out.value.row(n), out.change.row(n)};
+  if (sum_to_one) {
+    const Dense mean = Dense::Constant(1, count, 1.0 / static_cast<double>(count));
+    const Dense rest = Dense::Identity(count, count) - Dense::Ones(count, 1) * mean;
+    base.value += mean * value;
+    base.change += mean * change;
+    value = rest * value;
+    change = rest * change;
+  }
+  return {with_row(with_row(out.value.topRows(n), value), base.value),
+          stack(stack(out.change.top(n), change), base.change)};
+}
+
 std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables) {
   std::vector<Tensor> sums = {
       {Dense::Zero(1, tables[0].value.cols()), Forms(1, tables[0].value.cols())}};

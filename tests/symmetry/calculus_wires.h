@@ -41,6 +41,9 @@ Forms same(const Forms& entry, Index n);
 void add_to_base(Wire& wire, const Tensor& bias);
 // A wire with an affine change, in coordinates of its own: those of the affine hull of its values.
 Wire affine_wire(const Dense& directions, const Dense& base, const AffineChange& change);
+// With a bias of each expert, weighed as the expert is. Weights that sum to one make a constant of
+// what all biases have in common.
+Wire with_expert_biases(const Wire& out, const Tensor& biases, bool sum_to_one);
 // Every sum of one row of each table.
 std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables);
 
