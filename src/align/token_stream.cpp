@@ -84,7 +84,7 @@ Matrix<Scalar> TokenStream<Scalar>::attended(std::int64_t layer,
   for (std::int64_t i = 0; i < shape.heads; ++i) {
     spread.middleCols(i * width, width) = values.middleCols(i / group * width, width);
   }
-  if (shape.sinks) weigh_against_sinks(shape, at, x, tensors, spread);
+  if (shape.sinks) weigh_against_sinks(shape, at, attention_, tensors, spread);
   return linear(tensors, at + ".o", spread);
 }
 
