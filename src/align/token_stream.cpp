@@ -77,7 +77,10 @@ Matrix<Scalar> TokenStream<Scalar>::fed_forward(std::int64_t layer, const Matrix
   Matrix<Scalar> hidden = hidden_of(at);
   const Experts& experts = shape.experts;
   if (experts.count > 0) {
-    const Matrix<Scalar> weights = expert_weights(experts, linear(tensors, at + ".router", x));
+    const auto selection = tensors.find(at + ".selection.bias");
+    const Matrix<Scalar> weights =
+        expert_weights(experts, linear(tensors, at + ".router", x),
+                       selection == tensors.end() ? nullptr : &selection->second);
     for (Eigen::Index i = 0; i < hidden.cols(); ++i) {
       hidden.col(i).array() *= weights.col(i / shape.width).array();
     }

@@ -88,6 +88,7 @@ void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
   if (layer.norms_input() && layer.has_ffn_norm()) specs.add_norm("ffn.norm");
   if (const Experts& e = f.experts; e.count > 0) {
     specs.add_linear("ffn.router", width, e.count, false);
+    specs.add_if(e.selection_bias, "ffn.selection.bias", 1, e.count);
     if (f.gated) specs.add_sliced("ffn.gate", width, f.neurons(), e.count, false);
     specs.add_sliced("ffn.up", width, f.neurons(), e.count, false);
     specs.add_sliced("ffn.down", f.neurons(), width, e.count, true);
@@ -199,9 +200,7 @@ void check_experts(const Layer& layer, Problems& problems) {
   const FeedForward& f = layer.ffn;
   const Experts& e = f.experts;
   if (e.count == 0) {
-    problems.require(e == Experts{},
-                     "active_experts, renormalised_experts and shared experts need "
-                     "experts");
+    problems.require(e == Experts{}, "what is said of experts and their router needs experts");
     return;
   }
   problems.require_size(e.count, "experts");
@@ -214,6 +213,24 @@ void check_experts(const Layer& layer, Problems& problems) {
   problems.require(!e.renormalised || e.active > 1,
                    "one active expert of weight one, chosen by a router that does nothing else, is "
                    "not understood");
+  problems.require(std::isfinite(e.weight_scale) && e.weight_scale > 0,
+                   "expert_weight_scale is not a positive number");
+  const bool divided = e.groups > 0 && e.count % e.groups == 0;
+  problems.require(divided && e.active_groups > 0 && (e.has_groups() || e.groups == 1),
+                   fmt::format("expert_groups is {}, of which {} are active; expected a divisor of "
+                               "experts = {}, and fewer active ones, or 1",
+                               e.groups, e.active_groups, e.count));
+  const std::int64_t size = divided ? e.count / e.groups : e.count;
+  problems.require(e.group_leaders > 0 && e.group_leaders <= (e.groups > 1 ? size : 1),
+                   fmt::format("expert_group_leaders is {}; expected 1 to the {} of a group, and 1 "
+                               "without groups",
+                               e.group_leaders, size));
+  // Where all are taken a bias would only rank groups, or nothing.
+  const std::int64_t most = e.active_groups * size - (e.selection_bias ? 1 : 0);
+  problems.require(!divided || e.active <= most,
+                   fmt::format("active_experts is {}; expected at most {} of the {} in the active "
+                               "groups",
+                               e.active, most, e.active_groups * size));
   problems.require(!f.biases.gate && !f.biases.up && !f.biases.down,
                    "biases of experts are not understood");
   problems.require(layer.norms_input(), "experts need a norm before them");

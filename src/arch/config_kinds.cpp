@@ -49,8 +49,7 @@ std::optional<std::vector<Json>> derived(const PatternEntry& pattern, std::int64
   const auto number = number_of(pattern, config);
   if (!number) return std::nullopt;
   std::vector<Json> items = ruled(pattern, layers, *number);
-  const Json* except =
-      pattern.except_key.empty() ? nullptr : find_path(config, pattern.except_key);
+  const Json* except = pattern.except_key.empty() ? nullptr : find_path(config, pattern.except_key);
   if (except == nullptr || except->is_null()) return items;
   if (!except->is_array()) return std::nullopt;
   for (const auto& layer : *except) {

@@ -261,9 +261,8 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
   Section section(family.file + ": kinds", layers);
   PatternEntry& pattern = family.pattern;
   pattern.key = section.text("key");
-  for (const auto& [word, rule, named] :
-       {std::tuple{"period", PatternEntry::Rule::period, "last"},
-        std::tuple{"first", PatternEntry::Rule::first, "item"}}) {
+  for (const auto& [word, rule, named] : {std::tuple{"period", PatternEntry::Rule::period, "last"},
+                                          std::tuple{"first", PatternEntry::Rule::first, "item"}}) {
     const Ordered* said = section.find(word);
     if (said == nullptr) continue;
     if (pattern.rule != PatternEntry::Rule::none) section.fail("has both a 'period' and a 'first'");

@@ -215,10 +215,13 @@ Matrix<double> neuron_signatures(const Architecture& architecture, const std::st
   if (a.gated) parts.push_back(reads(".gate", activated));
   const auto router = parameters.find(at + ".router.weight");
   if (router != parameters.end() && router->second.cols() > 1) {
-    // What all logits have in common says nothing.
-    const Matrix<double> logits = product(x, router->second);
-    const Matrix<double> centred = logits.colwise() - logits.rowwise().mean();
-    parts.push_back(repeated(centred.transpose(), a.width));
+    // What all logits have in common says nothing to a softmax.
+    Matrix<double> logits = product(x, router->second);
+    if (a.experts.scoring == Scoring::softmax) logits.colwise() -= logits.rowwise().mean().eval();
+    parts.push_back(repeated(logits.transpose(), a.width));
+  }
+  if (const auto bias = parameters.find(at + ".selection.bias"); bias != parameters.end()) {
+    parts.push_back(repeated(bias->second.transpose(), a.width));
   }
   return side_by_side(parts);
 }

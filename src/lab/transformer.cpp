@@ -216,17 +216,32 @@ class Transformer::Pass {
   }
 
   // What a router makes of its logits: for each expert its weight, 0 for those that are not chosen.
-  static at::Tensor weights(const Experts& e, const at::Tensor& logits) {
-    at::Tensor all = at::softmax(logits, -1);
-    const at::Tensor chosen = std::get<1>(all.topk(e.active, -1));
-    all = all * at::zeros_like(all).scatter(-1, chosen, 1);
-    return e.renormalised ? all / all.sum(-1, true) : all;
+  // `bias`: of the choice, or undefined.
+  static at::Tensor weights(const Experts& e, const at::Tensor& logits, const at::Tensor& bias) {
+    const bool sigmoid = e.scoring == Scoring::sigmoid;
+    const at::Tensor scores = sigmoid ? at::sigmoid(logits) : at::softmax(logits, -1);
+    at::Tensor compared = bias.defined() ? scores + bias : scores;
+    if (e.has_groups()) {
+      const at::Tensor in_groups = compared.unflatten(-1, {e.groups, e.count / e.groups});
+      const at::Tensor ranks = std::get<0>(in_groups.topk(e.group_leaders, -1)).sum(-1);
+      const at::Tensor best = std::get<1>(ranks.topk(e.active_groups, -1));
+      const at::Tensor closed = at::ones_like(ranks).scatter(-1, best, 0).unsqueeze(-1);
+      compared =
+          in_groups.masked_fill(closed.to(at::kBool), -std::numeric_limits<double>::infinity())
+              .flatten(-2);
+    }
+    const at::Tensor chosen = std::get<1>(compared.topk(e.active, -1));
+    at::Tensor all = scores * at::zeros_like(scores).scatter(-1, chosen, 1);
+    if (e.renormalised) all = all / all.sum(-1, true);
+    return times(e.weight_scale, all);
   }
 
   at::Tensor feed_forward(const FeedForward& f, const std::string& at, const at::Tensor& x) const {
     const Experts& e = f.experts;
     if (e.count == 0) return neurons(f, at, x, {});
-    const at::Tensor each = weights(e, linear(at + "router", x)).repeat_interleave(f.width, -1);
+    const at::Tensor bias = e.selection_bias ? p_.at(at + "selection.bias") : at::Tensor();
+    const at::Tensor each =
+        weights(e, linear(at + "router", x), bias).repeat_interleave(f.width, -1);
     at::Tensor sum = neurons(f, at, x, each);
     if (e.shared_width == 0) return sum;
     const at::Tensor shared = neurons(f, at + "shared.", x, {});

@@ -91,8 +91,8 @@ void rotation_past_gains(const Architecture& a, P& p) {
     const bool table = name == "embed.tokens" || name == "embed.types" ||
                        name == "embed.positions" || name == "embed.class_token";
     const bool writes = table || name.ends_with("attn.o.weight") ||
-                        name.ends_with("ffn.down.weight") || name.ends_with("attn.o.bias") ||
-                        name.ends_with("ffn.down.bias");
+                        name.ends_with("ffn.down.weight") || name.ends_with("shared.down.weight") ||
+                        name.ends_with("attn.o.bias") || name.ends_with("ffn.down.bias");
     if (writes) {
       rotation.apply(value, 1);
     } else if (name.ends_with(".weight")) {
@@ -116,6 +116,37 @@ void gains_as_offsets(const Architecture&, P& p) {
   for (auto& [name, value] : p) {
     if (name.ends_with(".gain")) value.array() -= 1;
   }
+}
+
+// Two experts of layer 0 change places, with all that is theirs.
+void exchange_experts(const Architecture& a, P& p, std::int64_t one, std::int64_t other) {
+  const std::int64_t m = a.kinds[0].ffn.width;
+  const std::string at = "layers.0.ffn.";
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (const char* name : {"gate.weight", "up.weight"}) {
+      if (p.contains(at + name))
+        p[at + name].col(one * m + i).swap(p[at + name].col(other * m + i));
+    }
+    auto& down = p[at + "down.weight"];
+    down.row(one * m + i).swap(down.row(other * m + i));
+  }
+  p[at + "router.weight"].col(one).swap(p[at + "router.weight"].col(other));
+  if (p.contains(at + "selection.bias")) {
+    p[at + "selection.bias"].col(one).swap(p[at + "selection.bias"].col(other));
+  }
+}
+
+void experts_across_groups(const Architecture& a, P& p) {
+  const Experts& e = a.kinds[0].ffn.experts;
+  exchange_experts(a, p, 0, e.count / e.groups);
+}
+
+void common_vector_of_a_router(const Architecture&, P& p) {
+  p["layers.0.ffn.router.weight"].row(0).array() += 0.5;
+}
+
+void one_bias_of_the_choice(const Architecture&, P& p) {
+  p["layers.0.ffn.selection.bias"](0, 0) += 3;
 }
 
 }  // namespace
@@ -153,6 +184,15 @@ const std::vector<Control>& negative_controls() {
          return tokens_before_rms(a) && a.kinds[0].placement == Placement::pre && a.tied;
        },
        rotation_of_a_tied_model},
+      {"experts that change their routing groups",
+       [](const Architecture& a) { return a.kinds[0].ffn.experts.has_groups(); },
+       experts_across_groups},
+      {"a vector common to all columns of a sigmoid router",
+       [](const Architecture& a) { return a.kinds[0].ffn.experts.scoring == Scoring::sigmoid; },
+       common_vector_of_a_router},
+      {"one bias of the choice changed",
+       [](const Architecture& a) { return a.kinds[0].ffn.experts.selection_bias; },
+       one_bias_of_the_choice},
       {"gains read as w instead of 1 + w", [](const Architecture&) { return true; },
        gains_as_offsets},
   };

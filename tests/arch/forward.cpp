@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numbers>
+#include <numeric>
 
 namespace regauge::testing {
 namespace {
@@ -121,7 +123,10 @@ class Forward {
     const FeedForward& f = a_.layer(layer_of(at)).ffn;
     Mat all = hidden(f, at, x);
     for (Eigen::Index t = 0; f.experts.count > 0 && t < x.rows(); ++t) {
-      const Eigen::VectorXd weights = routed(f.experts, linear(at + "router", x.row(t)).row(0));
+      const auto bias = p_.find(at + "selection.bias");
+      const Eigen::VectorXd weights =
+          routed(f.experts, linear(at + "router", x.row(t)).row(0),
+                 bias == p_.end() ? Mat::Zero(1, f.experts.count) : bias->second);
       for (Eigen::Index i = 0; i < all.cols(); ++i) all(t, i) *= weights(i / f.width);
     }
     const Mat out = linear(at + "down", all);
@@ -140,15 +145,40 @@ class Forward {
     return gate.cwiseProduct(linear(at + "up", x));
   }
 
-  // The weight of each expert, 0 for those that are not chosen.
-  static Eigen::VectorXd routed(const Experts& e, const Eigen::RowVectorXd& logits) {
-    Eigen::VectorXd weights = (logits.array() - logits.maxCoeff()).exp();
-    weights /= weights.sum();
-    std::vector<double> sorted(weights.begin(), weights.end());
-    std::sort(sorted.begin(), sorted.end(), std::greater<>());
-    const double least = sorted[static_cast<std::size_t>(e.active - 1)];
-    for (double& weight : weights) weight = weight < least ? 0 : weight;
-    return e.renormalised ? Eigen::VectorXd(weights / weights.sum()) : weights;
+  // The weight of each expert, 0 for those that are not chosen: one after another the best that is
+  // left is taken, where `bias` counts for the choice alone.
+  static Eigen::VectorXd routed(const Experts& e, const Eigen::RowVectorXd& logits,
+                                const Mat& bias) {
+    Eigen::VectorXd scores = logits.array().exp();
+    if (e.scoring == Scoring::sigmoid) {
+      scores = scores.array() / (1 + scores.array());
+    } else {
+      scores /= scores.sum();
+    }
+    const double never = -std::numeric_limits<double>::infinity();
+    Eigen::VectorXd left = scores + bias.transpose();
+    const Eigen::Index size = e.count / e.groups;
+    Eigen::VectorXd ranks(e.groups);
+    for (Eigen::Index g = 0; g < e.groups; ++g) {
+      std::vector<double> members(left.begin() + g * size, left.begin() + (g + 1) * size);
+      std::sort(members.begin(), members.end(), std::greater<>());
+      ranks(g) = std::accumulate(members.begin(), members.begin() + e.group_leaders, 0.0);
+    }
+    for (Eigen::Index closed = e.active_groups; closed < e.groups; ++closed) {
+      Eigen::Index worst = 0;
+      ranks.minCoeff(&worst);
+      ranks(worst) = -never;
+      left.segment(worst * size, size).setConstant(never);
+    }
+    Eigen::VectorXd weights = Eigen::VectorXd::Zero(e.count);
+    for (std::int64_t i = 0; i < e.active; ++i) {
+      Eigen::Index best = 0;
+      left.maxCoeff(&best);
+      left(best) = never;
+      weights(best) = scores(best);
+    }
+    if (e.renormalised) weights /= weights.sum();
+    return e.weight_scale * weights;
   }
 
   // One head of q or k: normed, then rotated by its position.

@@ -169,6 +169,37 @@ TEST_P(ExpertsNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(Experts, ExpertsNullity, ::testing::Range(0, 6));
 
+// Sigmoid scores; a bias that only selects; experts in groups of which some are chosen.
+Architecture with_routers(int index) {
+  Architecture a = known_architecture(index % 2 == 0 ? "llama" : "llama, qk norm");
+  a.vocabulary = 60;
+  a.layers = 1;
+  FeedForward& ffn = a.kinds[0].ffn;
+  ffn.width = 2;
+  ffn.experts = {.count = 4, .active = 2, .renormalised = index / 2 % 2 == 1};
+  ffn.experts.scoring = index == 5 ? Scoring::softmax : Scoring::sigmoid;
+  ffn.experts.weight_scale = 1.5;
+  ffn.experts.selection_bias = index >= 2;
+  if (index >= 4) {
+    ffn.experts.groups = 2;
+    ffn.experts.group_leaders = 2;
+    ffn.experts.active = 1;
+    ffn.experts.renormalised = false;
+  }
+  return a;
+}
+
+class RouterNullity : public ::testing::TestWithParam<int> {};
+
+// A bias that only selects has no derivative: the Jacobian has all of it, the group one number.
+TEST_P(RouterNullity, IsTheDimensionOfTheGroupButForWhatOnlySelects) {
+  const Architecture a = with_routers(GetParam());
+  const Experts& e = a.kinds[0].ffn.experts;
+  expect_complete(a, symmetry_of(a).dimension() + (e.selection_bias ? e.count - 1 : 0));
+}
+
+INSTANTIATE_TEST_SUITE_P(Routers, RouterNullity, ::testing::Range(0, 6));
+
 class MixedNullity : public ::testing::TestWithParam<int> {};
 
 TEST_P(MixedNullity, IsTheDimensionOfTheGroup) {

@@ -207,6 +207,28 @@ Architecture experts_architecture(std::uint64_t seed) {
   return a;
 }
 
+Architecture router_architecture(std::uint64_t seed) {
+  Architecture a = experts_architecture(seed);
+  Draw draw(seed + 40000);
+  for (auto& layer : a.kinds) {
+    Experts& e = layer.ffn.experts;
+    if (draw.yes(0.75)) e.scoring = Scoring::sigmoid;
+    if (draw.yes()) e.weight_scale = 1.7;
+    if (draw.yes()) {
+      e.groups = draw.between(2, 3);
+      e.count = e.groups * 2;
+      e.active_groups = draw.between(1, e.groups - 1);
+      e.group_leaders = draw.between(1, 2);
+    }
+    e.selection_bias = draw.yes(0.6);
+    const std::int64_t open = e.active_groups * e.count / e.groups;
+    e.active = draw.between(1, open - (e.selection_bias ? 1 : 0));
+    e.renormalised = e.active > 1 && draw.yes();
+  }
+  validate(a);
+  return a;
+}
+
 Architecture constants_architecture(std::uint64_t seed) {
   Architecture a = seed % 3 == 0 ? output_norm_architecture(seed) : random_architecture(seed);
   Draw draw(seed + 20000);

@@ -43,6 +43,9 @@ Architecture constants_architecture(std::uint64_t seed);
 // The same with experts, some of them with one that all tokens see.
 Architecture experts_architecture(std::uint64_t seed);
 
+// The same with other routers: sigmoid scores, a bias that only selects, groups of experts.
+Architecture router_architecture(std::uint64_t seed);
+
 // Random rotary architectures of which one or two pairs come round to where they were at every
 // position, many with key biases.
 std::vector<Architecture> full_turn_architectures(std::size_t count);

@@ -379,13 +379,20 @@ class Judge {
     const Experts& e = f.experts;
     const Wire out = neurons(f, x, layer + "ffn.", f.neurons());
     if (e.count == 0) return out;
-    // Weights that sum to one (or, of the chosen ones, to less) see differences of logits alone;
-    // each expert's neurons are weighed by another function of x, so that they count one by one.
+    // Softmax sees differences of logits alone, a sigmoid each logit; each expert's neurons are
+    // weighed by another function of x, so that they count one by one.
     const Wire router = linear(x, layer + "ffn.router", 0, e.count);
+    const bool forgets = e.scoring == Scoring::softmax ? mistake_ != Mistake::router_shift_forgotten
+                                                       : mistake_ == Mistake::sigmoid_forgotten;
     const Forms common = system_.wire(x.value.rows(), 1, System::sublayer);
     const Dense ones = Dense::Ones(1, e.count);
-    system_.require(mistake_ == Mistake::router_shift_forgotten ? router.change
-                                                                : router.change - common * ones);
+    system_.require(forgets ? router.change - common * ones : router.change);
+    // What is only compared must keep every difference: an equation that no derivative of the
+    // output knows.
+    if (e.selection_bias && mistake_ != Mistake::choice_forgotten) {
+      const Forms same_for_all = system_.wire(1, 1, System::sublayer);
+      system_.require(tensor(layer + "ffn.selection.bias").change - same_for_all * ones);
+    }
     if (e.shared_width == 0) return out;
     if (e.shared_gate) system_.require(linear(x, layer + "ffn.shared.router", 0, 1).change);
     const Wire shared = neurons(f, x, layer + "ffn.shared.", e.shared_width);

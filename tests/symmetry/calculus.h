@@ -22,6 +22,8 @@ enum class Mistake {
   centring_forgotten,      // a layer norm sees the component along 1
   tie_forgotten,           // the head of a tied model as a tensor of its own
   router_shift_forgotten,  // a router's softmax notices what all logits have in common
+  sigmoid_forgotten,       // a sigmoid does not notice it either
+  choice_forgotten,        // what only selects may change at will
   key_shift_forgotten,     // softmax notices a constant over the keys
 };
 

@@ -112,6 +112,20 @@ TEST(Calculus, Experts) {
   EXPECT_EQ(calculus(a, 1).dimension - plain, 2 * m + a.width + 4);
 }
 
+TEST(Calculus, SigmoidRoutersAndWhatOnlySelects) {
+  Architecture a = known("llama").architecture;
+  a.layers = 1;
+  Experts& experts = a.kinds[0].ffn.experts;
+  experts = {.count = 4, .active = 2, .renormalised = true};
+  const std::int64_t softmax = calculus(a, 1).dimension;
+  experts.scoring = Scoring::sigmoid;
+  EXPECT_EQ(calculus(a, 1).dimension, softmax - a.width);
+  EXPECT_EQ(calculus(a, 1, Mistake::sigmoid_forgotten).dimension, softmax);
+  experts.selection_bias = true;
+  EXPECT_EQ(calculus(a, 1).dimension, softmax - a.width + 1);
+  EXPECT_EQ(calculus(a, 1, Mistake::choice_forgotten).dimension, softmax - a.width + 4);
+}
+
 TEST(Calculus, EpsilonRemembersLengths) {
   const Change epsilon = [](Architecture& a) { a.norm_eps = 0.01; };
   EXPECT_EQ(difference("llama", epsilon), -1);

@@ -110,6 +110,19 @@ TEST(Dimension, EqualsTheCalculusWithExperts) {
   EXPECT_GT(compared, 90);
 }
 
+TEST(Dimension, EqualsTheCalculusWithRoutersOfAllKinds) {
+  int compared = 0, sigmoid = 0;
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    const Architecture architecture = router_architecture(seed);
+    if (table_takes_up_its_norm(architecture)) continue;
+    ++compared;
+    sigmoid += architecture.kinds[0].ffn.experts.scoring == Scoring::sigmoid ? 1 : 0;
+    expect_the_calculus(architecture, seed);
+  }
+  EXPECT_GT(compared, 100);
+  EXPECT_GT(sigmoid, 60);
+}
+
 TEST(Dimension, EqualsTheCalculusWherePairsMakeFullTurns) {
   int shifted = 0;
   for (const auto& architecture : full_turn_architectures(80)) {

@@ -21,6 +21,7 @@ enum class Norm { rms, layer };
 enum class QkNorm { none, heads, joint };
 enum class Placement { pre, post, both, behind };
 enum class Activation { relu, gelu, gelu_tanh, silu };
+enum class Scoring { softmax, sigmoid };  // of a router's logits
 enum class Output { tokens, classes, hidden };
 
 struct Attention {
@@ -54,17 +55,26 @@ struct Attention {
 };
 
 // A feed-forward that is many: of `count` experts a router chooses the `active` ones with the
-// largest weights, softmax(x router), and what these write is added up by their weights. The
-// experts stand side by side in the maps of the feed-forward: expert e has the neurons [e m, (e +
-// 1) m).
+// largest scores, softmax or sigmoid of x router, and what these write is added up by their scores.
+// The experts stand side by side in the maps of the feed-forward: expert e has the neurons [e m, (e
+// + 1) m), and routing group g the experts [g count / groups, (g + 1) count / groups).
 struct Experts {
   std::int64_t count = 0;         // 0: a plain feed-forward
   std::int64_t active = 0;        // of a token
   bool renormalised = false;      // the weights of the active ones are divided by their sum
   std::int64_t shared_width = 0;  // neurons of one more that all tokens see; 0: there is none
   bool shared_gate = false;       // what it writes is multiplied by sigmoid(x shared.router)
+  Scoring scoring = Scoring::softmax;
+  bool selection_bias = false;  // a number of each expert is added where scores are compared
+  double weight_scale = 1;      // multiplies the weights in the end
+  // Only experts of the `active_groups` best groups are chosen; a group counts what its
+  // `group_leaders` best experts score together.
+  std::int64_t groups = 1;
+  std::int64_t active_groups = 1;
+  std::int64_t group_leaders = 1;
 
   bool operator==(const Experts&) const = default;
+  bool has_groups() const { return active_groups < groups; }
 };
 
 struct FeedForward {
@@ -195,7 +205,8 @@ struct ParameterSpec {
 //   layers.N.attn.{q,k}_norm.gain [1,d_k] (joint: [1,cols]) layers.N.attn.relative_bias [buckets,h]
 //   layers.N.ffn.norm.{gain,bias} [1,D]  layers.N.ffn.{gate,up}.{weight [D,m],bias [1,m]}
 //   layers.N.ffn.down.{weight [m,D],bias [1,D]}
-// of experts: layers.N.ffn.router.weight [D,E], gate and up [D,E*m], down [E*m,D],
+// of experts: layers.N.ffn.router.weight [D,E], layers.N.ffn.selection.bias [1,E], gate and up
+//   [D,E*m], down [E*m,D],
 //   layers.N.ffn.shared.{gate,up,down}.weight, layers.N.ffn.shared.router.weight [D,1]
 //   head.transform.{weight [D,D],bias [1,D]}  head.norm.{gain,bias} [1,D]  head.weight [D,outputs]
 //   head.bias [1,outputs]
