@@ -36,6 +36,12 @@ struct Attention {
   std::int64_t relative_buckets = 0;       // T5's table: buckets x heads
   std::int64_t relative_max_distance = 0;
 
+  // Keys and values are not read from the stream but from a normed vector of this width, which is
+  // (DeepSeek); 0: from the stream. Then the rotating part of the keys is read from the stream, one
+  // for all heads. Queries may have such a vector of their own.
+  std::int64_t kv_latent = 0;
+  std::int64_t q_latent = 0;
+
   // An rms norm on q and on k: of each head, with gains shared by the heads of a layer, or of all
   // heads together, with a gain for every coordinate of every head (OLMo 2).
   QkNorm qk_norm = QkNorm::none;
@@ -52,6 +58,10 @@ struct Attention {
   bool operator==(const Attention&) const = default;
   std::int64_t group() const { return heads / kv_heads; }  // query heads of a kv head
   bool has_qk_norm() const { return qk_norm != QkNorm::none; }
+  // The coordinates of q and k that are maps of their own beside the rotating ones, which with
+  // latents are apart: all of a head, or those that do not rotate.
+  bool has_latents() const { return kv_latent > 0; }
+  std::int64_t plain_width() const { return has_latents() ? qk_width - rotary_dims : qk_width; }
 };
 
 // A feed-forward that is many: of `count` experts a router chooses the `active` ones with the
@@ -208,10 +218,14 @@ struct ParameterSpec {
 // of experts: layers.N.ffn.router.weight [D,E], layers.N.ffn.selection.bias [1,E], gate and up
 //   [D,E*m], down [E*m,D],
 //   layers.N.ffn.shared.{gate,up,down}.weight, layers.N.ffn.shared.router.weight [D,1]
+// with latents of widths r and s: layers.N.attn.kv_latent.weight [D,r], kv_latent.norm.gain [1,r],
+//   q_latent.weight [D,s], q_latent.norm.gain [1,s], q.weight [s or D,h*(d_k-rot)], q_rotary.weight
+//   [s or D,h*rot], k.weight [r,h*(d_k-rot)], k_rotary.weight [D,rot], v.weight [r,h*d_v]
 //   head.transform.{weight [D,D],bias [1,D]}  head.norm.{gain,bias} [1,D]  head.weight [D,outputs]
 //   head.bias [1,outputs]
 // A tied model has no head.weight. Query head i reads kv head i / (h / h_kv). Of each head's d_k
-// coordinates the first rotary_dims rotate, in pairs (2b, 2b+1), pair b with rotary_frequencies[b].
+// coordinates the first rotary_dims rotate, in pairs (2b, 2b+1), pair b with rotary_frequencies[b];
+// with latents these are the parameters q_rotary and k_rotary, and q and k are the others.
 std::vector<ParameterSpec> parameter_specs(const Architecture& architecture);
 std::int64_t parameter_count(const Architecture& architecture);
 // The layer of a parameter, or of anything else that is named after one; -1: none.
