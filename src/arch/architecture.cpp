@@ -67,12 +67,27 @@ void add_embedding(SpecList& specs, const Architecture& a) {
   if (a.embedding_norm) specs.add_norm("embed.norm");
 }
 
+// A vector of its own width behind an rms norm, from which others are read; returns that width, or
+// the stream's where there is none.
+std::int64_t add_latent(SpecList& specs, const std::string& name, std::int64_t width,
+                        std::int64_t latent) {
+  if (latent == 0) return width;
+  specs.add_linear(name, width, latent, false);
+  specs.add(name + ".norm.gain", 1, latent);
+  return latent;
+}
+
 void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
   const Attention& a = layer.attention;
   if (layer.norms_input()) specs.add_norm("attn.norm");
-  specs.add_linear("attn.q", width, a.heads * a.qk_width, a.biases.q);
-  specs.add_linear("attn.k", width, a.kv_heads * a.qk_width, a.biases.k);
-  specs.add_linear("attn.v", width, a.kv_heads * a.v_width, a.biases.v);
+  const std::int64_t rotating = a.has_latents() ? a.rotary_dims : 0;
+  const std::int64_t into_q = add_latent(specs, "attn.q_latent", width, a.q_latent);
+  specs.add_linear("attn.q", into_q, a.heads * a.plain_width(), a.biases.q);
+  specs.add_if(rotating > 0, "attn.q_rotary.weight", into_q, a.heads * rotating);
+  const std::int64_t into_kv = add_latent(specs, "attn.kv_latent", width, a.kv_latent);
+  specs.add_linear("attn.k", into_kv, a.kv_heads * a.plain_width(), a.biases.k);
+  specs.add_if(rotating > 0, "attn.k_rotary.weight", width, rotating);
+  specs.add_linear("attn.v", into_kv, a.kv_heads * a.v_width, a.biases.v);
   const bool joint = a.qk_norm == QkNorm::joint;
   specs.add_if(a.has_qk_norm(), "attn.q_norm.gain", 1, (joint ? a.heads : 1) * a.qk_width);
   specs.add_if(a.has_qk_norm(), "attn.k_norm.gain", 1, (joint ? a.kv_heads : 1) * a.qk_width);
@@ -194,6 +209,22 @@ void check_attention(const Attention& a, Problems& problems) {
   problems.require(a.window >= 0, "attention_window is negative");
   problems.require(std::isfinite(a.softcap) && a.softcap >= 0,
                    "attention_softcap is not a number >= 0");
+}
+
+void check_latents(const Architecture& a, const Layer& layer, Problems& problems) {
+  const Attention& of = layer.attention;
+  problems.require(of.kv_latent >= 0 && of.q_latent >= 0, "a latent's width is negative");
+  problems.require(of.has_latents() || of.q_latent == 0, "q_latent needs kv_latent");
+  if (!of.has_latents()) return;
+  problems.require_size(of.kv_latent, "kv_latent");
+  problems.require(of.heads == of.kv_heads, "latents need as many kv_heads as heads");
+  problems.require(of.positions == Positions::rotary && of.rotary_dims < of.qk_width,
+                   "latents need positions 'rotary' of some coordinates of a head, not of all");
+  problems.require(!of.has_qk_norm(), "latents beside norms of q and k are not understood");
+  problems.require(of.biases == Attention::Biases{} && of.softcap == 0,
+                   "latents beside biases of attention, or a cap, are not understood");
+  problems.require(a.norm == Norm::rms && layer.norms_input() && !layer.norms_output(),
+                   "latents need rms norms before the branches alone");
 }
 
 void check_experts(const Layer& layer, Problems& problems) {
@@ -356,6 +387,7 @@ void validate(const Architecture& a) {
         "a position table beside rotary, alibi or relative positions is not understood");
     problems.require_size(layer.ffn.width, "ffn_width");
     problems.require(layer.ffn.gated || !layer.ffn.biases.gate, "a gate bias needs gated");
+    check_latents(a, layer, problems);
     check_experts(layer, problems);
     problems.require(!layer.parallel || layer.placement == Placement::pre,
                      "parallel needs placement 'pre'");

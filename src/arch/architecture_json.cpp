@@ -179,6 +179,8 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("rotary_frequencies", a.rotary_frequencies);
   visit("relative_buckets", a.relative_buckets);
   visit("relative_max_distance", a.relative_max_distance);
+  visit("kv_latent", a.kv_latent);
+  visit("q_latent", a.q_latent);
   visit("qk_norm", a.qk_norm);
   visit("attention_scale", a.scale);
   visit("attention_softcap", a.softcap);
