@@ -17,7 +17,7 @@ namespace regauge {
 using BlockGroup = std::variant<Scaling, Orthogonal, GeneralLinear, RotaryCommutant, GainExchange>;
 
 // What a factor is about; `regauge act --only` takes these names.
-enum class Category { residual, scales, norms, heads, qk, vo, ffn, shifts };
+enum class Category { residual, scales, norms, heads, latents, qk, vo, ffn, shifts };
 std::string_view category_name(Category category);
 Category category_from_name(std::string_view name);  // throws UsageError with the choices
 std::set<Category> all_categories();
