@@ -276,12 +276,37 @@ class Transformer::Pass {
       x = at::rms_norm(x, {a.qk_width}, optional(true, gain), a_.norm_eps);
     }
     if (a.positions != Positions::rotary) return x;
-    const std::int64_t turning = a.rotary_dims;
-    const at::Tensor pairs = x.narrow(3, 0, turning).unflatten(3, {turning / 2, 2}).contiguous();
-    const at::Tensor turned =
-        at::view_as_real(at::view_as_complex(pairs) * tables.turns).flatten(3);
-    if (turning == a.qk_width) return turned;
-    return at::cat({turned, x.narrow(3, turning, a.qk_width - turning)}, 3);
+    const at::Tensor first = turned(tables, x.narrow(3, 0, a.rotary_dims));
+    if (a.rotary_dims == a.qk_width) return first;
+    return at::cat({first, x.narrow(3, a.rotary_dims, a.qk_width - a.rotary_dims)}, 3);
+  }
+
+  // What a map reads: the vector behind its norm where there is one, or what is given.
+  at::Tensor latent(std::int64_t width, const std::string& name, const at::Tensor& x) const {
+    if (width == 0) return x;
+    return at::rms_norm(linear(name, x), {width}, optional(true, name + ".norm.gain"),
+                        a_.norm_eps);
+  }
+
+  // Coordinates in pairs, turned by their positions.
+  static at::Tensor turned(const Tables& tables, const at::Tensor& x) {
+    const at::Tensor pairs = x.unflatten(3, {x.size(3) / 2, 2}).contiguous();
+    return at::view_as_real(at::view_as_complex(pairs) * tables.turns).flatten(3);
+  }
+
+  // q, k and v with latents. The rotating part of the keys is one for all heads.
+  std::array<at::Tensor, 3> from_latents(const Attention& a, const Tables& tables,
+                                         const std::string& at, const at::Tensor& x) const {
+    const at::Tensor of_q = latent(a.q_latent, at + "q_latent", x);
+    const at::Tensor of_kv = latent(a.kv_latent, at + "kv_latent", x);
+    const at::Tensor q = turned(tables, heads(linear(at + "q_rotary", of_q), a.heads, a.rotary_dims));
+    const at::Tensor k = turned(tables, heads(linear(at + "k_rotary", x), 1, a.rotary_dims));
+    const auto plain = [&](const char* name, const at::Tensor& y, std::int64_t width) {
+      return heads(linear(at + name, y), a.heads, width);
+    };
+    return {at::cat({q, plain("q", of_q, a.plain_width())}, 3),
+            at::cat({k.expand({-1, a.heads, -1, -1}), plain("k", of_kv, a.plain_width())}, 3),
+            plain("v", of_kv, a.v_width)};
   }
 
   // What the softmax gives: [sequences, heads, positions, positions].
@@ -301,9 +326,11 @@ class Transformer::Pass {
 
   at::Tensor attention(const Attention& a, const Tables& tables, const std::string& at,
                        const at::Tensor& x) const {
-    const at::Tensor q = query_or_key(a, tables, at + "q", a.heads, x);
-    const at::Tensor k = query_or_key(a, tables, at + "k", a.kv_heads, x);
-    const at::Tensor v = heads(linear(at + "v", x), a.kv_heads, a.v_width);
+    const auto [q, k, v] = a.has_latents()
+                               ? from_latents(a, tables, at, x)
+                               : std::array{query_or_key(a, tables, at + "q", a.heads, x),
+                                            query_or_key(a, tables, at + "k", a.kv_heads, x),
+                                            heads(linear(at + "v", x), a.kv_heads, a.v_width)};
     std::optional<at::Tensor> mask;
     if (tables.mask.defined()) mask = tables.mask;
     if (a.positions == Positions::relative) {

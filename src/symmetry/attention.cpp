@@ -6,6 +6,7 @@ namespace regauge {
 
 void SymmetryBuilder::add_attention(std::int64_t layer) {
   const Attention& a = attention(layer);
+  if (a.has_latents()) return add_latent_attention(layer);
   const std::string at = fmt::format("layers.{}.attn", layer);
   const std::string heads = at + ".heads";
   const bool rotary = a.positions == Positions::rotary;

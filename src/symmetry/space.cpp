@@ -12,11 +12,12 @@
 namespace regauge {
 namespace {
 
-constexpr std::array<std::pair<Category, std::string_view>, 8> kCategories = {
+constexpr std::array<std::pair<Category, std::string_view>, 9> kCategories = {
     {{Category::residual, "residual"},
      {Category::scales, "scales"},
      {Category::norms, "norms"},
      {Category::heads, "heads"},
+     {Category::latents, "latents"},
      {Category::qk, "qk"},
      {Category::vo, "vo"},
      {Category::ffn, "ffn"},

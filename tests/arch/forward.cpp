@@ -211,9 +211,38 @@ class Forward {
     return window == 0 || i - j < window;
   }
 
+  // Behind its norm, or what is given where there is no latent.
+  Mat latent(const std::string& name, const Mat& x) const {
+    if (!p_.contains(name + ".weight")) return x;
+    Mat y = linear(name, x);
+    for (Eigen::Index t = 0; t < y.rows(); ++t) {
+      y.row(t) /= std::sqrt(y.row(t).squaredNorm() / static_cast<double>(y.cols()) + a_.norm_eps);
+      y.row(t).array() *= p_.at(name + ".norm.gain").row(0).array();
+    }
+    return y;
+  }
+
+  // Heads side by side, each [rotating part, plain part]; one rotating part may serve all heads.
+  static Mat joined(const Attention& a, const Mat& rotating, const Mat& plain) {
+    Mat all(plain.rows(), a.heads * a.qk_width);
+    const std::int64_t dims = a.rotary_dims, rest = a.qk_width - dims;
+    for (std::int64_t head = 0; head < a.heads; ++head) {
+      const std::int64_t from = rotating.cols() == dims ? 0 : head * dims;
+      all.middleCols(head * a.qk_width, dims) = rotating.middleCols(from, dims);
+      all.middleCols(head * a.qk_width + dims, rest) = plain.middleCols(head * rest, rest);
+    }
+    return all;
+  }
+
   Mat attention(const std::string& at, const Mat& x) const {
     const Attention& a = a_.layer(layer_of(at)).attention;
-    const Mat q = linear(at + "q", x), k = linear(at + "k", x), v = linear(at + "v", x);
+    const Mat of_q = latent(at + "q_latent", x), of_kv = latent(at + "kv_latent", x);
+    Mat q = linear(at + "q", of_q), k = linear(at + "k", of_kv);
+    const Mat v = linear(at + "v", of_kv);
+    if (a.has_latents()) {
+      q = joined(a, linear(at + "q_rotary", of_q), q);
+      k = joined(a, linear(at + "k_rotary", x), k);
+    }
     Mat mixed(x.rows(), a.heads * a.v_width);
     for (std::int64_t head = 0; head < a.heads; ++head) {
       const std::int64_t kv = head / a.group();
