@@ -95,7 +95,7 @@ void rotation_past_gains(const Architecture& a, P& p) {
                         name.ends_with("attn.o.bias") || name.ends_with("ffn.down.bias");
     if (writes) {
       rotation.apply(value, 1);
-    } else if (name.ends_with(".weight")) {
+    } else if (name.ends_with(".weight") && value.rows() == a.width) {
       rotation.apply(value, 0);
     }
   }
@@ -149,12 +149,57 @@ void one_bias_of_the_choice(const Architecture&, P& p) {
   p["layers.0.ffn.selection.bias"](0, 0) += 3;
 }
 
+Matrix<double> rotation(std::int64_t width) {
+  Random random(3, "control");
+  return random_rotation(width, random);
+}
+
+// A phase of one head's rotating queries, without the others and their common key.
+void phase_of_one_head(const Architecture&, P& p) {
+  Matrix<double>& q = p["layers.0.attn.q_rotary.weight"];
+  Matrix<double> turn(2, 2);
+  turn << std::cos(0.7), std::sin(0.7), -std::sin(0.7), std::cos(0.7);
+  q.leftCols(2) = (q.leftCols(2) * turn).eval();
+}
+
+void turn_latent(P& p, const Matrix<double>& map, const Matrix<double>& back) {
+  p["layers.0.attn.kv_latent.weight"] *= map;
+  for (const char* name : {"layers.0.attn.k.weight", "layers.0.attn.v.weight"}) {
+    p[name] = back * p[name];
+  }
+}
+
+// Right where the latent's gain is 1.
+void latent_past_its_gain(const Architecture& a, P& p) {
+  const Matrix<double> turn = rotation(a.kinds[0].attention.kv_latent);
+  turn_latent(p, turn, turn.transpose());
+}
+
+// Right where there is no norm; the gain is taken along.
+void latent_by_any_map(const Architecture& a, P& p) {
+  Random random(4, "control");
+  const auto width = a.kinds[0].attention.kv_latent;
+  const Matrix<double> map = random_invertible(width, random);
+  const Eigen::VectorXd gain = p["layers.0.attn.kv_latent.norm.gain"].row(0).transpose();
+  const Matrix<double> back =
+      gain.cwiseInverse().asDiagonal() * Matrix<double>(map.inverse()) * gain.asDiagonal();
+  turn_latent(p, map, back);
+}
+
+// A scale that moves from the rotating part of the logits to the other.
+void scale_between_parts(const Architecture&, P& p) {
+  p["layers.0.attn.q_rotary.weight"] *= 1.5;
+  p["layers.0.attn.q.weight"] /= 1.5;
+}
+
 }  // namespace
 
 bool rotary(const Architecture& a) {
   return a.kinds[0].attention.positions == Positions::rotary &&
-         a.kinds[0].attention.rotary_dims >= 4;
+         a.kinds[0].attention.rotary_dims >= 4 && !latents(a);
 }
+
+bool latents(const Architecture& a) { return a.kinds[0].attention.has_latents(); }
 
 bool tokens_before_rms(const Architecture& a) {
   return a.norm == Norm::rms && a.input == Input::tokens && !a.embedding_norm;
@@ -184,6 +229,8 @@ const std::vector<Control>& negative_controls() {
          return tokens_before_rms(a) && a.kinds[0].placement == Placement::pre && a.tied;
        },
        rotation_of_a_tied_model},
+      {"gains read as w instead of 1 + w", [](const Architecture&) { return true; },
+       gains_as_offsets},
       {"experts that change their routing groups",
        [](const Architecture& a) { return a.kinds[0].ffn.experts.has_groups(); },
        experts_across_groups},
@@ -193,8 +240,14 @@ const std::vector<Control>& negative_controls() {
       {"one bias of the choice changed",
        [](const Architecture& a) { return a.kinds[0].ffn.experts.selection_bias; },
        one_bias_of_the_choice},
-      {"gains read as w instead of 1 + w", [](const Architecture&) { return true; },
-       gains_as_offsets},
+      {"a phase of one head's rotating queries", latents, phase_of_one_head},
+      {"a latent turned past its gain",
+       [](const Architecture& a) { return latents(a) && a.kinds[0].attention.kv_latent > 1; },
+       latent_past_its_gain},
+      {"a general linear map on a latent",
+       [](const Architecture& a) { return latents(a) && a.kinds[0].attention.kv_latent > 1; },
+       latent_by_any_map},
+      {"a scale between the parts of the logits", latents, scale_between_parts},
   };
   return all;
 }

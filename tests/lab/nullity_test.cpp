@@ -200,6 +200,34 @@ TEST_P(RouterNullity, IsTheDimensionOfTheGroupButForWhatOnlySelects) {
 
 INSTANTIATE_TEST_SUITE_P(Routers, RouterNullity, ::testing::Range(0, 6));
 
+// Latents of keys and values, of queries, too, or with eps; few tokens, whose quadrics count.
+Architecture with_latents(int index) {
+  Architecture a = known_architecture(index % 2 == 0 ? "llama" : "llama, tied");
+  a.vocabulary = index == 4 ? 12 : 40;
+  a.layers = 1;
+  a.width = 6;
+  a.kinds[0].ffn.width = 3;
+  Attention& attention = a.kinds[0].attention;
+  attention.heads = attention.kv_heads = 2;
+  attention.qk_width = 4;
+  attention.v_width = 2;
+  attention.rotary_dims = 2;
+  attention.rotary_frequencies = {0.7};
+  attention.kv_latent = index == 4 ? 5 : 4;
+  if (index >= 2) attention.q_latent = 5;
+  if (index == 5) a.norm_eps = 0.01;
+  return a;
+}
+
+class LatentNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(LatentNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = with_latents(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(Latents, LatentNullity, ::testing::Range(0, 6));
+
 class MixedNullity : public ::testing::TestWithParam<int> {};
 
 TEST_P(MixedNullity, IsTheDimensionOfTheGroup) {

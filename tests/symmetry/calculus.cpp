@@ -291,6 +291,7 @@ class Judge {
   Wire attention(const Wire& x, const std::string& layer) {
     const std::string name = layer + "attn.";
     const Attention& a = a_.layer(layer_of(layer)).attention;
+    if (a.has_latents()) return latent_attention(a, x, name);
     const Index group = a.group(), dk = a.qk_width, dv = a.v_width;
     rotations_ = rotations(a);
     if (mistake_ == Mistake::rotary_forgotten) rotations_ = {{Dense::Identity(dk, dk), true}};
@@ -318,6 +319,51 @@ class Judge {
     out = {with_row(out.value, constant.value), stack(out.change, constant.change)};
     if (has(name + "o.bias")) add_to_base(out, tensor(name + "o.bias"));
     return out;
+  }
+
+  // A latent may turn and (eps = 0) scale, as any vector in front of an rms norm; what reads it
+  // sees its direction times the gain.
+  Wire latent(const Wire& x, const std::string& name, Index width) {
+    if (width == 0) return x;
+    const Wire c = linear(x, name, 0, width);
+    if (mistake_ != Mistake::latent_norm_forgotten) return normed(c, name + ".norm.gain");
+    const Wire any = affine(c);
+    const Tensor& gain = tensor(name + ".norm.gain");
+    const Dense scale = gain.value.row(0).asDiagonal();
+    return {any.value * scale, any.change * scale + any.value * diagonal(gain.change)};
+  }
+
+  // Logits are two sums. The rotating one has one key for all heads, so that all queries must agree
+  // on how it changes; the other is as without positions. They are different functions of the
+  // distance, so that nothing passes between them.
+  Wire latent_attention(const Attention& a, const Wire& x, const std::string& name) {
+    const Index rotating = a.rotary_dims, plain = a.plain_width(), dv = a.v_width;
+    const Wire of_q = latent(x, name + "q_latent", a.q_latent);
+    const Wire of_kv = latent(x, name + "kv_latent", a.kv_latent);
+    Attention part = a;
+    part.qk_width = rotating;
+    const std::vector<Rotation> turning = rotations(part);
+    const std::vector<Rotation> still = {{Dense::Identity(plain, plain), true}};
+    const Tensor& o = tensor(name + "o.weight");
+    const Wire shared = affine(linear(x, name + "k_rotary", 0, rotating));
+    Wire out{Dense(0, d_), Forms(0, d_)};
+    Wire constant{Dense::Zero(1, d_), Forms(1, d_)};
+    for (Index head = 0; head < a.heads; ++head) {
+      rotations_ = turning;
+      logits(a, affine(linear(of_q, name + "q_rotary", head * rotating, rotating)), shared);
+      rotations_ = still;
+      logits(a, affine(linear(of_q, name + "q", head * plain, plain)),
+             affine(linear(of_kv, name + "k", head * plain, plain)));
+      const Wire v = affine(linear(of_kv, name + "v", head * dv, dv));
+      const Dense rows = o.value.middleRows(head * dv, dv);
+      const Dense value = v.value * rows;
+      const Forms change = v.change * rows + v.value * o.change.block(head * dv, 0, dv, d_);
+      out.value = with_row(out.value, value.topRows(v.base()));
+      out.change = stack(out.change, change.top(v.base()));
+      constant.value += value.row(v.base());
+      constant.change += change.row(v.base());
+    }
+    return {with_row(out.value, constant.value), stack(out.change, constant.change)};
   }
 
   // Queries or keys, head by head, as the logits see them.

@@ -24,6 +24,7 @@ enum class Mistake {
   router_shift_forgotten,  // a router's softmax notices what all logits have in common
   sigmoid_forgotten,       // a sigmoid does not notice it either
   choice_forgotten,        // what only selects may change at will
+  latent_norm_forgotten,   // a latent may change by any linear map
   key_shift_forgotten,     // softmax notices a constant over the keys
 };
 
