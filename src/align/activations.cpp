@@ -175,6 +175,11 @@ class Aligner {
   void fit_gauges() {
     b_moved_ = moved();
     for (std::int64_t n = 0; n < architecture_.layers; ++n) {
+      const Element latents = match_latents(symmetry_, n, scope_, a_, b_moved_, {});
+      found_ = compose(symmetry_, latents, found_);
+    }
+    b_moved_ = moved();
+    for (std::int64_t n = 0; n < architecture_.layers; ++n) {
       const Element gauges = regauge::match_heads(symmetry_, n, Scope("qk,vo"), a_, b_moved_);
       found_ = compose(symmetry_, scope_.restrict(symmetry_, gauges), found_);
     }

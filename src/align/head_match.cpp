@@ -7,6 +7,7 @@
 #include "gauge_fit.h"
 #include "qk_norm_match.h"
 #include "regauge/align/nested.h"
+#include "regauge/symmetry/polar.h"
 
 namespace regauge {
 namespace {
@@ -168,14 +169,67 @@ Element match_heads(const Symmetry& symmetry, std::int64_t layer, const Scope& s
     may_turn.push_back(scope.contains(space));
   }
   Matrix<Scalar> plain = Matrix<Scalar>::Zero(heads.count, heads.count);
-  for_axes(symmetry, a, heads.name, [&](const std::string& name, int axis, const AxisPart&) {
-    add_cross(b.at(name), a.at(name), axis, plain);
+  const Space* rotary = symmetry.find_space(at + ".rotary");
+  Matrix<double> rotating;  // of all heads' rotating queries, where they share their turns
+  for_axes(symmetry, a, heads.name, [&](const std::string& name, int axis, const AxisPart& part) {
+    if (part.repeat == 1) return add_cross(b.at(name), a.at(name), axis, plain);
+    const auto size = heads.count * part.repeat;
+    Matrix<Scalar> cross = Matrix<Scalar>::Zero(size, size);
+    add_cross(b.at(name), a.at(name), axis, cross);
+    rotating = cross.template cast<double>();
   });
+  Matrix<double> worth = plain.template cast<double>();
+  const auto block = [&](std::int64_t i, std::int64_t j) -> Matrix<double> {
+    const auto width = rotary->width();
+    return rotating.block(i * width, j * width, width, width);
+  };
+  for (std::int64_t i = 0; rotary != nullptr && i < heads.count; ++i) {
+    for (std::int64_t j = 0; j < heads.count; ++j) {
+      worth(i, j) += best_value(rotary->group, block(i, j));
+    }
+  }
   const bool may_shuffle = heads.shuffle != Shuffle::none && scope.contains(heads);
-  return HeadMatcher(heads, std::move(gauges), plain.template cast<double>(), may_shuffle,
-                     std::move(may_turn))
-      .run();
+  Element found =
+      HeadMatcher(heads, std::move(gauges), worth, may_shuffle, std::move(may_turn)).run();
+  if (rotary == nullptr || !scope.contains(*rotary)) return found;
+  // One turn for all heads, and the key that they share.
+  Matrix<Scalar> key = Matrix<Scalar>::Zero(rotary->width(), rotary->width());
+  const std::string name = at + ".k_rotary.weight";
+  add_cross(b.at(name), a.at(name), 1, key);
+  Matrix<double> sum = key.template cast<double>();
+  const BlockMap<double> places = map_of(symmetry, found, heads);
+  for (std::int64_t i = 0; i < heads.count; ++i) sum += block(i, places.target(i));
+  found.maps[rotary->name] =
+      BlockMap<double>(1, rotary->width(), {}, fit_block(rotary->group, sum).block);
+  return found;
 }
+
+template <class Scalar>
+Element match_latents(const Symmetry& symmetry, std::int64_t layer, const Scope& scope,
+                      const Parameters<Scalar>& a, const Parameters<Scalar>& b,
+                      const Element& known) {
+  Element found;
+  for (const char* latent : {"q_latent", "kv_latent"}) {
+    const std::string at = fmt::format("layers.{}.attn.{}", layer, latent);
+    const Space* space = symmetry.find_space(at);
+    if (space == nullptr || !scope.contains(*space)) continue;
+    const bool readers_too = known.maps.contains(at);
+    Matrix<Scalar> cross = Matrix<Scalar>::Zero(space->size(), space->size());
+    for_axes(symmetry, a, at, [&](const std::string& name, int axis, const AxisPart&) {
+      if (readers_too || axis == 1) add_cross(b.at(name), a.at(name), axis, cross);
+    });
+    Matrix<double> sum = cross.template cast<double>();
+    hold_unused(sum);
+    found.maps[at] = BlockMap<double>(1, space->size(), {}, polar_factor(sum));
+  }
+  return found;
+}
+
+template Element match_latents(const Symmetry&, std::int64_t, const Scope&,
+                               const Parameters<float>&, const Parameters<float>&, const Element&);
+template Element match_latents(const Symmetry&, std::int64_t, const Scope&,
+                               const Parameters<double>&, const Parameters<double>&,
+                               const Element&);
 
 template Element match_heads(const Symmetry&, std::int64_t, const Scope&, const Parameters<float>&,
                              const Parameters<float>&);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cross.h"
+#include "regauge/symmetry/element.h"
 #include "regauge/symmetry/scope.h"
 
 namespace regauge {
@@ -12,5 +13,12 @@ namespace regauge {
 template <class Scalar>
 Element match_heads(const Symmetry& symmetry, std::int64_t layer, const Scope& scope,
                     const Parameters<Scalar>& a, const Parameters<Scalar>& b);
+
+// The rotations of the layer's latents: by what writes them, and where `known` names them already,
+// so that heads have been matched, by what reads them, too.
+template <class Scalar>
+Element match_latents(const Symmetry& symmetry, std::int64_t layer, const Scope& scope,
+                      const Parameters<Scalar>& a, const Parameters<Scalar>& b,
+                      const Element& known);
 
 }  // namespace regauge

@@ -53,7 +53,11 @@ Matrix<Scalar> TokenStream<Scalar>::attended(std::int64_t layer, const Matrix<Sc
                                              const Parameters<Scalar>& tensors) const {
   const Attention& shape = shape_.layer(layer).attention;
   const std::string at = fmt::format("layers.{}.attn", layer);
-  const Matrix<Scalar> values = linear(tensors, at + ".v", x);
+  const auto read = [&]() -> Matrix<Scalar> {
+    if (!shape.has_latents()) return x;
+    return normed(linear(tensors, at + ".kv_latent", x), at + ".kv_latent.norm", tensors);
+  };
+  const Matrix<Scalar> values = linear(tensors, at + ".v", read());
   const auto group = shape.group(), width = shape.v_width;
   if (group == 1) return linear(tensors, at + ".o", values);
   Matrix<Scalar> spread(values.rows(), shape.heads * width);

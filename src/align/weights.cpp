@@ -113,6 +113,11 @@ class Search {
     for (std::int64_t layer = -1; layer < symmetry_.architecture.layers; ++layer) {
       const Parameters<Scalar>& a = a_layer(layer);
       Parameters<Scalar> b = b_layer(layer);
+      const Element latents = match_latents(symmetry_, layer, options_.scope, a, b, found_);
+      if (!latents.maps.empty()) {
+        act_on_layer(symmetry_, latents, layer, b);
+        take(latents);
+      }
       const Element step = layer_step(layer, a, b);
       if (!step.maps.empty()) {
         act_on_layer(symmetry_, step, layer, b);

@@ -42,7 +42,8 @@ bool is_by_expert(const TensorEntry& entry) {
 }
 bool is_of_experts(const TensorEntry& entry) { return entry.stacked || is_by_expert(entry); }
 
-// The parameters whose columns are the coordinates of query or key heads, or of their rotating part.
+// The parameters whose columns are the coordinates of query or key heads, or of their rotating
+// part.
 bool is_rotated(std::string_view parameter, bool apart) {
   if (apart) return ends_with_any(parameter, {".attn.q_rotary.weight", ".attn.k_rotary.weight"});
   return ends_with_any(parameter, {".attn.q.weight", ".attn.k.weight", ".attn.q.bias",

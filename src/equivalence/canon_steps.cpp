@@ -147,6 +147,20 @@ Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, do
   return step;
 }
 
+Element turned_latents(const Symmetry& symmetry, std::int64_t layer,
+                       const Parameters<double>& tensors) {
+  Element step;
+  for (const char* latent : {"q_latent", "kv_latent"}) {
+    const std::string name = fmt::format("layers.{}.attn.{}", layer, latent);
+    const Space* space = symmetry.find_space(name);
+    if (space == nullptr) continue;
+    Matrix<double> known = sketch(tensors.at(name + ".weight"), space->size());
+    known.diagonal().array() += kNudge * known.norm() + 1e-300;
+    step.maps[name] = BlockMap<double>(1, space->size(), {}, polar_factor(known));
+  }
+  return step;
+}
+
 Element turned(const Symmetry& symmetry, const Parameters<double>& tensors) {
   std::map<std::string, Matrix<double>> sums;
   for_parts(symmetry, tensors, [&](const AxisPart& part, const std::string&, const auto& rows) {

@@ -51,7 +51,7 @@ void add_transpose_changes(const Pair& pair, std::int64_t layer, std::vector<Cha
     if (q || k) {
       const Attention& attention = a.layer(layer).attention;
       heads = q ? attention.heads : attention.kv_heads;
-      rotating = pair.halves ? attention.rotary_dims : 0;
+      rotating = pair.halves && !attention.has_latents() ? attention.rotary_dims : 0;
     }
     const Order layout = halves_order(spec.cols, heads, rotating);
     // The numbers of `to` in row-major order are those of `from` in column-major order.

@@ -15,6 +15,7 @@
 #include "read_part.h"
 #include "regauge/action/standard_form.h"
 #include "regauge/equivalence/compare.h"
+#include "regauge/symmetry/polar.h"
 #include "signature.h"
 #include "stream.h"
 
@@ -122,6 +123,9 @@ class Finder {
   void layer(std::int64_t layer) {
     const bool qk_norm = symmetry_.architecture.layer(layer).attention.has_qk_norm();
     auto [a, b] = both(layer);
+    const Element latents = turn_latents(layer, a, b);
+    act_on_layer(symmetry_, latents, layer, b);
+    take(latents.maps);
     const Element places = match(layer, a, b);
     act_on_layer(symmetry_, places, layer, b);
     take(places.maps);
@@ -209,6 +213,7 @@ class Finder {
       vectors.add(symmetry_, a_form_.layer(-1), b_moved(-1));
       for (std::int64_t layer = 0; layer < symmetry_.architecture.layers; ++layer) {
         auto [a, b] = both(layer);
+        act_on_layer(symmetry_, turn_latents(layer, a, b), layer, b);
         act_on_layer(symmetry_, match(layer, a, b), layer, b);
         const auto in_a = layer_vectors(symmetry_.architecture, layer, a, known_);
         const auto in_b = layer_vectors(symmetry_.architecture, layer, b, known_);
@@ -217,6 +222,27 @@ class Finder {
         if (known_.is_all()) break;
       }
     }
+  }
+
+  // The rotations of the layer's latents, by the maps that write them, as far as the stream that
+  // these read is known.
+  Element turn_latents(std::int64_t layer, const Parameters<double>& a,
+                       const Parameters<double>& b) const {
+    Element turns;
+    for (const char* latent : {"q_latent", "kv_latent"}) {
+      const std::string name = fmt::format("layers.{}.attn.{}", layer, latent);
+      const Space* space = symmetry_.find_space(name);
+      if (space == nullptr) continue;
+      const auto seen = [&](const Parameters<double>& model) -> Matrix<double> {
+        const Matrix<double>& weight = model.at(name + ".weight");
+        if (known_.is_all()) return weight;
+        const auto size = known_.dimension();
+        return product(known_.embed(Matrix<double>::Identity(size, size)), weight);
+      };
+      turns.maps[name] = BlockMap<double>(1, space->size(), {},
+                                          polar_factor(product_transposed(seen(b), seen(a))));
+    }
+    return turns;
   }
 
   // Where b's heads and neurons belong.

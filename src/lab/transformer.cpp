@@ -284,8 +284,7 @@ class Transformer::Pass {
   // What a map reads: the vector behind its norm where there is one, or what is given.
   at::Tensor latent(std::int64_t width, const std::string& name, const at::Tensor& x) const {
     if (width == 0) return x;
-    return at::rms_norm(linear(name, x), {width}, optional(true, name + ".norm.gain"),
-                        a_.norm_eps);
+    return at::rms_norm(linear(name, x), {width}, optional(true, name + ".norm.gain"), a_.norm_eps);
   }
 
   // Coordinates in pairs, turned by their positions.
@@ -299,7 +298,8 @@ class Transformer::Pass {
                                          const std::string& at, const at::Tensor& x) const {
     const at::Tensor of_q = latent(a.q_latent, at + "q_latent", x);
     const at::Tensor of_kv = latent(a.kv_latent, at + "kv_latent", x);
-    const at::Tensor q = turned(tables, heads(linear(at + "q_rotary", of_q), a.heads, a.rotary_dims));
+    const at::Tensor q =
+        turned(tables, heads(linear(at + "q_rotary", of_q), a.heads, a.rotary_dims));
     const at::Tensor k = turned(tables, heads(linear(at + "k_rotary", x), 1, a.rotary_dims));
     const auto plain = [&](const char* name, const at::Tensor& y, std::int64_t width) {
       return heads(linear(at + name, y), a.heads, width);
