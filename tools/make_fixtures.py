@@ -36,6 +36,8 @@ SMALL = {**SIZES, "vocab_size": 31, "hidden_size": 16, "intermediate_size": 19}
 SMALL_FALCON = dict(vocab_size=31, hidden_size=16, num_hidden_layers=2, num_attention_heads=4)
 IDS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
 GQA = dict(num_key_value_heads=2)
+ROUTED = dict(n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1, routed_scaling_factor=1.7,
+              first_k_dense_replace=1)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
               high_freq_factor=4.0, original_max_position_embeddings=256)  # kept, kept, ramp, divided
 
@@ -78,6 +80,14 @@ def models():
         "qwen3_moe-dense": (tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
             **{**small, "num_hidden_layers": 3}, head_dim=6, moe_intermediate_size=7, num_experts=3,
             num_experts_per_tok=2, mlp_only_layers=[1])),
+        "glm4_moe": (tf.Glm4MoeForCausalLM, tf.Glm4MoeConfig(
+            **small, head_dim=8, attention_bias=True, moe_intermediate_size=7, **ROUTED, n_shared_experts=2)),
+        "deepseek_v3": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
+            **{**SMALL, **IDS, "hidden_size": 20}, num_key_value_heads=4, moe_intermediate_size=5, **ROUTED, kv_lora_rank=9,
+            q_lora_rank=11, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6)),
+        "deepseek_v3-direct": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
+            **{**SMALL, **IDS, "hidden_size": 20}, num_key_value_heads=4, moe_intermediate_size=5, **ROUTED, kv_lora_rank=9,
+            q_lora_rank=None, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6)),
         "mixtral": (tf.MixtralForCausalLM, tf.MixtralConfig(
             **{**llama, "hidden_size": 24, "intermediate_size": 7}, num_local_experts=4, num_experts_per_tok=2)),
         "olmoe": (tf.OlmoeForCausalLM, tf.OlmoeConfig(
@@ -172,6 +182,9 @@ def randomise(model, name):
         else:
             noise = noise * (0.3 if value.dim() == 1 else value.shape[-1] ** -0.5)
         value.data.copy_(noise)
+    for key, value in sorted(model.named_buffers()):
+        if key.endswith("e_score_correction_bias"):  # it only selects
+            value.copy_(torch.randn(value.shape, generator=generator) * 0.3)
 
 
 def save_transformers(name, folder):
