@@ -168,8 +168,8 @@ def takes_gguf(name):
     return name.startswith(GGUF_FAMILIES + ("mathformer", "stories", "babyllama")) and "hidden" not in name
 
 
-def make_pair(maker, models, converted):
-    """(A, B, what was done)"""
+def make_pair(maker, models, converted, fixtures=0):
+    """(A, B, what was done); `fixtures`: the share of pairs for which only these are drawn from."""
     draw, choose = maker.draw, maker.choose
     way = choose(list(WAYS), list(WAYS.values()))
     if way == "converted" and converted:
@@ -181,7 +181,9 @@ def make_pair(maker, models, converted):
             what += ["moved", *only, dtype]
             folder = maker.moved(folder, dtype, only=only)
         return folder, file, what
-    names = [name for name in models if "quantised" not in way or takes_gguf(name)]
+    only_fixtures = fixtures > 0 and draw.random() < fixtures and way != "quantised"
+    names = [name for name in models if models[name].is_relative_to(FIXTURES) or not only_fixtures]
+    names = [name for name in names if "quantised" not in way or takes_gguf(name)]
     if way == "quantised":  # of rows that are whole blocks
         names = [name for name in names if "64" in name or "256" in name or "stories" in name or "baby" in name]
     name = choose(names)
@@ -234,17 +236,17 @@ def make_pair(maker, models, converted):
     return a, b, what
 
 
-def run_pair(program, models, converted, seed, index, work):
+def run_pair(program, models, converted, seed, index, work, fixtures=0):
     """The record of one pair."""
     draw = numpy.random.default_rng([seed, index])
     with tempfile.TemporaryDirectory(dir=work) as folder:
-        return judge(Maker(program, pathlib.Path(folder), draw), models, converted, index)
+        return judge(Maker(program, pathlib.Path(folder), draw), models, converted, index, fixtures)
 
 
-def judge(maker, models, converted, index):
+def judge(maker, models, converted, index, fixtures=0):
     record = {"pair": index}
     try:
-        a, b, record["what"] = make_pair(maker, models, converted)
+        a, b, record["what"] = make_pair(maker, models, converted, fixtures)
     except Failed as failure:  # an element of too small a group, a factor that the model has not, F16 that overflows
         return record | {"said": "not made", "message": str(failure)[-200:]}
     try:
@@ -297,6 +299,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, help="pairs at once (default 2)")
     parser.add_argument("--work", type=pathlib.Path, help="where models are made and kept (default: a new temporary folder)")
     parser.add_argument("--data", type=pathlib.Path, default=os.environ.get("REGAUGE_DATA"), help="the data sets of docs/lab.md")
+    parser.add_argument("--fixtures", type=float, default=0, help="share of pairs that are made of the tests' fixtures alone, which are small")
     parser.add_argument("--only", type=int, help="make this pair alone, and print it")
     parser.add_argument("--keep", type=pathlib.Path, help="with --only: a new folder for its files")
     parser.add_argument("--table", type=pathlib.Path, help="print the table of these records and end")
@@ -316,12 +319,12 @@ def main():
         folder = options.keep or pathlib.Path(tempfile.mkdtemp(dir=work))
         folder.mkdir(exist_ok=True)
         draw = numpy.random.default_rng([options.seed, options.only])
-        print(json.dumps(judge(Maker(program, folder, draw), models, converted, options.only)))
+        print(json.dumps(judge(Maker(program, folder, draw), models, converted, options.only, options.fixtures)))
         return
     done = {record["pair"] for record in read_records(options.output)}
     wanted = [i for i in range(options.pairs) if i not in done]
     with options.output.open("a") as output, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        tasks = [pool.submit(run_pair, program, models, converted, options.seed, i, work) for i in wanted]
+        tasks = [pool.submit(run_pair, program, models, converted, options.seed, i, work, options.fixtures) for i in wanted]
         for task in concurrent.futures.as_completed(tasks):
             record = task.result()
             print(json.dumps(record), file=output, flush=True)

@@ -57,14 +57,23 @@ class Moved {
   Parameters<double> tensors_;
 };
 
-// `value(name, layer)` in the place of every tensor. The numbers of a block keep its step.
+// `value(name, layer)` in the place of every tensor; the last one is kept, as its numbers and their
+// variances are asked for one after the other. The numbers of a block keep its step.
 template <class Value>
 Patches everywhere(const ParameterSource& source, const Value& value) {
+  struct Last {
+    std::string name;
+    Matrix<double> value;
+  };
+  const auto last = std::make_shared<Last>();
   Patches patches;
   const Architecture& architecture = source.architecture();
   for (std::int64_t layer = -1; layer < architecture.layers; ++layer) {
     for (const auto& name : tensors_of(architecture, layer)) {
-      Patch patch([=](const ReadTensor&) { return value(name, layer); });
+      Patch patch([=](const ReadTensor&) {
+        if (last->name != name) *last = {name, value(name, layer)};
+        return last->value;
+      });
       const StoredTensor* tensor = source.stored(name);
       const bool blocks = tensor != nullptr && is_quantised(tensor->dtype);
       patches[name] = blocks ? changing_each(std::move(patch)) : std::move(patch);

@@ -54,6 +54,7 @@ Found find(const Symmetry& symmetry, const ParameterSource& a, const ParameterSo
 // The most that was found of a tensor in honest copies.
 struct Honest {
   double excess = 0, residual = 0;
+  double share = 0;  // of the residual in the tensor's size
 };
 
 // How many times as much a tensor of B stands out as its like in the worst honest copy may.
@@ -78,7 +79,7 @@ std::set<std::string> lost_parts(const std::vector<TensorResidual>& residuals,
   std::set<std::string> parts;
   for (std::size_t i = 0; i < most.size(); ++i) {
     const TensorResidual& r = residuals[i];
-    if (!r.single_row && most[i].residual > kHopeless * r.size) parts.insert(layer_part(r.tensor));
+    if (!r.single_row && most[i].share > kHopeless) parts.insert(layer_part(r.tensor));
   }
   return parts;
 }
@@ -101,8 +102,12 @@ std::vector<Honest> honest_copies(const Symmetry& symmetry, const ParameterSourc
     const HonestCopy copy(symmetry, found.recovery.a_from_b, a, b, draw);
     const Found honest = find(symmetry, copy.a(), copy.b(), rounding, stay, progress);
     for (std::size_t i = 0; i < most.size(); ++i) {
-      most[i].excess = std::max(most[i].excess, honest.residuals[i].excess);
-      most[i].residual = std::max(most[i].residual, honest.residuals[i].residual);
+      const TensorResidual& r = honest.residuals[i];
+      most[i].excess = std::max(most[i].excess, r.excess);
+      most[i].residual = std::max(most[i].residual, r.residual);
+      // Of its own size where A's and B's are equal, whose size was not needed.
+      const double size = found.residuals[i].size > 0 ? found.residuals[i].size : r.size;
+      if (r.residual > 0) most[i].share = std::max(most[i].share, r.residual / size);
     }
   }
   return most;
@@ -131,7 +136,8 @@ std::vector<std::string> compare_with_honest_copies(const Symmetry& symmetry,
     const double beyond = beyond_honest(r, most[i]);
     r.rounding = std::max(r.rounding, most[i].residual);
     if (beyond <= 1) {
-      const bool coarse = r.rounding > most_hidden(a, b, r.tensor) * r.size;
+      const double hidden = std::max(r.rounding, r.residual);
+      const bool coarse = hidden > most_hidden(a, b, r.tensor) * r.size;
       r.relation = coarse ? Relation::hidden : Relation::both_round;
       r.excess /= kLikeHonest * most[i].excess;
       r.standing_out.clear();

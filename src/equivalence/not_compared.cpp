@@ -69,7 +69,9 @@ std::set<std::string> beside(const Model& model) {
     }
     return names;
   }
-  if (config.is_object() && config.contains("auto_map")) names.insert("auto_map (code)");
+  for (const char* key : {"auto_map", "custom_pipelines"}) {
+    if (config.is_object() && config.contains(key)) names.insert(fmt::format("{} (code)", key));
+  }
   if (model.checkpoint.files().empty()) return names;
   std::set<std::string> read;
   for (const auto& file : model.checkpoint.files()) read.insert(file.filename().string());
@@ -86,6 +88,41 @@ std::set<std::string> beside(const Model& model) {
     if (name == "chat_templates" && at->is_directory(unknown)) names.insert("chat_templates/");
   }
   return names;
+}
+
+// What transformers takes for generation from a config beside which there is no
+// generation_config.json.
+bool generate_alike(const Model& a, const Model& b) {
+  static constexpr const char* kSettings[] = {"max_length",
+                                              "min_length",
+                                              "do_sample",
+                                              "early_stopping",
+                                              "num_beams",
+                                              "temperature",
+                                              "top_k",
+                                              "top_p",
+                                              "typical_p",
+                                              "length_penalty",
+                                              "repetition_penalty",
+                                              "no_repeat_ngram_size",
+                                              "bad_words_ids",
+                                              "bos_token_id",
+                                              "eos_token_id",
+                                              "pad_token_id",
+                                              "diversity_penalty",
+                                              "num_beam_groups",
+                                              "suppress_tokens",
+                                              "begin_suppress_tokens",
+                                              "exponential_decay_length_penalty",
+                                              "num_return_sequences"};
+  const auto in = [](const Model& model, const char* key) {
+    const nlohmann::json& config = model.checkpoint.config();
+    const bool hugging_face = model.checkpoint.format() == Format::safetensors;
+    return hugging_face && config.is_object() ? config.value(key, nlohmann::json())
+                                              : nlohmann::json();
+  };
+  return std::all_of(std::begin(kSettings), std::end(kSettings),
+                     [&](const char* key) { return in(a, key) == in(b, key); });
 }
 
 // The type that transformers loads a model in, unless it is told another.
@@ -110,6 +147,9 @@ std::vector<std::string> not_compared(const Model& a, const Model& b) {
     names.push_back(
         fmt::format("the dtype that A is loaded in ({}) and that of B ({})", type_a, type_b));
   }
+  const bool both_folders = a.checkpoint.format() == b.checkpoint.format();
+  if (both_folders && !generate_alike(a, b))
+    names.emplace_back("generation settings of the configs");
   if (all.empty() && names.empty()) return {};
   for (const auto& name : all) {
     const bool both = in_a.contains(name) && in_b.contains(name);

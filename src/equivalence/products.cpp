@@ -17,7 +17,11 @@ constexpr std::array<std::array<const char*, 2>, 4> kProducts = {
      {".attn.v.weight", ".attn.o.weight"},
      {".ffn.up.weight", ".ffn.down.weight"}}};
 
-double share_of_rounding(const TensorResidual& r) { return r.size > 0 ? r.rounding / r.size : 0; }
+// What may hide in a tensor, of its size.
+double hidden_share(const TensorResidual& r) {
+  const double hidden = r.like_honest ? std::max(r.rounding, r.residual) : r.rounding;
+  return r.size > 0 ? hidden / r.size : 0;
+}
 
 }  // namespace
 
@@ -33,8 +37,7 @@ void hide_coarse_products(const ParameterSource& a, const ParameterSource& b,
       if (second == by_name.end()) continue;
       // Coarse types round both factors, whatever moved them.
       const double by_type = std::hypot(type_hides(a, b, name), type_hides(a, b, second->first));
-      const double hidden =
-          std::hypot(share_of_rounding(*first), share_of_rounding(*second->second));
+      const double hidden = std::hypot(hidden_share(*first), hidden_share(*second->second));
       if (hidden <= std::max(kMostHidden, by_type)) continue;
       for (TensorResidual* factor : {first, second->second}) {
         if (factor->agrees() && !factor->by_entry) factor->relation = Relation::hidden;

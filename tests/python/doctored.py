@@ -92,7 +92,8 @@ def doctored_gguf(source, target, change=None, fields=(), tensors=()):
             writer.add_array(key, field.contents())
         else:
             writer.add_key_value(key, field.contents(), field.types[0])
-    kinds = {bool: gguf.GGUFValueType.BOOL, float: gguf.GGUFValueType.FLOAT32, str: gguf.GGUFValueType.STRING}
+    kinds = {bool: gguf.GGUFValueType.BOOL, float: gguf.GGUFValueType.FLOAT32, str: gguf.GGUFValueType.STRING,
+             int: gguf.GGUFValueType.UINT32}  # fmt: skip
     for key, value in dict(fields).items():
         writer.add_key_value(key, value, kinds[type(value)])
     for tensor in reader.tensors:

@@ -91,6 +91,7 @@ METADATA = {
     "llama.use_parallel_residual": True,
     "llama.rope.freq_base_swa": 3.0,
     "llama.attention.temperature_scale": 2.0,
+    "split.count": 2,  # more tensors in a second file
 }
 
 
@@ -240,6 +241,22 @@ def test_what_was_not_compared_is_said(regauge, tmp_path):
     text = " ".join(answer["not_compared"])
     assert all(name in text for name in beside), text
     assert "not compared" in regauge("diff", a, b)
+
+
+def test_attention_from_elsewhere(tmp_path):
+    """transformers loads the code of another repository for it."""
+    a = FIXTURES / "llama"
+    answer = said(a, doctored(a, tmp_path / "b", _attn_implementation_internal="someone/kernel"))
+    assert answer["statement"] == "undecided" and "someone/kernel" in json.dumps(answer["reasons"])
+    assert said(a, doctored(a, tmp_path / "c", attn_implementation="sdpa"))["statement"] == "identical"
+
+
+def test_generation_settings_of_a_config(tmp_path):
+    a = FIXTURES / "llama"
+    answer = said(a, doctored(a, tmp_path / "b", bad_words_ids=[[7]], custom_pipelines={}))
+    assert answer["statement"] == "identical"
+    text = " ".join(answer["not_compared"])
+    assert "generation settings of the configs" in text and "custom_pipelines (code) (in B)" in text
 
 
 def test_the_type_that_a_model_is_loaded_in_is_said(tmp_path):
