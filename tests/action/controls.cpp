@@ -2,6 +2,7 @@
 
 #include "regauge/action/act.h"
 #include "regauge/symmetry/block_map.h"
+#include "regauge/symmetry/decompositions.h"
 #include "regauge/symmetry/matrix_group.h"
 
 namespace regauge::testing {
@@ -181,8 +182,7 @@ void latent_by_any_map(const Architecture& a, P& p) {
   const auto width = a.kinds[0].attention.kv_latent;
   const Matrix<double> map = random_invertible(width, random);
   const Eigen::VectorXd gain = p["layers.0.attn.kv_latent.norm.gain"].row(0).transpose();
-  const Matrix<double> back =
-      gain.cwiseInverse().asDiagonal() * Matrix<double>(map.inverse()) * gain.asDiagonal();
+  const Matrix<double> back = gain.cwiseInverse().asDiagonal() * inverse(map) * gain.asDiagonal();
   turn_latent(p, map, back);
 }
 

@@ -207,26 +207,13 @@ class Judge {
       rows = sums_of_rows(summed_tables());
     }
     for (const auto& row : rows) {
-      const Wire n = norm_of_row(row, "embed.norm");
+      Wire n = norm_of_row(row, tensor("embed.norm.gain"), seen_ * seen_.transpose(), a_.norm_eps);
+      if (has("embed.norm.bias")) add_to_base(n, tensor("embed.norm.bias"));
       system_.require((n.change - n.value * change.linear - change.constant) * seen);
       if (base.size() == 0) base = n.value;
       directions = with_row(directions, n.value - base);
     }
     return affine_wire(directions, base, change);
-  }
-
-  // One vector e and its change, through the derivative of the norm: n = e^ gain + bias.
-  Wire norm_of_row(const Tensor& e, const std::string& name) const {
-    const Tensor& gain = tensor(name + ".gain");
-    const Dense scale = gain.value.row(0).asDiagonal();
-    const Dense centre = seen_ * seen_.transpose();
-    const Dense centred = e.value * centre;
-    const double length = std::sqrt(centred.squaredNorm() / static_cast<double>(d_) + a_.norm_eps);
-    const Dense unit = centred / length;
-    const Dense derivative = (centre - unit.transpose() * unit / static_cast<double>(d_)) / length;
-    Wire n{unit * scale, e.change * (derivative * scale) + unit * diagonal(gain.change)};
-    if (has(name + ".bias")) add_to_base(n, tensor(name + ".bias"));
-    return n;
   }
 
   // --- Rules: norms ----------------------------------------------------------------------------
@@ -304,15 +291,7 @@ class Judge {
       const Wire v = affine(linear(x, name + "v", kv * dv, dv));
       for (Index head = kv * group; head < (kv + 1) * group; ++head) {
         logits(a, queries[static_cast<std::size_t>(head)], keys[static_cast<std::size_t>(kv)]);
-        // A softmax average is an affine combination of values: it passes their change on
-        // unchanged.
-        const Dense rows = o.value.middleRows(head * dv, dv);
-        const Dense value = v.value * rows;
-        const Forms change = v.change * rows + v.value * o.change.block(head * dv, 0, dv, d_);
-        out.value = with_row(out.value, value.topRows(v.base()));
-        out.change = stack(out.change, change.top(v.base()));
-        constant.value += value.row(v.base());
-        constant.change += change.row(v.base());
+        write(v, o, head * dv, out, constant);
       }
     }
     if (a.positions == Positions::relative) relative_bias(a, tensor(name + "relative_bias"));
@@ -321,16 +300,23 @@ class Judge {
     return out;
   }
 
+  // A softmax average is an affine combination of values: it passes their change on unchanged.
+  void write(const Wire& v, const Tensor& o, Index row, Wire& out, Wire& constant) const {
+    const Dense rows = o.value.middleRows(row, v.value.cols());
+    const Dense value = v.value * rows;
+    const Forms change = v.change * rows + v.value * o.change.block(row, 0, v.value.cols(), d_);
+    out.value = with_row(out.value, value.topRows(v.base()));
+    out.change = stack(out.change, change.top(v.base()));
+    constant.value += value.row(v.base());
+    constant.change += change.row(v.base());
+  }
+
   // A latent may turn and (eps = 0) scale, as any vector in front of an rms norm; what reads it
   // sees its direction times the gain.
   Wire latent(const Wire& x, const std::string& name, Index width) {
     if (width == 0) return x;
     const Wire c = linear(x, name, 0, width);
-    if (mistake_ != Mistake::latent_norm_forgotten) return normed(c, name + ".norm.gain");
-    const Wire any = affine(c);
-    const Tensor& gain = tensor(name + ".norm.gain");
-    const Dense scale = gain.value.row(0).asDiagonal();
-    return {any.value * scale, any.change * scale + any.value * diagonal(gain.change)};
+    return mistake_ == Mistake::latent_norm_forgotten ? affine(c) : normed(c, name + ".norm.gain");
   }
 
   // Logits are two sums. The rotating one has one key for all heads, so that all queries must agree
@@ -354,14 +340,7 @@ class Judge {
       rotations_ = still;
       logits(a, affine(linear(of_q, name + "q", head * plain, plain)),
              affine(linear(of_kv, name + "k", head * plain, plain)));
-      const Wire v = affine(linear(of_kv, name + "v", head * dv, dv));
-      const Dense rows = o.value.middleRows(head * dv, dv);
-      const Dense value = v.value * rows;
-      const Forms change = v.change * rows + v.value * o.change.block(head * dv, 0, dv, d_);
-      out.value = with_row(out.value, value.topRows(v.base()));
-      out.change = stack(out.change, change.top(v.base()));
-      constant.value += value.row(v.base());
-      constant.change += change.row(v.base());
+      write(affine(linear(of_kv, name + "v", head * dv, dv)), o, head * dv, out, constant);
     }
     return {with_row(out.value, constant.value), stack(out.change, constant.change)};
   }

@@ -1,5 +1,7 @@
 #include "symmetry/calculus_wires.h"
 
+#include <cmath>
+
 namespace regauge::calculus_system {
 
 Dense with_row(const Dense& top, const Dense& bottom) {
@@ -24,6 +26,16 @@ Wire affine_wire(const Dense& directions, const Dense& base, const AffineChange&
   const Dense point = basis.rows() == base.cols() ? Dense::Zero(1, base.cols()) : base;
   return {with_row(basis, point),
           stack(basis * change.linear, point * change.linear + change.constant)};
+}
+
+Wire norm_of_row(const Tensor& e, const Tensor& gain, const Dense& centre, double eps) {
+  const auto d = static_cast<double>(centre.rows());
+  const Dense scale = gain.value.row(0).asDiagonal();
+  const Dense centred = e.value * centre;
+  const double length = std::sqrt(centred.squaredNorm() / d + eps);
+  const Dense unit = centred / length;
+  const Dense derivative = (centre - unit.transpose() * unit / d) / length;
+  return {unit * scale, e.change * (derivative * scale) + unit * diagonal(gain.change)};
 }
 
 std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables) {

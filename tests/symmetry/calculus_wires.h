@@ -41,6 +41,8 @@ Forms same(const Forms& entry, Index n);
 void add_to_base(Wire& wire, const Tensor& bias);
 // A wire with an affine change, in coordinates of its own: those of the affine hull of its values.
 Wire affine_wire(const Dense& directions, const Dense& base, const AffineChange& change);
+// One vector e and its change, through the derivative of a norm that sees e `centre`: e^ gain.
+Wire norm_of_row(const Tensor& e, const Tensor& gain, const Dense& centre, double eps);
 // Every sum of one row of each table.
 std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables);
 
