@@ -232,7 +232,11 @@ const std::vector<Control>& negative_controls() {
       {"gains read as w instead of 1 + w", [](const Architecture&) { return true; },
        gains_as_offsets},
       {"experts that change their routing groups",
-       [](const Architecture& a) { return a.kinds[0].ffn.experts.has_groups(); },
+       [](const Architecture&
+              a) {  // ranked by its best expert alone a group that has one chosen is open
+         const Experts& e = a.kinds[0].ffn.experts;
+         return e.has_groups() && (e.group_leaders > 1 || e.active > e.active_groups);
+       },
        experts_across_groups},
       {"a vector common to all columns of a sigmoid router",
        [](const Architecture& a) { return a.kinds[0].ffn.experts.scoring == Scoring::sigmoid; },
