@@ -95,6 +95,11 @@ def models():
         "qwen2_moe": (tf.Qwen2MoeForCausalLM, tf.Qwen2MoeConfig(
             **{**llama, "hidden_size": 24}, moe_intermediate_size=7, num_experts=4, num_experts_per_tok=2,
             shared_expert_intermediate_size=9)),
+        "gpt_oss": (tf.GptOssForCausalLM, tf.GptOssConfig(
+            **{**llama, "hidden_size": 24, "intermediate_size": 7}, head_dim=6, num_local_experts=4,
+            num_experts_per_tok=2, swiglu_limit=0.8, sliding_window=5, rope_parameters=dict(
+                rope_type="yarn", rope_theta=10000.0, factor=4.0, beta_fast=4.0, beta_slow=0.5, truncate=False,
+                original_max_position_embeddings=16))),
         "gemma": (tf.GemmaForCausalLM, tf.GemmaConfig(**llama, head_dim=6)),
         "phi3": (tf.Phi3ForCausalLM, tf.Phi3Config(
             **small, sliding_window=7, rope_parameters=dict(
@@ -111,7 +116,7 @@ def models():
         "qwen3-sliding": (tf.Qwen3ForCausalLM, tf.Qwen3Config(
             **small, head_dim=6, use_sliding_window=True, **windowed)),
         "granite": (tf.GraniteForCausalLM, tf.GraniteConfig(
-            **small, embedding_multiplier=3.0, attention_multiplier=0.4, logits_scaling=5.0)),
+            **small, embedding_multiplier=3.0, attention_multiplier=0.4, logits_scaling=5.0, residual_multiplier=0.7)),
         "glm": (tf.GlmForCausalLM, tf.GlmConfig(**small, head_dim=8)),
         "opt": (tf.OPTForCausalLM, tf.OPTConfig(
             vocab_size=31, hidden_size=16, ffn_dim=19, num_hidden_layers=2, num_attention_heads=4,

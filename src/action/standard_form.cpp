@@ -171,7 +171,8 @@ Element standard_form(const ReadTensor& read, const Symmetry& symmetry, double s
     const double kept = changes_sign_with_stream(symmetry, site) ? sign : 1;
     form.shifts[shift] = kept / static_cast<double>(over.cols()) - over.array();
   }
-  // Gains that cannot be folded, behind what a branch writes: positive.
+  // Gains that cannot be folded, of q and k or behind what a branch writes: positive.
+  Element positive;
   for (const auto& space : symmetry.spaces) {
     const auto* scaling = std::get_if<Scaling>(&space.group);
     if (space.category != Category::norms || scaling == nullptr) continue;
@@ -182,8 +183,9 @@ Element standard_form(const ReadTensor& read, const Symmetry& symmetry, double s
             .select(-Matrix<double>::Ones(1, gain.cols()), Matrix<double>::Ones(1, gain.cols()))
             .matrix()
             .transpose();
-    form.maps[space.name] = BlockMap<double>(space.count, 1, {}, signs);
+    positive.maps[space.name] = BlockMap<double>(space.count, 1, {}, signs);
   }
+  form = compose(symmetry, positive, form);
   const Element folded = form;
   const MovedModel moved(read, symmetry, folded);
   for (std::int64_t layer = -1; layer < symmetry.architecture.layers; ++layer) {

@@ -48,6 +48,25 @@ Matrix<Scalar> TokenStream<Scalar>::normed(const Matrix<Scalar>& x, const std::s
   return y;
 }
 
+// The token's own share of its softmax beside the sink: sigmoid(scale q.k - sink).
+template <class Scalar>
+void weigh_against_sinks(const Attention& shape, const std::string& at, const Matrix<Scalar>& x,
+                         const Parameters<Scalar>& tensors, Matrix<Scalar>& values) {
+  const Matrix<Scalar> q = linear(tensors, at + ".q", x), k = linear(tensors, at + ".k", x);
+  const auto width = shape.qk_width;
+  for (std::int64_t i = 0; i < shape.heads; ++i) {
+    const auto logits = static_cast<Scalar>(shape.scale) *
+                        q.middleCols(i * width, width)
+                            .cwiseProduct(k.middleCols(i / shape.group() * width, width))
+                            .rowwise()
+                            .sum()
+                            .array();
+    const Scalar sink = tensors.at(at + ".sinks")(0, i);
+    values.middleCols(i * shape.v_width, shape.v_width).array().colwise() /=
+        (1 + (sink - logits).exp()).eval();
+  }
+}
+
 template <class Scalar>
 Matrix<Scalar> TokenStream<Scalar>::attended(std::int64_t layer, const Matrix<Scalar>& x,
                                              const Parameters<Scalar>& tensors) const {
@@ -59,11 +78,12 @@ Matrix<Scalar> TokenStream<Scalar>::attended(std::int64_t layer, const Matrix<Sc
   };
   const Matrix<Scalar> values = linear(tensors, at + ".v", read());
   const auto group = shape.group(), width = shape.v_width;
-  if (group == 1) return linear(tensors, at + ".o", values);
+  if (group == 1 && !shape.sinks) return linear(tensors, at + ".o", values);
   Matrix<Scalar> spread(values.rows(), shape.heads * width);
   for (std::int64_t i = 0; i < shape.heads; ++i) {
     spread.middleCols(i * width, width) = values.middleCols(i / group * width, width);
   }
+  if (shape.sinks) weigh_against_sinks(shape, at, x, tensors, spread);
   return linear(tensors, at + ".o", spread);
 }
 
@@ -73,23 +93,28 @@ Matrix<Scalar> TokenStream<Scalar>::fed_forward(std::int64_t layer, const Matrix
   const FeedForward& shape = shape_.layer(layer).ffn;
   const std::string at = fmt::format("layers.{}.ffn", layer);
   const auto hidden_of = [&](const std::string& maps) {
+    const auto limit = static_cast<Scalar>(shape.limit);
     Matrix<Scalar> hidden = linear(tensors, maps + (shape.gated ? ".gate" : ".up"), x);
+    if (limit > 0) hidden = hidden.cwiseMin(limit);
     activate(shape.activation, hidden);
-    if (shape.gated) hidden = hidden.cwiseProduct(linear(tensors, maps + ".up", x));
-    return hidden;
+    if (!shape.gated) return hidden;
+    Matrix<Scalar> up = linear(tensors, maps + ".up", x);
+    if (limit > 0) up = up.cwiseMin(limit).cwiseMax(-limit);
+    up.array() += static_cast<Scalar>(shape.up_offset);
+    return Matrix<Scalar>(hidden.cwiseProduct(up));
   };
   Matrix<Scalar> hidden = hidden_of(at);
   const Experts& experts = shape.experts;
-  if (experts.count > 0) {
-    const auto selection = tensors.find(at + ".selection.bias");
-    const Matrix<Scalar> weights =
-        expert_weights(experts, linear(tensors, at + ".router", x),
-                       selection == tensors.end() ? nullptr : &selection->second);
-    for (Eigen::Index i = 0; i < hidden.cols(); ++i) {
-      hidden.col(i).array() *= weights.col(i / shape.width).array();
-    }
+  if (experts.count == 0) return linear(tensors, at + ".down", hidden);
+  const auto selection = tensors.find(at + ".selection.bias");
+  const Matrix<Scalar> weights =
+      expert_weights(experts, linear(tensors, at + ".router", x),
+                     selection == tensors.end() ? nullptr : &selection->second);
+  for (Eigen::Index i = 0; i < hidden.cols(); ++i) {
+    hidden.col(i).array() *= weights.col(i / shape.width).array();
   }
-  const Matrix<Scalar> written = linear(tensors, at + ".down", hidden);
+  Matrix<Scalar> written = hidden * tensors.at(at + ".down.weight");
+  if (shape.biases.down) written += weights * tensors.at(at + ".down.bias");
   if (experts.shared_width == 0) return written;
   Matrix<Scalar> shared = linear(tensors, at + ".shared.down", hidden_of(at + ".shared"));
   if (experts.shared_gate) {

@@ -22,6 +22,9 @@ void activate(Activation activation, Matrix<Scalar>& values) {
       x *= (1 + (scale * (x + static_cast<Scalar>(0.044715) * x.cube())).tanh()) / 2;
       return;
     }
+    case Activation::gelu_quick:
+      x /= 1 + (static_cast<Scalar>(-1.702) * x).exp();
+      return;
     case Activation::silu:
       x /= 1 + (-x).exp();
       return;

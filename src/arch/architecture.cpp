@@ -31,11 +31,11 @@ class SpecList {
     add_if(bias, name + ".bias", 1, out);
   }
   // Of experts, which stand side by side as slices of rows or of columns.
-  void add_sliced(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t slices,
-                  bool rows) {
-    add(name + ".weight", in, out);
+  void add_sliced(std::string name, std::int64_t rows, std::int64_t cols, std::int64_t slices,
+                  bool of_rows) {
+    add(std::move(name), rows, cols);
     specs_.back().slices = slices;
-    specs_.back().sliced_rows = rows;
+    specs_.back().sliced_rows = of_rows;
   }
   void enter_layer(std::int64_t layer) {
     layer_ = layer;
@@ -93,6 +93,7 @@ void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
   specs.add_if(a.has_qk_norm(), "attn.k_norm.gain", 1, (joint ? a.kv_heads : 1) * a.qk_width);
   specs.add_if(a.positions == Positions::relative, "attn.relative_bias", a.relative_buckets,
                a.heads);
+  specs.add_if(a.sinks, "attn.sinks", 1, a.heads);
   specs.add_linear("attn.o", a.heads * a.v_width, width, a.biases.o);
   if (layer.norms_output()) specs.add_norm("attn.post_norm");
   if (layer.norms_sum()) specs.add_norm("attn.norm");
@@ -102,11 +103,15 @@ void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
   const FeedForward& f = layer.ffn;
   if (layer.norms_input() && layer.has_ffn_norm()) specs.add_norm("ffn.norm");
   if (const Experts& e = f.experts; e.count > 0) {
-    specs.add_linear("ffn.router", width, e.count, false);
+    const std::int64_t all = f.neurons();
+    specs.add_linear("ffn.router", width, e.count, e.router_bias);
     specs.add_if(e.selection_bias, "ffn.selection.bias", 1, e.count);
-    if (f.gated) specs.add_sliced("ffn.gate", width, f.neurons(), e.count, false);
-    specs.add_sliced("ffn.up", width, f.neurons(), e.count, false);
-    specs.add_sliced("ffn.down", f.neurons(), width, e.count, true);
+    if (f.gated) specs.add_sliced("ffn.gate.weight", width, all, e.count, false);
+    if (f.biases.gate) specs.add_sliced("ffn.gate.bias", 1, all, e.count, false);
+    specs.add_sliced("ffn.up.weight", width, all, e.count, false);
+    if (f.biases.up) specs.add_sliced("ffn.up.bias", 1, all, e.count, false);
+    specs.add_sliced("ffn.down.weight", all, width, e.count, true);
+    if (f.biases.down) specs.add_sliced("ffn.down.bias", e.count, width, e.count, true);
     if (e.shared_width > 0) {
       if (e.shared_gate) specs.add_linear("ffn.shared.router", width, 1, false);
       if (f.gated) specs.add_linear("ffn.shared.gate", width, e.shared_width, false);
@@ -209,6 +214,19 @@ void check_attention(const Attention& a, Problems& problems) {
   problems.require(a.window >= 0, "attention_window is negative");
   problems.require(std::isfinite(a.softcap) && a.softcap >= 0,
                    "attention_softcap is not a number >= 0");
+  const bool plain = !a.has_qk_norm() && a.softcap == 0 &&
+                     (a.positions == Positions::none || a.positions == Positions::rotary);
+  problems.require(!a.sinks || plain,
+                   "attention_sinks are understood where logits are scale * q.k, without norms, "
+                   "caps or biases of distance");
+}
+
+void check_clamps(const FeedForward& f, Problems& problems) {
+  problems.require(std::isfinite(f.limit) && f.limit >= 0, "ffn_limit is not a number >= 0");
+  problems.require(std::isfinite(f.up_offset), "up_offset is not a number");
+  problems.require(f.gated || f.limit == 0, "ffn_limit needs a gated feed-forward");
+  problems.require(f.up_offset == 0 || f.limit > 0,
+                   "up_offset without ffn_limit leaves up a scale that is not understood");
 }
 
 void check_latents(const Architecture& a, const Layer& layer, Problems& problems) {
@@ -221,13 +239,18 @@ void check_latents(const Architecture& a, const Layer& layer, Problems& problems
   problems.require(of.positions == Positions::rotary && of.rotary_dims < of.qk_width,
                    "latents need positions 'rotary' of some coordinates of a head, not of all");
   problems.require(!of.has_qk_norm(), "latents beside norms of q and k are not understood");
-  problems.require(of.biases == Attention::Biases{} && of.softcap == 0,
-                   "latents beside biases of attention, or a cap, are not understood");
+  problems.require(of.biases == Attention::Biases{} && of.softcap == 0 && !of.sinks,
+                   "latents beside biases of attention, a cap or sinks are not understood");
   problems.require(a.norm == Norm::rms && layer.norms_input() && !layer.norms_output(),
                    "latents need rms norms before the branches alone");
 }
 
-void check_experts(const Layer& layer, Problems& problems) {
+bool is_plain_router(const Experts& e) {
+  return e.scoring == Scoring::softmax && !e.selection_bias && e.weight_scale == 1 &&
+         !e.has_groups();
+}
+
+void check_experts(const Layer& layer, Norm norm, Problems& problems) {
   const FeedForward& f = layer.ffn;
   const Experts& e = f.experts;
   if (e.count == 0) {
@@ -262,8 +285,11 @@ void check_experts(const Layer& layer, Problems& problems) {
                    fmt::format("active_experts is {}; expected at most {} of the {} in the active "
                                "groups",
                                e.active, most, e.active_groups * size));
-  problems.require(!f.biases.gate && !f.biases.up && !f.biases.down,
-                   "biases of experts are not understood");
+  const bool biases = f.biases.gate || f.biases.up || f.biases.down || e.router_bias;
+  problems.require(!biases || (layer.placement == Placement::pre && !layer.parallel &&
+                               norm == Norm::rms && e.shared_width == 0 && is_plain_router(e)),
+                   "biases of experts or their router are understood in sequential layers with an "
+                   "rms norm before them and without a shared expert, behind a plain softmax");
   problems.require(layer.norms_input(), "experts need a norm before them");
 }
 
@@ -388,7 +414,10 @@ void validate(const Architecture& a) {
     problems.require_size(layer.ffn.width, "ffn_width");
     problems.require(layer.ffn.gated || !layer.ffn.biases.gate, "a gate bias needs gated");
     check_latents(a, layer, problems);
-    check_experts(layer, problems);
+    check_clamps(layer.ffn, problems);
+    problems.require(!layer.attention.sinks || !layer.norms_sum(),
+                     "attention_sinks in layers that norm the sum are not understood");
+    check_experts(layer, a.norm, problems);
     problems.require(!layer.parallel || layer.placement == Placement::pre,
                      "parallel needs placement 'pre'");
     problems.require(!layer.shared_norm || layer.parallel, "shared_norm needs parallel");

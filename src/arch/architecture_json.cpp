@@ -64,6 +64,7 @@ const Names<Activation>& names_of() {
   static const Names<Activation> names = {{Activation::relu, "relu"},
                                           {Activation::gelu, "gelu"},
                                           {Activation::gelu_tanh, "gelu_tanh"},
+                                          {Activation::gelu_quick, "gelu_quick"},
                                           {Activation::silu, "silu"}};
   return names;
 }
@@ -185,12 +186,16 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("attention_scale", a.scale);
   visit("attention_softcap", a.softcap);
   visit("attention_window", a.window);
+  visit("attention_sinks", a.sinks);
   visit("ffn_width", layer.ffn.width);
   visit("activation", layer.ffn.activation);
   visit("gated", layer.ffn.gated);
+  visit("ffn_limit", layer.ffn.limit);
+  visit("up_offset", layer.ffn.up_offset);
   visit("experts", layer.ffn.experts.count);
   visit("active_experts", layer.ffn.experts.active);
   visit("renormalised_experts", layer.ffn.experts.renormalised);
+  visit("router_bias", layer.ffn.experts.router_bias);
   visit("shared_expert_width", layer.ffn.experts.shared_width);
   visit("shared_expert_gate", layer.ffn.experts.shared_gate);
   visit("expert_scoring", layer.ffn.experts.scoring);

@@ -7,6 +7,7 @@
 
 #include "regauge/arch/embedded.h"
 #include "regauge/base/error.h"
+#include "rope.h"
 
 namespace regauge {
 namespace {
@@ -47,6 +48,7 @@ class Sorter {
     for (const auto& [key, value] : object.items()) {
       const std::string path = prefix + as_step(key);
       if (read_.contains(path) || is_harmless(path, value)) continue;
+      if (!prefix.empty() && is_yarn_setting(object, key)) continue;
       if (value.is_object() && has_known_part(path + "/")) {
         sort(value, path + "/");
         continue;

@@ -141,7 +141,7 @@ void LayoutBuilder::add_canonical(const ParameterSpec& spec) {
   part.rows = spec.rows;
   part.cols = part.width = spec.cols;
   std::vector<std::int64_t> shape = {spec.rows, spec.cols};
-  if (is_vector(spec.name)) shape = {spec.cols};
+  if (is_vector(spec.name) && spec.rows == 1) shape = {spec.cols};
   layout_.stored_.push_back({spec.name, shape, {spec.name}});
   layout_.parts_[spec.name] = {part};
 }

@@ -94,6 +94,55 @@ double llama3_frequency(const Rope& rope, double frequency) {
   return (1 - ramp) * frequency / rope.factor + ramp * frequency;
 }
 
+double yarn_frequency(const Rope& rope, double frequency, std::size_t pair, std::int64_t dims) {
+  // The number of the pair that turns so often within the original positions.
+  const auto pair_that_turns = [&](double turns) {
+    return static_cast<double>(dims) *
+           std::log(rope.original_positions / (turns * 2 * std::numbers::pi)) /
+           (2 * std::log(rope.theta));
+  };
+  double low = pair_that_turns(rope.beta_fast), high = pair_that_turns(rope.beta_slow);
+  if (rope.truncate) low = std::floor(low), high = std::ceil(high);
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(dims - 1));
+  if (low == high) high += 0.001;
+  const double ramp = std::clamp((static_cast<double>(pair) - low) / (high - low), 0.0, 1.0);
+  return frequency / rope.factor * ramp + frequency * (1 - ramp);
+}
+
+// `name` in the object in which the key stands: "rope_scaling/beta_fast" beside
+// "rope_scaling/factor".
+std::vector<std::string> beside(const std::vector<std::string>& keys, const std::string& name) {
+  std::vector<std::string> result;
+  for (const auto& key : keys) {
+    const std::size_t slash = key.rfind('/');
+    if (slash != std::string::npos) result.push_back(key.substr(0, slash + 1) + name);
+  }
+  return result;
+}
+
+void read_yarn(const RopeEntry& entry, const Json& config, Rope& rope,
+               std::vector<std::string>& problems) {
+  const auto setting = [&](const char* name) {
+    return number_of(entry, config, beside(entry.factor, name), 0, problems);
+  };
+  if (const double said = setting("beta_fast"); said != 0) rope.beta_fast = said;
+  if (const double said = setting("beta_slow"); said != 0) rope.beta_slow = said;
+  const Json* truncate = agreed_value(entry, config, beside(entry.factor, "truncate"), problems);
+  rope.truncate = truncate == nullptr || *truncate == true;
+  const auto grown = [&](double by) {
+    return rope.factor <= 1 ? 1 : 0.1 * by * std::log(rope.factor) + 1;
+  };
+  const double mscale = setting("mscale"), all = setting("mscale_all_dim");
+  rope.attention_factor = mscale != 0 && all != 0 ? grown(mscale) / grown(all) : grown(1);
+  const auto said = beside(entry.factor, "attention_factor");
+  if (first_of(config, said) != nullptr) rope.attention_factor = setting("attention_factor");
+  if (!(rope.theta > 1 && rope.beta_fast > 0 && rope.beta_slow > 0 && rope.attention_factor > 0)) {
+    problems.push_back("rotary positions of type 'yarn' need positive settings and theta > 1");
+    rope.type = "default";
+  }
+}
+
 // A decimal of few digits if there is one within 1e-9, which is what people write in configs.
 double plain(double value) {
   const double rounded = std::stod(fmt::format("{:.10g}", value));
@@ -122,9 +171,11 @@ void put(Json& config, const std::vector<std::string>& keys, const Json& value) 
 
 std::vector<double> scaled_frequencies(const Rope& rope, std::int64_t dims) {
   std::vector<double> frequencies = rotary_frequencies(dims, rope.theta);
-  for (double& frequency : frequencies) {
+  for (std::size_t pair = 0; pair < frequencies.size(); ++pair) {
+    double& frequency = frequencies[pair];
     if (rope.type == "linear") frequency /= rope.factor;
     if (rope.type == "llama3") frequency = llama3_frequency(rope, frequency);
+    if (rope.type == "yarn") frequency = yarn_frequency(rope, frequency, pair, dims);
   }
   return frequencies;
 }
@@ -156,6 +207,13 @@ const Json* agreed_value(const RopeEntry& entry, const Json& config,
   return result;
 }
 
+bool is_yarn_setting(const Json& settings, const std::string& key) {
+  const bool yarn =
+      settings.value("rope_type", Json()) == "yarn" || settings.value("type", Json()) == "yarn";
+  return yarn && (key == "beta_fast" || key == "beta_slow" || key == "truncate" ||
+                  key == "mscale" || key == "mscale_all_dim" || key == "attention_factor");
+}
+
 Rope read_rope(const RopeEntry& entry, const Json& config, std::vector<std::string>& problems) {
   Rope rope;
   check_containers(entry, config, problems);
@@ -172,11 +230,12 @@ Rope read_rope(const RopeEntry& entry, const Json& config, std::vector<std::stri
     rope.type = "default";
   }
   if (rope.type == "default") return rope;
-  if (rope.type != "linear" && rope.type != "llama3") {
+  const bool knows_yarn = !beside(entry.factor, "beta_fast").empty();
+  if (rope.type != "linear" && rope.type != "llama3" && (rope.type != "yarn" || !knows_yarn)) {
     problems.push_back(
-        fmt::format("rotary positions of type '{}' are not supported; known are default, linear "
-                    "and llama3, whose frequencies do not depend on the length of the input",
-                    rope.type));
+        fmt::format("rotary positions of type '{}' are not supported; known are default, linear"
+                    "{}, whose frequencies do not depend on the length of the input",
+                    rope.type, knows_yarn ? ", llama3 and yarn" : " and llama3"));
     rope.type = "default";
     return rope;
   }
@@ -197,6 +256,10 @@ Rope read_rope(const RopeEntry& entry, const Json& config, std::vector<std::stri
     if (rope.high_freq_factor <= rope.low_freq_factor) {
       problems.push_back("'high_freq_factor' must be larger than 'low_freq_factor'");
     }
+  }
+  if (rope.type == "yarn") {
+    rope.original_positions = setting(entry.original_positions, "original_max_position_embeddings");
+    read_yarn(entry, config, rope, problems);
   }
   return rope;
 }

@@ -13,6 +13,8 @@ namespace regauge {
 // Frequencies as configs state them: theta^(-2b/dims), then scaled.
 //   default: as they are      linear: divided by factor
 //   llama3: long wavelengths are divided by factor, short ones kept, a ramp between
+//   yarn: the same with a ramp over the numbers of the pairs; and q and k are multiplied by
+//         attention_factor where they rotate
 struct Rope {
   double theta = 10000;
   std::string type = "default";
@@ -20,7 +22,14 @@ struct Rope {
   double low_freq_factor = 0;
   double high_freq_factor = 0;
   double original_positions = 0;
+  double beta_fast = 32;  // turns within the original positions at both ends of the ramp
+  double beta_slow = 1;
+  bool truncate = true;  // the ramp begins and ends at whole numbers
+  double attention_factor = 1;
 };
+
+// A key of an object of settings that says yarn; the other types have no use for it.
+bool is_yarn_setting(const nlohmann::json& settings, const std::string& key);
 
 std::vector<double> scaled_frequencies(const Rope& rope, std::int64_t dims);
 
@@ -35,8 +44,7 @@ void check_echoes(const RopeEntry& entry, const nlohmann::json& config,
                   const std::vector<std::string>& keys, double value,
                   std::vector<std::string>& problems);
 
-// The settings in a config. A type other than default, linear and llama3, or one with a setting
-// missing, adds to `problems`.
+// The settings in a config. An unknown type, or one with a setting missing, adds to `problems`.
 Rope read_rope(const RopeEntry& entry, const nlohmann::json& config,
                std::vector<std::string>& problems);
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,8 @@ void add_centring_changes(const Pair& pair, std::int64_t layer, std::vector<Chan
 void add_gate_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_qkv_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_transpose_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
-// Two layers in each other's place.
-Change layer_exchange(const Pair& pair, std::int64_t first, std::int64_t second);
+// Two layers in each other's place; nothing if they are not of one shape.
+std::optional<Change> layer_exchange(const Pair& pair, std::int64_t first, std::int64_t second);
 
 // Names of the canonical tensors of a layer.
 std::vector<std::string> tensors_of(const Architecture& architecture, std::int64_t layer);

@@ -106,6 +106,7 @@ class Description {
     if (in_b > 0) add("gains folded", "in B, " + count(in_b, all, "norms"));
     if (in_a > 0) add("gains folded", "in A, " + count(in_a, all, "norms"));
     if (otherwise > 0) add("gains rescaled", count(otherwise, all, "norms"));
+    signs_of_gains();
     if (biases_b > 0) add("norm biases folded", "in B, " + count(biases_b, all, "norms"));
     if (biases_a > 0) add("norm biases folded", "in A, " + count(biases_a, all, "norms"));
   }
@@ -165,6 +166,19 @@ class Description {
       const auto found = element_.maps.find(space.name);
       if (space.category == category && found != element_.maps.end()) use(space, found->second);
     }
+  }
+
+  // Between a map and the gain of the norm behind it.
+  void signs_of_gains() {
+    std::set<std::string> moved;
+    for_maps(Category::norms, [&](const Space& space, const BlockMap<double>& map) {
+      const auto* scaling = std::get_if<Scaling>(&space.group);
+      const bool signs = scaling != nullptr && scaling->kind() == Scaling::Kind::signs;
+      if (signs && map.has_blocks() && map.blocks().minCoeff() < 0) {
+        moved.insert(layer_of(space.name));
+      }
+    });
+    if (!moved.empty()) add("signs of gains", in_layers(moved));
   }
 
   std::string in_layers(const std::set<std::string>& moved) const {

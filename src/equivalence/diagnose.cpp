@@ -303,7 +303,9 @@ class Diagnostician {
     }
     for (std::size_t i = 0; i < layers.size() && layers.size() <= kMostLayers; ++i) {
       for (std::size_t j = i + 1; j < layers.size(); ++j) {
-        result.push_back({layer_exchange(both, layers[i], layers[j])});
+        if (auto change = layer_exchange(both, layers[i], layers[j])) {
+          result.push_back({std::move(*change)});
+        }
       }
     }
     std::erase_if(result, [&](const std::vector<Change>& hypothesis) {

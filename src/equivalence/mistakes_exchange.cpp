@@ -16,6 +16,16 @@ void exchange(Change& change, const std::string& first, const std::string& secon
   }
 }
 
+// Of a layer's tensors, in their order.
+std::vector<std::pair<std::int64_t, std::int64_t>> shapes_of(const Architecture& architecture,
+                                                             std::int64_t layer) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> shapes;
+  for (const auto& spec : parameter_specs(architecture)) {
+    if (spec.layer == layer) shapes.emplace_back(spec.rows, spec.cols);
+  }
+  return shapes;
+}
+
 }  // namespace
 
 void add_gate_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
@@ -29,7 +39,7 @@ void add_gate_changes(const Pair& pair, std::int64_t layer, std::vector<Change>&
   changes.push_back(std::move(change));
 }
 
-Change layer_exchange(const Pair& pair, std::int64_t first, std::int64_t second) {
+std::optional<Change> layer_exchange(const Pair& pair, std::int64_t first, std::int64_t second) {
   Change change{Mistake::layers_exchanged,
                 fmt::format("layers {} and {} were exchanged", first, second),
                 "exchange them",
@@ -37,6 +47,9 @@ Change layer_exchange(const Pair& pair, std::int64_t first, std::int64_t second)
                 {},
                 {}};
   const auto a = tensors_of(pair.architecture, first), b = tensors_of(pair.architecture, second);
+  if (shapes_of(pair.architecture, first) != shapes_of(pair.architecture, second)) {
+    return std::nullopt;
+  }
   for (std::size_t i = 0; i < a.size(); ++i) exchange(change, a[i], b[i]);
   return change;
 }

@@ -322,6 +322,7 @@ class Finder {
 
   // Found so far, then these.
   void take(const std::map<std::string, BlockMap<double>>& maps) {
+    const Element step{maps, {}};
     std::set<std::size_t> places;  // leaders stand before their followers
     for (const auto& [name, map] : maps) {
       places.insert(symmetry_.index->spaces.at(name));
@@ -336,7 +337,7 @@ class Finder {
         found_.maps[space.name] = map->second * map_of(symmetry_, found_, space);
       } else if (found_.maps.contains(space.name)) {
         BlockMap<double>& follower = found_.maps.at(space.name);
-        follower = space.following(maps.at(space.follows)) * follower;
+        follower = map_of(symmetry_, step, space) * follower;
       }
     }
   }

@@ -209,6 +209,8 @@ class Transformer::Pass {
         return at::gelu(x);
       case Activation::gelu_tanh:
         return at::gelu(x, "tanh");
+      case Activation::gelu_quick:
+        return x * at::sigmoid(1.702 * x);
       case Activation::silu:
         return at::silu(x);
     }
@@ -240,22 +242,28 @@ class Transformer::Pass {
     const Experts& e = f.experts;
     if (e.count == 0) return neurons(f, at, x, {});
     const at::Tensor bias = e.selection_bias ? p_.at(at + "selection.bias") : at::Tensor();
-    const at::Tensor each =
-        weights(e, linear(at + "router", x), bias).repeat_interleave(f.width, -1);
-    at::Tensor sum = neurons(f, at, x, each);
+    at::Tensor sum = neurons(f, at, x, weights(e, linear(at + "router", x), bias));
     if (e.shared_width == 0) return sum;
     const at::Tensor shared = neurons(f, at + "shared.", x, {});
     return sum + (e.shared_gate ? at::sigmoid(linear(at + "shared.router", x)) * shared : shared);
   }
 
-  // `weights`: what each neuron counts, or nothing.
+  // `weights`: what each expert counts, or nothing.
   at::Tensor neurons(const FeedForward& f, const std::string& at, const at::Tensor& x,
                      const at::Tensor& weights) const {
-    at::Tensor hidden = activated(f.activation, linear(at + (f.gated ? "gate" : "up"), x));
-    if (f.gated) hidden = hidden * linear(at + "up", x);
-    if (weights.defined()) hidden = hidden * weights;
+    at::Tensor first = linear(at + (f.gated ? "gate" : "up"), x);
+    if (f.limit > 0) first = first.clamp_max(f.limit);
+    at::Tensor hidden = activated(f.activation, first);
+    if (f.gated) {
+      at::Tensor up = linear(at + "up", x);
+      if (f.limit > 0) up = up.clamp(-f.limit, f.limit) + f.up_offset;
+      hidden = hidden * up;
+    }
+    if (weights.defined()) hidden = hidden * weights.repeat_interleave(f.width, -1);
     tap(at + "hidden", hidden);
-    return linear(at + "down", hidden);
+    if (!weights.defined()) return linear(at + "down", hidden);
+    const at::Tensor sum = at::matmul(hidden, p_.at(at + "down.weight"));
+    return f.biases.down ? sum + at::matmul(weights, p_.at(at + "down.bias")) : sum;
   }
 
   // [sequences, heads, positions, width] of what a map writes for `count` heads.
@@ -310,8 +318,8 @@ class Transformer::Pass {
   }
 
   // What the softmax gives: [sequences, heads, positions, positions].
-  at::Tensor patterns(const Attention& a, const at::Tensor& q, const at::Tensor& k,
-                      const std::optional<at::Tensor>& mask) const {
+  at::Tensor patterns(const Attention& a, const std::string& at, const at::Tensor& q,
+                      const at::Tensor& k, const std::optional<at::Tensor>& mask) const {
     const at::Tensor keys = k.repeat_interleave(a.group(), 1);
     at::Tensor logits = capped(at::matmul(q, keys.transpose(2, 3)) * a.scale, a.softcap);
     if (mask) {
@@ -321,7 +329,11 @@ class Transformer::Pass {
       const at::Tensor later = at::ones({n, n}, at::kBool).triu(1);
       logits = logits.masked_fill(later, -std::numeric_limits<double>::infinity());
     }
-    return at::softmax(logits, 3);
+    if (!a.sinks) return at::softmax(logits, 3);
+    const at::Tensor sink = p_.at(at + "sinks").view({1, a.heads, 1, 1});
+    const at::Tensor beside =
+        sink.expand({logits.size(0), a.heads, logits.size(2), 1}).to(logits.dtype());
+    return at::softmax(at::cat({logits, beside}, 3), 3).narrow(3, 0, logits.size(3));
   }
 
   at::Tensor attention(const Attention& a, const Tables& tables, const std::string& at,
@@ -340,12 +352,12 @@ class Transformer::Pass {
     }
     const bool causal = a_.causal && !mask;
     at::Tensor weights;
-    if (taps_ != nullptr || a.softcap != 0) weights = patterns(a, q, k, mask);
+    const bool by_hand = !a.forgets_common_logit();
+    if (taps_ != nullptr || by_hand) weights = patterns(a, at, q, k, mask);
     if (taps_ != nullptr) tap(at + "patterns", weights.transpose(1, 2).flatten(2));
-    at::Tensor mixed = a.softcap != 0
-                           ? at::matmul(weights, v.repeat_interleave(a.group(), 1))
-                           : at::scaled_dot_product_attention(q, k, v, mask, 0, causal, a.scale,
-                                                              a.heads != a.kv_heads);
+    at::Tensor mixed = by_hand ? at::matmul(weights, v.repeat_interleave(a.group(), 1))
+                               : at::scaled_dot_product_attention(q, k, v, mask, 0, causal, a.scale,
+                                                                  a.heads != a.kv_heads);
     mixed = mixed.transpose(1, 2).flatten(2);
     tap(at + "heads", mixed);
     return linear(at + "o", mixed);

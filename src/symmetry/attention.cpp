@@ -31,13 +31,19 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
     add_space({.name = at + ".qk_gain",
                .category = Category::qk,
                .group = GainExchange(a.qk_width, a.rotary_frequencies)});
+    add_gain_signs(at + ".q_norm", a.qk_width, "");
+    add_gain_signs(at + ".k_norm", a.qk_width, "");
     query = {{.space = at + ".k", .take = Take::signs, .repeat = a.qk_width, .lift = heads},
              {.space = heads, .repeat = a.qk_width},
+             {.space = at + ".q_norm", .take = Take::diagonal, .tile = a.heads},
              {.space = at + ".qk_gain", .take = Take::pattern, .tile = a.heads}};
     key = {{.space = at + ".k", .repeat = a.qk_width},
+           {.space = at + ".k_norm", .take = Take::diagonal, .tile = a.kv_heads},
            {.space = at + ".qk_gain", .take = Take::pattern, .tile = a.kv_heads}};
-    tensor(at + ".q_norm.gain").cols = {{.space = at + ".qk_gain", .take = Take::absolute}};
+    tensor(at + ".q_norm.gain").cols = {{.space = at + ".q_norm", .take = Take::diagonal},
+                                        {.space = at + ".qk_gain", .take = Take::absolute}};
     tensor(at + ".k_norm.gain").cols = {
+        {.space = at + ".k_norm", .take = Take::diagonal},
         {.space = at + ".qk_gain", .dual = true, .take = Take::absolute}};
   } else if (a.qk_norm == QkNorm::joint) {
     const std::string gain = at + ".qk_gain";
@@ -47,10 +53,16 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
                .count = a.kv_heads,
                .shuffle = Shuffle::follows,
                .follows = heads});
-    query = {{.space = gain, .take = Take::pattern, .lift = heads}};
-    key = {{.space = gain, .take = Take::pattern}};
-    tensor(at + ".q_norm.gain").cols = {{.space = gain, .take = Take::absolute, .lift = heads}};
-    tensor(at + ".k_norm.gain").cols = {{.space = gain, .dual = true, .take = Take::absolute}};
+    add_gain_signs(at + ".q_norm", a.heads * a.qk_width, heads);
+    add_gain_signs(at + ".k_norm", a.kv_heads * a.qk_width, "");
+    query = {{.space = at + ".q_norm", .take = Take::diagonal},
+             {.space = gain, .take = Take::pattern, .lift = heads}};
+    key = {{.space = at + ".k_norm", .take = Take::diagonal},
+           {.space = gain, .take = Take::pattern}};
+    tensor(at + ".q_norm.gain").cols = {{.space = at + ".q_norm", .take = Take::diagonal},
+                                        {.space = gain, .take = Take::absolute, .lift = heads}};
+    tensor(at + ".k_norm.gain").cols = {{.space = at + ".k_norm", .take = Take::diagonal},
+                                        {.space = gain, .dual = true, .take = Take::absolute}};
     for (const char* name : {".q.scale", ".k.scale"}) {
       if (!lengths_free_) break;
       add_space({.name = at + name,
@@ -103,9 +115,22 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
     add_shift(std::move(shift));
     add_unreached_rows(a, at + ".relative_bias");
   }
+  if (a.sinks) tensor(at + ".sinks").cols = {{.space = heads, .take = Take::permutation}};
   add_key_shift(layer, k, wire);
   add_constants(layer, true, v);
   if (!plain()) add_post_norm(at + ".norm", wire_into(layer, false));
+}
+
+// A norm passes the sign of a coordinate on to its gain.
+void SymmetryBuilder::add_gain_signs(const std::string& norm, std::int64_t coordinates,
+                                     const std::string& lift) {
+  add_space({.name = norm,
+             .category = Category::norms,
+             .group = Scaling(Scaling::Kind::signs),
+             .count = coordinates,
+             .shuffle = Shuffle::follows,
+             .follows = norm.substr(0, norm.rfind('.')) + ".qk_gain",
+             .lift = lift});
 }
 
 // Rows of the table that no distance falls into (in bidirectional models the first row for later
@@ -133,10 +158,10 @@ void SymmetryBuilder::add_unreached_rows(const Attention& a, const std::string& 
 }
 
 // Softmax does not see a constant added to all keys, except in coordinates that rotate, behind a
-// norm, or through a cap on the logits.
+// norm, through a cap on the logits, or beside a sink.
 void SymmetryBuilder::add_key_shift(std::int64_t layer, const Reader& k, const Wire& wire) {
   const Attention& a = attention(layer);
-  if (a.has_qk_norm() || a.softcap != 0) return;
+  if (a.has_qk_norm() || !a.forgets_common_logit()) return;
   if (k.bias.empty() && !constant_behind(wire.norm)) return;
   const auto still = RotaryClasses(a.qk_width, a.rotary_frequencies).still;
   Shift shift;
@@ -162,11 +187,11 @@ Effect SymmetryBuilder::constant_effect(const Reader& reader, const Wire& wire) 
   return effect;
 }
 
-// Attention rows sum to one, so a constant in the values leaves as a constant: some bias has to
-// take it.
+// Attention rows sum to one where no sink takes a part, so a constant in the values leaves as a
+// constant: some bias has to take it.
 void SymmetryBuilder::add_value_shift(std::int64_t layer, const Reader& v, const Wire& wire) {
-  if (v.bias.empty() && !constant_behind(wire.norm)) return;
   const Attention& a = attention(layer);
+  if (a.sinks || (v.bias.empty() && !constant_behind(wire.norm))) return;
   const std::string at = fmt::format("layers.{}", layer);
   const std::string taker = a.biases.o ? at + ".attn.o.bias"
                             : a_.layer(layer).parallel && feed_forward(layer).biases.down

@@ -130,6 +130,18 @@ BlockMap<Scalar> BlockMap<Scalar>::sign_part() const {
 }
 
 template <class Scalar>
+BlockMap<Scalar> BlockMap<Scalar>::coordinates() const {
+  if (is_identity()) return {size(), 1};
+  std::vector<std::int64_t> permutation(static_cast<std::size_t>(size()));
+  for (std::int64_t i = 0; i < size(); ++i) {
+    Eigen::Index to = i % width_;
+    if (has_blocks()) blocks_.row(i).cwiseAbs().maxCoeff(&to);
+    permutation[static_cast<std::size_t>(i)] = target(i / width_) * width_ + to;
+  }
+  return {size(), 1, std::move(permutation), {}};
+}
+
+template <class Scalar>
 BlockMap<Scalar> BlockMap<Scalar>::repeated(std::int64_t repeat) const {
   if (repeat == 1) return *this;
   if (width_ != 1) throw UsageError("[block map] only numbers can be repeated");

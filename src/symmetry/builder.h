@@ -55,6 +55,7 @@ class SymmetryBuilder {
 
   // attention.cpp
   void add_attention(std::int64_t layer);
+  void add_gain_signs(const std::string& norm, std::int64_t coordinates, const std::string& lift);
   void add_unreached_rows(const Attention& a, const std::string& table);
   void add_key_shift(std::int64_t layer, const Reader& k, const Wire& wire);
   void add_value_shift(std::int64_t layer, const Reader& v, const Wire& wire);
@@ -73,6 +74,7 @@ class SymmetryBuilder {
   void add_head();
   void add_head_transform(const Wire& wire);
   void add_log_probability_shifts(const std::string& norm, const Axis& axis);
+  void add_common_constant(const std::string& bias);
   void add_common_column(const Reader& reader, const std::string& norm, Axis axis);
 
   // A vector in the stream's coordinates, apart from any scale.

@@ -19,7 +19,8 @@ void carry(const Symmetry& symmetry, const Element& element, const Axis& axis,
 bool names_space(const Symmetry& symmetry, const Element& element, const Space& space) {
   if (element.maps.contains(space.name)) return true;
   if (space.follows.empty()) return false;
-  return names_space(symmetry, element, *symmetry.find_space(space.follows));
+  return names_space(symmetry, element, *symmetry.find_space(space.follows)) ||
+         (!space.lift.empty() && names_space(symmetry, element, *symmetry.find_space(space.lift)));
 }
 
 void compose_map(const Symmetry& symmetry, const Element& second, const Element& first,
@@ -50,8 +51,17 @@ BlockMap<double> map_of(const Symmetry& symmetry, const Element& element, const 
   const auto found = element.maps.find(space.name);
   if (found != element.maps.end()) return found->second;
   if (space.follows.empty()) return space.identity();
-  const BlockMap<double> leader = map_of(symmetry, element, *symmetry.find_space(space.follows));
-  return space.following(leader);
+  return space.following(leader_of(symmetry, element, space));
+}
+
+BlockMap<double> leader_of(const Symmetry& symmetry, const Element& element,
+                           const Space& follower) {
+  if (follower.follows.empty()) return {};
+  BlockMap<double> leader = map_of(symmetry, element, *symmetry.find_space(follower.follows));
+  if (!follower.lift.empty()) {
+    leader = leader.lifted(map_of(symmetry, element, *symmetry.find_space(follower.lift)));
+  }
+  return leader.width() == 1 ? leader : leader.coordinates();
 }
 
 BlockMap<double> axis_map(const Symmetry& symmetry, const Element& element, const AxisPart& part) {
@@ -168,9 +178,7 @@ Element random_element(const Symmetry& symmetry, std::uint64_t seed, const std::
   for (const auto& space : symmetry.spaces) {
     if (!only.contains(space.category)) continue;
     Random random(seed, "element/" + space.name);
-    const BlockMap<double> leader =
-        space.follows.empty() ? BlockMap<double>()
-                              : map_of(symmetry, element, *symmetry.find_space(space.follows));
+    const BlockMap<double> leader = leader_of(symmetry, element, space);
     element.maps[space.name] = space.random(random, &leader, blocks);
   }
   for (const auto& shift : symmetry.shifts) {
@@ -205,10 +213,7 @@ void check_member(const Symmetry& symmetry, const Element& element, double toler
       problems.push_back(fmt::format("there is no space '{}' in this architecture", name));
       continue;
     }
-    BlockMap<double> leader;
-    if (!space->follows.empty()) {
-      leader = map_of(symmetry, element, *symmetry.find_space(space->follows));
-    }
+    const BlockMap<double> leader = leader_of(symmetry, element, *space);
     const double violation = space->violation(map, &leader);
     if (!(violation <= tolerance)) {
       problems.push_back(fmt::format("the map of '{}' is not in {} (off by {:.2g})", name,

@@ -13,6 +13,8 @@ Reader SymmetryBuilder::add_neurons(std::int64_t layer, const std::string& at, s
   const bool relu = f.activation == Activation::relu;
   auto kind = Scaling::Kind::trivial;
   if (f.gated) kind = Scaling::Kind::nonzero;
+  // A clamp sees lengths, and an offset signs as well.
+  if (f.limit > 0) kind = f.up_offset == 0 ? Scaling::Kind::signs : Scaling::Kind::trivial;
   if (!f.gated && relu) kind = Scaling::Kind::positive;
   add_space({.name = neurons,
              .category = Category::ffn,
@@ -21,7 +23,7 @@ Reader SymmetryBuilder::add_neurons(std::int64_t layer, const std::string& at, s
              .shuffle = group_size < count ? Shuffle::grouped : Shuffle::symmetric,
              .group_size = group_size < count ? group_size : 1,
              .bundles = group_size < count && f.experts.has_groups() ? f.experts.groups : 1});
-  const bool gate_scales = f.gated && relu;
+  const bool gate_scales = f.gated && relu && f.limit == 0;
   Axis gate = {{.space = neurons, .take = AxisPart::Take::permutation}};
   Axis down = {{.space = neurons, .dual = true}};
   if (gate_scales) {
@@ -100,19 +102,13 @@ void SymmetryBuilder::add_router(std::int64_t layer) {
                .follows = at + ".neurons"});
     columns = {{.space = at + ".experts"}};
   }
+  if (feed_forward(layer).biases.down) tensor(at + ".down.bias").rows = columns;
   if (experts.selection_bias) {
-    const std::string bias = at + ".selection.bias";
-    tensor(bias).cols = columns;
-    Shift shift;
-    shift.name = bias + ".constant";
-    shift.length = shift.dimension = 1;
-    Effect effect;
-    effect.kind = Effect::Kind::add_columns;
-    effect.tensor = bias;
-    shift.effects = {effect};
-    add_shift(std::move(shift));
+    tensor(at + ".selection.bias").cols = columns;
+    add_common_constant(at + ".selection.bias");
   }
-  const Reader router = add_reader(at + ".router", false, wire, std::move(columns));
+  const Reader router = add_reader(at + ".router", experts.router_bias, wire, std::move(columns));
+  if (experts.router_bias) add_common_constant(router.bias);
   if (experts.scoring == Scoring::softmax) add_common_column(router, wire.norm, stream_axis());
   if (experts.shared_width == 0) return;
   if (experts.shared_gate) add_reader(at + ".shared.router", false, wire, {});

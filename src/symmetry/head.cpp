@@ -80,18 +80,21 @@ void SymmetryBuilder::add_head_transform(const Wire& wire) {
 
 // Log-probabilities do not see a number that is added to all logits.
 void SymmetryBuilder::add_log_probability_shifts(const std::string& norm, const Axis& axis) {
-  if (a_.head_bias) {
-    Shift shift;
-    shift.name = "head.bias.constant";
-    shift.length = shift.dimension = 1;
-    Effect effect;
-    effect.kind = Effect::Kind::add_columns;
-    effect.tensor = "head.bias";
-    shift.effects = {effect};
-    add_shift(std::move(shift));
-  }
+  if (a_.head_bias) add_common_constant("head.bias");
   if (!a_.tied)
     add_common_column({"head.weight", a_.head_bias ? "head.bias" : "", false}, norm, axis);
+}
+
+// A number added to all entries of a bias in front of a softmax.
+void SymmetryBuilder::add_common_constant(const std::string& bias) {
+  Shift shift;
+  shift.name = bias + ".constant";
+  shift.length = shift.dimension = 1;
+  Effect effect;
+  effect.kind = Effect::Kind::add_columns;
+  effect.tensor = bias;
+  shift.effects = {effect};
+  add_shift(std::move(shift));
 }
 
 // What reads a norm writes into a softmax, which does not see what is common to all columns.

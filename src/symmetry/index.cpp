@@ -34,6 +34,7 @@ class LayerIndexer {
     const auto found = index_.spaces.find(name);
     if (found == index_.spaces.end() || !spaces_.insert(found->second).second) return;
     add_space(symmetry_.spaces[found->second].follows);
+    add_space(symmetry_.spaces[found->second].lift);
   }
 
   // A norm may belong to another layer; what shifts do to it is that layer's business.

@@ -84,7 +84,7 @@ std::int64_t SymmetryBuilder::raw_wire_constants() const {
   std::int64_t seen = 0;
   if (!a.biases.q) seen += a.heads * a.qk_width;
   const auto still = RotaryClasses(a.qk_width, a.rotary_frequencies).still;
-  const bool softmax_forgets = !a.has_qk_norm() && a.softcap == 0;
+  const bool softmax_forgets = !a.has_qk_norm() && a.forgets_common_logit();
   const std::int64_t invisible = softmax_forgets ? static_cast<std::int64_t>(still.size()) : 0;
   if (!a.biases.k) seen += a.kv_heads * (a.qk_width - invisible);
   return std::max<std::int64_t>(0, a_.width - seen);

@@ -91,9 +91,8 @@ void rotation_past_gains(const Architecture& a, P& p) {
   for (auto& [name, value] : p) {
     const bool table = name == "embed.tokens" || name == "embed.types" ||
                        name == "embed.positions" || name == "embed.class_token";
-    const bool writes = table || name.ends_with("attn.o.weight") ||
-                        name.ends_with("ffn.down.weight") || name.ends_with("shared.down.weight") ||
-                        name.ends_with("attn.o.bias") || name.ends_with("ffn.down.bias");
+    const bool writes = table || name.ends_with("attn.o.weight") || name.ends_with("down.weight") ||
+                        name.ends_with("attn.o.bias") || name.ends_with("down.bias");
     if (writes) {
       rotation.apply(value, 1);
     } else if (name.ends_with(".weight") && value.rows() == a.width) {

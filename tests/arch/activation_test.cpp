@@ -17,6 +17,8 @@ double exact(Activation activation, double x) {
       return x * std::erfc(-x / std::numbers::sqrt2) / 2;
     case Activation::gelu_tanh:
       return x / 2 * (1 + std::tanh(inner));
+    case Activation::gelu_quick:
+      return x / (1 + std::exp(-1.702 * x));
     case Activation::silu:
       return x / (1 + std::exp(-x));
   }
@@ -25,8 +27,8 @@ double exact(Activation activation, double x) {
 
 template <class Scalar>
 void check(double tolerance) {
-  for (const auto activation :
-       {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
+  for (const auto activation : {Activation::relu, Activation::gelu, Activation::gelu_tanh,
+                                Activation::gelu_quick, Activation::silu}) {
     Matrix<Scalar> x(7, 401);
     for (Eigen::Index i = 0; i < x.size(); ++i) {
       x.data()[i] = static_cast<Scalar>(0.02 * static_cast<double>(i - x.size() / 2));

@@ -52,6 +52,7 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "gpt2",
                                                   "gpt_bigcode",
                                                   "gpt_neox",
+                                                  "gpt_oss",
                                                   "gptj",
                                                   "granite",
                                                   "gte",

@@ -32,6 +32,7 @@ const std::vector<std::string>& fixture_names() {
                                                  "mixtral",
                                                  "olmoe",
                                                  "qwen2_moe",
+                                                 "gpt_oss",
                                                  "gemma",
                                                  "phi3",
                                                  "starcoder2",

@@ -112,6 +112,8 @@ class Forward {
         case Activation::gelu_tanh:
           return v / 2 *
                  (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
+        case Activation::gelu_quick:
+          return v / (1 + std::exp(-1.702 * v));
         case Activation::silu:
           return v / (1 + std::exp(-v));
       }
@@ -122,14 +124,17 @@ class Forward {
   Mat feed_forward(const std::string& at, const Mat& x) const {
     const FeedForward& f = a_.layer(layer_of(at)).ffn;
     Mat all = hidden(f, at, x);
-    for (Eigen::Index t = 0; f.experts.count > 0 && t < x.rows(); ++t) {
+    if (f.experts.count == 0) return linear(at + "down", all);
+    Mat biases = Mat::Zero(x.rows(), a_.width);
+    for (Eigen::Index t = 0; t < x.rows(); ++t) {
       const auto bias = p_.find(at + "selection.bias");
       const Eigen::VectorXd weights =
           routed(f.experts, linear(at + "router", x.row(t)).row(0),
                  bias == p_.end() ? Mat::Zero(1, f.experts.count) : bias->second);
       for (Eigen::Index i = 0; i < all.cols(); ++i) all(t, i) *= weights(i / f.width);
+      if (f.biases.down) biases.row(t) = weights.transpose() * p_.at(at + "down.bias");
     }
-    const Mat out = linear(at + "down", all);
+    const Mat out = all * p_.at(at + "down.weight") + biases;
     if (f.experts.shared_width == 0) return out;
     Mat shared = linear(at + "shared.down", hidden(f, at + "shared.", x));
     if (f.experts.shared_gate) {
@@ -141,8 +146,13 @@ class Forward {
 
   Mat hidden(const FeedForward& f, const std::string& at, const Mat& x) const {
     if (!f.gated) return activated(f.activation, linear(at + "up", x));
-    const Mat gate = activated(f.activation, linear(at + "gate", x));
-    return gate.cwiseProduct(linear(at + "up", x));
+    Mat gate = linear(at + "gate", x), up = linear(at + "up", x);
+    if (f.limit > 0) {
+      gate = gate.cwiseMin(f.limit);
+      up = up.cwiseMin(f.limit).cwiseMax(-f.limit);
+    }
+    up.array() += f.up_offset;
+    return activated(f.activation, gate).cwiseProduct(up);
   }
 
   // The weight of each expert, 0 for those that are not chosen: one after another the best that is
@@ -259,7 +269,8 @@ class Forward {
           }
           weights(i, j) = sees(a.window, i, j) ? std::exp(weights(i, j)) : 0;
         }
-        weights.row(i) /= weights.row(i).sum();
+        const double sink = a.sinks ? std::exp(p_.at(at + "sinks")(0, head)) : 0;
+        weights.row(i) /= weights.row(i).sum() + sink;
       }
       mixed.middleCols(head * a.v_width, a.v_width) =
           weights * v.middleCols(kv * a.v_width, a.v_width);

@@ -47,7 +47,6 @@ constexpr Near kNear[] = {
     {"qwen2-sliding", R"({"use_sliding_window": false})", "layer_types"},
     {"qwen3-sliding", R"({"layer_types": ["chunked_attention", "full_attention"]})", "chunked"},
     {"stablelm", R"({"qk_layernorm": true})", "qk_layernorm"},
-    {"granite", R"({"residual_multiplier": 0.22})", "residual_multiplier"},
     {"opt", R"({"do_layer_norm_before": false})", "do_layer_norm_before"},
     {"opt", R"({"word_embed_proj_dim": 8})", "word_embed_proj_dim"},
     {"opt", R"({"_remove_final_layer_norm": true})", "_remove_final_layer_norm"},

@@ -228,6 +228,35 @@ TEST_P(LatentNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(Latents, LatentNullity, ::testing::Range(0, 6));
 
+// As in gpt-oss, whole and in parts.
+Architecture with_sinks(int index) {
+  Architecture a = known_architecture("llama");
+  a.vocabulary = 60;
+  a.layers = 1;
+  Layer& layer = a.kinds[0];
+  layer.attention.biases = {.q = true, .k = true, .v = true, .o = true};
+  layer.attention.sinks = index != 1;
+  if (index == 3) layer.attention.positions = Positions::none;
+  if (index == 3) layer.attention.rotary_dims = 0, layer.attention.rotary_frequencies.clear();
+  layer.ffn.width = 3;
+  layer.ffn.activation = Activation::gelu_quick;
+  if (index != 2) layer.ffn.limit = 0.7;
+  if (index % 2 == 0 && index != 2) layer.ffn.up_offset = 1;
+  if (index == 5) return a;
+  layer.ffn.experts = {.count = 3, .active = 2, .renormalised = index != 4, .router_bias = true};
+  layer.ffn.biases = {.gate = true, .up = true, .down = true};
+  return a;
+}
+
+class SinksNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(SinksNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = with_sinks(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(SinksAndClamps, SinksNullity, ::testing::Range(0, 6));
+
 class MixedNullity : public ::testing::TestWithParam<int> {};
 
 TEST_P(MixedNullity, IsTheDimensionOfTheGroup) {

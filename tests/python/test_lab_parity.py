@@ -29,6 +29,10 @@ ROUTED = dict(
     first_k_dense_replace=1,
 )  # fmt: skip
 LATENT = dict(kv_lora_rank=9, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6)
+YARN = dict(
+    rope_type="yarn", rope_theta=500.0, factor=4.0, beta_fast=4.0, beta_slow=0.5, truncate=False,
+    original_max_position_embeddings=16,
+)  # fmt: skip
 GPT2 = dict(vocab_size=61, n_embd=20, n_inner=27, n_layer=3, n_head=4, n_positions=48)
 OPT = dict(
     vocab_size=61, hidden_size=20, ffn_dim=27, num_hidden_layers=3, num_attention_heads=4, max_position_embeddings=48,
@@ -105,8 +109,9 @@ MODELS = {
         **{**SIZES, **GQA, "hidden_size": 24}, use_sliding_window=True, **WINDOWS)),
     "qwen3-sliding: a window in some layers": (tf.Qwen3ForCausalLM, tf.Qwen3Config(
         **SIZES, **GQA, head_dim=10, use_sliding_window=True, **WINDOWS)),
-    "granite: scaled embedding and attention": (tf.GraniteForCausalLM, tf.GraniteConfig(
-        **{**SIZES, **GQA, "hidden_size": 24}, embedding_multiplier=3.0, attention_multiplier=0.4, logits_scaling=5.0)),
+    "granite: scaled embedding, attention and branches": (tf.GraniteForCausalLM, tf.GraniteConfig(
+        **{**SIZES, **GQA, "hidden_size": 24}, embedding_multiplier=3.0, attention_multiplier=0.4, logits_scaling=5.0,
+        residual_multiplier=0.7)),
     "opt: tied": (tf.OPTForCausalLM, tf.OPTConfig(**OPT)),
     "opt: no head, gelu": (tf.OPTModel, tf.OPTConfig(**OPT, activation_function="gelu")),
     "bloom: tied": (tf.BloomForCausalLM, tf.BloomConfig(vocab_size=61, hidden_size=20, n_layer=3, n_head=4)),
@@ -171,6 +176,10 @@ MODELS = {
     "qwen2_moe: 2 of 5 experts beside a shared one": (tf.Qwen2MoeForCausalLM, tf.Qwen2MoeConfig(
         **{**SIZES, **GQA, "hidden_size": 24}, moe_intermediate_size=11, shared_expert_intermediate_size=13,
         num_experts=5, num_experts_per_tok=2)),
+    "gpt_oss: sinks, biases, clamps, yarn": (tf.GptOssForCausalLM, tf.GptOssConfig(
+        **SIZES, **GQA, head_dim=6, num_local_experts=5, num_experts_per_tok=2, swiglu_limit=0.8, sliding_window=5,
+        rope_parameters=YARN)),
+    "llama: yarn": (tf.LlamaForCausalLM, llama(**GQA, rope_parameters=dict(**YARN, attention_factor=1.3))),
     "gpt2: tied": (tf.GPT2LMHeadModel, tf.GPT2Config(**GPT2)),
     "gpt2: untied, relu": (tf.GPT2LMHeadModel, tf.GPT2Config(
         **GPT2, tie_word_embeddings=False, activation_function="relu")),
@@ -235,13 +244,16 @@ def draw_inputs(config, seed):
 class DoubleRotary(torch.nn.Module):
     """transformers' tables of a rotary encoding, in double."""
 
-    def __init__(self, frequencies, scaling, adjacent):
+    def __init__(self, frequencies, scaling, angles):
         super().__init__()
-        self.frequencies, self.scaling, self.adjacent = frequencies, scaling, adjacent
+        self.frequencies, self.scaling, self.angles = frequencies, scaling, angles
 
     def forward(self, x, position_ids):
         angles = position_ids[..., None].double() * self.frequencies
-        angles = angles.repeat_interleave(2, -1) if self.adjacent else torch.cat([angles, angles], -1)
+        if self.angles == "adjacent":
+            angles = angles.repeat_interleave(2, -1)
+        elif self.angles == "halves":
+            angles = torch.cat([angles, angles], -1)
         return angles.cos() * self.scaling, angles.sin() * self.scaling
 
 
@@ -258,6 +270,14 @@ def double_frequencies(config):
         low, high = given["low_freq_factor"], given["high_freq_factor"]
         kept = ((turns - low) / (high - low)).clamp(0, 1)
         return frequencies * (kept + (1 - kept) / given["factor"])
+    if given["rope_type"] == "yarn":
+        def pair(turns):
+            return dims * math.log(given["original_max_position_embeddings"] / (turns * 2 * math.pi)) / (
+                2 * math.log(given["rope_theta"]))
+
+        low, high = max(pair(given["beta_fast"]), 0), min(pair(given["beta_slow"]), dims - 1)
+        ramp = ((torch.arange(dims // 2).double() - low) / (high - low)).clamp(0, 1)
+        return frequencies * (1 - ramp) + frequencies / given["factor"] * ramp
     assert given["rope_type"] == "default"
     return frequencies
 
@@ -271,8 +291,8 @@ def make_double(model):
             if kind.endswith("RotaryEmbedding"):
                 ours = double_frequencies(model.config)
                 assert torch.allclose(ours.float(), child.inv_freq.float(), rtol=1e-5), ours
-                adjacent = kind.startswith("Cohere")
-                setattr(module, name, DoubleRotary(ours, child.attention_scaling, adjacent))
+                angles = {"Cohere": "adjacent", "GptOss": "once"}.get(kind.removesuffix("RotaryEmbedding"), "halves")
+                setattr(module, name, DoubleRotary(ours, child.attention_scaling, angles))
             elif hasattr(child, "scalar_embed_scale"):
                 child.embed_scale = torch.tensor(child.scalar_embed_scale, dtype=torch.float64)
             elif isinstance(getattr(child, "embed_positions", None), torch.Tensor):  # GPT-J's and CodeGen's: sines, then cosines

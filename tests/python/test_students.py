@@ -84,7 +84,6 @@ def test_a_sign_between_a_map_and_its_qk_gain_changes_nothing():
     torch.testing.assert_close(students.outputs(a, y, tokens), students.outputs(a, x, tokens), rtol=1e-14, atol=1e-14)
 
 
-@pytest.mark.xfail(strict=True, reason="docs/findings.md, 3c: the group lacks these signs")
 def test_a_sign_between_a_map_and_its_qk_gain_is_in_the_group(regauge, tmp_path):
     a, x = teacher("QK-norm")
     model = students.save(a, x, tmp_path / "model")

@@ -265,6 +265,31 @@ Architecture latents_architecture(std::uint64_t seed) {
   return a;
 }
 
+Architecture sinks_architecture(std::uint64_t seed) {
+  Architecture a = random_architecture(seed);
+  Draw draw(seed + 40000);
+  for (auto& layer : a.kinds) {
+    Attention& attention = layer.attention;
+    const bool plain = !attention.has_qk_norm() && (attention.positions == Positions::none ||
+                                                    attention.positions == Positions::rotary);
+    attention.sinks = plain && !layer.norms_sum() && draw.yes(0.8);
+    FeedForward& ffn = layer.ffn;
+    if (ffn.gated && draw.yes(0.7)) {
+      ffn.limit = 0.5;
+      ffn.up_offset = draw.yes() ? 1 : 0;
+    }
+    if (layer.placement != Placement::pre || layer.parallel || a.norm != Norm::rms) continue;
+    ffn.experts = {.count = draw.between(2, 4), .active = 2};
+    ffn.experts.renormalised = draw.yes();
+    ffn.experts.router_bias = draw.yes();
+    ffn.biases = {.gate = ffn.gated && draw.yes(), .up = draw.yes(), .down = draw.yes(0.8)};
+  }
+  a.head_transform = false;
+  if (a.input == Input::tokens) a.vocabulary += kManyTokens;
+  validate(a);
+  return a;
+}
+
 Architecture constants_architecture(std::uint64_t seed) {
   Architecture a = seed % 3 == 0 ? output_norm_architecture(seed) : random_architecture(seed);
   Draw draw(seed + 20000);

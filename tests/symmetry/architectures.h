@@ -42,6 +42,8 @@ Architecture constants_architecture(std::uint64_t seed);
 
 // The same with experts, some of them with one that all tokens see.
 Architecture experts_architecture(std::uint64_t seed);
+// With what gpt-oss has: sinks, clamped feed-forwards, biases of experts and routers.
+Architecture sinks_architecture(std::uint64_t seed);
 
 // The same with other routers: sigmoid scores, a bias that only selects, groups of experts.
 Architecture router_architecture(std::uint64_t seed);

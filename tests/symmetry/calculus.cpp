@@ -249,12 +249,17 @@ class Judge {
 
   // --- Rules: linear maps and changes of coordinates -------------------------------------------
 
-  // y = x W + b on columns [first, first + count) of the tensor.
-  Wire linear(const Wire& x, const std::string& name, Index first, Index count) const {
+  // y = x W on columns [first, first + count) of the tensor.
+  Wire product(const Wire& x, const std::string& name, Index first, Index count) const {
     const Tensor& all = tensor(name + ".weight");
     const Dense w = all.value.middleCols(first, count);
     const Forms dw = all.change.block(0, first, all.value.rows(), count);
-    Wire y{x.value * w, x.change * w + x.value * dw};
+    return {x.value * w, x.change * w + x.value * dw};
+  }
+
+  // y = x W + b, likewise.
+  Wire linear(const Wire& x, const std::string& name, Index first, Index count) const {
+    Wire y = product(x, name, first, count);
     if (has(name + ".bias")) {
       const Tensor& bias = tensor(name + ".bias");
       add_to_base(y, {bias.value.middleCols(first, count), bias.change.block(0, first, 1, count)});
@@ -262,16 +267,7 @@ class Judge {
     return y;
   }
 
-  // The wire changes by an affine map of itself, and is handed on as such.
-  Wire affine(const Wire& x) {
-    const Index d = x.value.cols();
-    const AffineChange change{system_.wire(d, d, System::sublayer),
-                              system_.wire(1, d, System::sublayer)};
-    Forms excess = x.change - x.value * change.linear;
-    system_.require(excess.top(x.base()));
-    system_.require(excess.row(x.base()) - change.constant);
-    return affine_wire(x.value.topRows(x.base()), x.value.row(x.base()), change);
-  }
+  Wire affine(const Wire& x) { return calculus_system::affine(system_, x); }
 
   // --- Rules: attention ------------------------------------------------------------------------
 
@@ -291,9 +287,10 @@ class Judge {
       const Wire v = affine(linear(x, name + "v", kv * dv, dv));
       for (Index head = kv * group; head < (kv + 1) * group; ++head) {
         logits(a, queries[static_cast<std::size_t>(head)], keys[static_cast<std::size_t>(kv)]);
-        write(v, o, head * dv, out, constant);
+        write(v, o, head * dv, a.sinks && mistake_ != Mistake::sink_forgotten, out, constant);
       }
     }
+    if (a.sinks) system_.require(tensor(name + "sinks").change);
     if (a.positions == Positions::relative) relative_bias(a, tensor(name + "relative_bias"));
     out = {with_row(out.value, constant.value), stack(out.change, constant.change)};
     if (has(name + "o.bias")) add_to_base(out, tensor(name + "o.bias"));
@@ -301,12 +298,16 @@ class Judge {
   }
 
   // A softmax average is an affine combination of values: it passes their change on unchanged.
-  void write(const Wire& v, const Tensor& o, Index row, Wire& out, Wire& constant) const {
+  // With a sink it is some share of one, another for each query: the constant counts as well.
+  void write(const Wire& v, const Tensor& o, Index row, bool sink, Wire& out,
+             Wire& constant) const {
     const Dense rows = o.value.middleRows(row, v.value.cols());
     const Dense value = v.value * rows;
     const Forms change = v.change * rows + v.value * o.change.block(row, 0, v.value.cols(), d_);
-    out.value = with_row(out.value, value.topRows(v.base()));
-    out.change = stack(out.change, change.top(v.base()));
+    const Index rest = v.base() + (sink ? 1 : 0);
+    out.value = with_row(out.value, value.topRows(rest));
+    out.change = stack(out.change, change.top(rest));
+    if (sink) return;
     constant.value += value.row(v.base());
     constant.change += change.row(v.base());
   }
@@ -340,7 +341,7 @@ class Judge {
       rotations_ = still;
       logits(a, affine(linear(of_q, name + "q", head * plain, plain)),
              affine(linear(of_kv, name + "k", head * plain, plain)));
-      write(affine(linear(of_kv, name + "v", head * dv, dv)), o, head * dv, out, constant);
+      write(affine(linear(of_kv, name + "v", head * dv, dv)), o, head * dv, false, out, constant);
     }
     return {with_row(out.value, constant.value), stack(out.change, constant.change)};
   }
@@ -365,28 +366,19 @@ class Judge {
     return heads;
   }
 
-  // A QK-norm: the vector may turn and (eps = 0) scale; its direction times the gain is handed on.
-  Wire normed(const Wire& x, const std::string& gain_name) {
-    const Index d = x.value.cols();
-    const Forms turn = system_.skew(d, System::sublayer);
-    Forms total = turn;
-    if (forgets_length()) total += diagonal(same(system_.wire(1, 1, System::sublayer), d));
-    system_.require(x.change - x.value * total);
-    const Tensor& gain = tensor(gain_name);
-    const Dense scale = gain.value.row(0).asDiagonal();
-    const Dense unit = row_basis(x.value);
-    return {with_row(unit * scale, Dense::Zero(1, d)),
-            stack(unit * (turn * scale + diagonal(gain.change)), Forms(1, d))};
+  Wire normed(const Wire& x, const std::string& gain) {
+    return calculus_system::normed(system_, x, tensor(gain), forgets_length());
   }
 
   // q R_t k^T changes by nothing that depends on the key or its distance t. R_t is a sum of fixed
   // matrices times independent functions of t; only the one that goes with the constant function
-  // lets a constant over keys pass, and no cap does.
+  // lets a constant over keys pass, and no cap or sink does.
   void logits(const Attention& a, const Wire& q, const Wire& k) {
     for (const auto& [matrix, constant_in_t] : rotations_) {
       const Forms change =
           q.change * (matrix * k.value.transpose()) + (q.value * matrix) * k.change.transposed();
-      const bool all = !constant_in_t || a.softcap != 0 || mistake_ == Mistake::key_shift_forgotten;
+      const bool all =
+          !constant_in_t || !a.forgets_common_logit() || mistake_ == Mistake::key_shift_forgotten;
       system_.require(all ? change : change.left(k.base()));
     }
   }
@@ -402,8 +394,10 @@ class Judge {
   Wire feed_forward(const Wire& x, const std::string& layer) {
     const FeedForward& f = a_.layer(layer_of(layer)).ffn;
     const Experts& e = f.experts;
-    const Wire out = neurons(f, x, layer + "ffn.", f.neurons());
+    Wire out = neurons(f, x, layer + "ffn.", f.neurons());
     if (e.count == 0) return out;
+    if (f.biases.down)
+      out = with_expert_biases(out, tensor(layer + "ffn.down.bias"), e.renormalised);
     // Softmax sees differences of logits alone, a sigmoid each logit; each expert's neurons are
     // weighed by another function of x, so that they count one by one.
     const Wire router = linear(x, layer + "ffn.router", 0, e.count);
@@ -429,13 +423,20 @@ class Judge {
 
   Wire neurons(const FeedForward& f, const Wire& x, const std::string& name, Index m) {
     const Wire up = linear(x, name + "up", 0, m);
-    Wire hidden = activation(f.activation, f.gated ? linear(x, name + "gate", 0, m) : up);
-    if (f.gated) {
+    const bool clamped = f.limit > 0;
+    // What is clamped may not even scale.
+    const Activation kind = clamped ? Activation::silu : f.activation;
+    Wire hidden = activation(kind, f.gated ? linear(x, name + "gate", 0, m) : up);
+    if (f.gated && clamped && mistake_ != Mistake::clamp_forgotten) {
+      system_.require(up.change);
+    } else if (f.gated) {
       // The product with the gate is linear in each coordinate of the other branch.
-      const Forms scales = scaled(up);
+      const Forms scales = scaled(system_, up);
       hidden.change += stack(diagonal(scales), Forms(1, m));
     }
-    return linear(hidden, name + "down", 0, d_);
+    const bool biases_of_experts = f.experts.count > 0 && f.biases.down;
+    return biases_of_experts ? product(hidden, name + "down", 0, d_)
+                             : linear(hidden, name + "down", 0, d_);
   }
 
   // A smooth activation passes nothing on; ReLU a positive scale per coordinate.
@@ -443,18 +444,11 @@ class Judge {
     const Index m = x.value.cols();
     Wire out{with_row(Dense::Identity(m, m), Dense::Zero(1, m)), Forms(m + 1, m)};
     if (kind == Activation::relu) {
-      out.change = stack(diagonal(scaled(x)), Forms(1, m));
+      out.change = stack(diagonal(scaled(system_, x)), Forms(1, m));
     } else {
       system_.require(x.change);
     }
     return out;
-  }
-
-  // Each coordinate scales by itself: the scales, a single row.
-  Forms scaled(const Wire& x) {
-    const Forms scales = system_.wire(1, x.value.cols(), System::sublayer);
-    system_.require(x.change - x.value * diagonal(scales));
-    return scales;
   }
 
   // --- Rules: output ---------------------------------------------------------------------------

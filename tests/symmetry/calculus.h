@@ -26,6 +26,8 @@ enum class Mistake {
   choice_forgotten,        // what only selects may change at will
   latent_norm_forgotten,   // a latent may change by any linear map
   key_shift_forgotten,     // softmax notices a constant over the keys
+  sink_forgotten,          // rows of a softmax sum to one in spite of a sink
+  clamp_forgotten,         // what is clamped scales as if it were not
 };
 
 // At random_parameters(architecture, seed). Rules hold for all inputs of any length, and every

@@ -150,6 +150,26 @@ TEST(Calculus, Latents) {
   EXPECT_EQ(calculus(a, 1).dimension, rest + plain + (10 + 5 + 1) - 3);
 }
 
+TEST(Calculus, SinksAndClamps) {
+  Architecture a = known("llama").architecture;
+  a.layers = 1;
+  Layer& layer = a.kinds[0];
+  layer.attention.biases = {.q = true, .k = true, .v = true, .o = true};
+  const std::int64_t plain = calculus(a, 1).dimension;
+  const std::int64_t values = layer.attention.kv_heads * layer.attention.v_width;
+  layer.attention.sinks = true;  // rows no longer sum to one
+  EXPECT_EQ(calculus(a, 1).dimension - plain, -values);
+  EXPECT_EQ(calculus(a, 1, Mistake::sink_forgotten).dimension - plain, 0);
+  layer.ffn.limit = 0.5;
+  layer.ffn.up_offset = 1;
+  EXPECT_EQ(calculus(a, 1).dimension - plain, -values - layer.ffn.width);
+  EXPECT_EQ(calculus(a, 1, Mistake::clamp_forgotten).dimension - plain, -values);
+  layer.ffn.experts = {.count = 3, .active = 2, .renormalised = true, .router_bias = true};
+  layer.ffn.biases = {.gate = true, .up = true, .down = true};
+  // theory2.md: a router's common column and the constant of its bias.
+  EXPECT_EQ(calculus(a, 1).dimension - plain, -values - layer.ffn.width + a.width + 1);
+}
+
 TEST(Calculus, EpsilonRemembersLengths) {
   const Change epsilon = [](Architecture& a) { a.norm_eps = 0.01; };
   EXPECT_EQ(difference("llama", epsilon), -1);

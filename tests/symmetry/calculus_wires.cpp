@@ -38,6 +38,51 @@ Wire norm_of_row(const Tensor& e, const Tensor& gain, const Dense& centre, doubl
   return {unit * scale, e.change * (derivative * scale) + unit * diagonal(gain.change)};
 }
 
+Wire with_expert_biases(const Wire& out, const Tensor& biases, bool sum_to_one) {
+  const Index n = out.base(), count = biases.value.rows();
+  Dense value = biases.value;
+  Forms change = biases.change;
+  Wire base{out.value.row(n), out.change.row(n)};
+  if (sum_to_one) {
+    const Dense mean = Dense::Constant(1, count, 1.0 / static_cast<double>(count));
+    const Dense rest = Dense::Identity(count, count) - Dense::Ones(count, 1) * mean;
+    base.value += mean * value;
+    base.change += mean * change;
+    value = rest * value;
+    change = rest * change;
+  }
+  return {with_row(with_row(out.value.topRows(n), value), base.value),
+          stack(stack(out.change.top(n), change), base.change)};
+}
+
+Wire affine(System& system, const Wire& x) {
+  const Index d = x.value.cols();
+  const AffineChange change{system.wire(d, d, System::sublayer),
+                            system.wire(1, d, System::sublayer)};
+  const Forms excess = x.change - x.value * change.linear;
+  system.require(excess.top(x.base()));
+  system.require(excess.row(x.base()) - change.constant);
+  return affine_wire(x.value.topRows(x.base()), x.value.row(x.base()), change);
+}
+
+Wire normed(System& system, const Wire& x, const Tensor& gain, bool forgets_length) {
+  const Index d = x.value.cols();
+  const Forms turn = system.skew(d, System::sublayer);
+  Forms total = turn;
+  if (forgets_length) total += diagonal(same(system.wire(1, 1, System::sublayer), d));
+  system.require(x.change - x.value * total);
+  const Dense scale = gain.value.row(0).asDiagonal();
+  const Dense unit = row_basis(x.value);
+  return {with_row(unit * scale, Dense::Zero(1, d)),
+          stack(unit * (turn * scale + diagonal(gain.change)), Forms(1, d))};
+}
+
+Forms scaled(System& system, const Wire& x) {
+  const Forms scales = system.wire(1, x.value.cols(), System::sublayer);
+  system.require(x.change - x.value * diagonal(scales));
+  return scales;
+}
+
 std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables) {
   std::vector<Tensor> sums = {
       {Dense::Zero(1, tables[0].value.cols()), Forms(1, tables[0].value.cols())}};

@@ -158,6 +158,22 @@ TEST(Dimension, CountsTheQuadricsOfAFirstLatent) {
   EXPECT_EQ(symmetry_of(a).dimension(), with_eps + 2);
 }
 
+TEST(Dimension, EqualsTheCalculusWithSinksAndClamps) {
+  int compared = 0, sinks = 0, clamps = 0, biases = 0;
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    const Architecture architecture = sinks_architecture(seed);
+    if (table_takes_up_its_norm(architecture)) continue;
+    ++compared;
+    const Layer& layer = architecture.kinds[0];
+    sinks += layer.attention.sinks ? 1 : 0;
+    clamps += layer.ffn.limit > 0 ? 1 : 0;
+    biases += layer.ffn.experts.count > 0 && layer.ffn.biases.down ? 1 : 0;
+    expect_the_calculus(architecture, seed);
+  }
+  EXPECT_GT(compared, 90);
+  EXPECT_GT(std::min({sinks, clamps, biases}), 20);
+}
+
 TEST(Dimension, EqualsTheCalculusWherePairsMakeFullTurns) {
   int shifted = 0;
   for (const auto& architecture : full_turn_architectures(80)) {

@@ -20,7 +20,8 @@ enum class Positions { none, rotary, alibi, relative };  // inside attention
 enum class Norm { rms, layer };
 enum class QkNorm { none, heads, joint };
 enum class Placement { pre, post, both, behind };
-enum class Activation { relu, gelu, gelu_tanh, silu };
+// gelu_quick: x sigmoid(1.702 x)
+enum class Activation { relu, gelu, gelu_tanh, gelu_quick, silu };
 enum class Scoring { softmax, sigmoid };  // of a router's logits
 enum class Output { tokens, classes, hidden };
 
@@ -48,6 +49,8 @@ struct Attention {
   double scale = 0;         // logits = scale * q.k
   double softcap = 0;       // logits <- softcap * tanh(logits / softcap); 0: as they are
   std::int64_t window = 0;  // keys that a query sees, itself among them; 0: unbounded
+  // A learned logit of each head beside those of the keys, whose share of the softmax is lost.
+  bool sinks = false;
 
   struct Biases {
     bool q = false, k = false, v = false, o = false;
@@ -62,6 +65,8 @@ struct Attention {
   // latents are apart: all of a head, or those that do not rotate.
   bool has_latents() const { return kv_latent > 0; }
   std::int64_t plain_width() const { return has_latents() ? qk_width - rotary_dims : qk_width; }
+  // The softmax does not see a number that is added to all logits of a query.
+  bool forgets_common_logit() const { return softcap == 0 && !sinks; }
 };
 
 // A feed-forward that is many: of `count` experts a router chooses the `active` ones with the
@@ -69,9 +74,10 @@ struct Attention {
 // The experts stand side by side in the maps of the feed-forward: expert e has the neurons [e m, (e
 // + 1) m), and routing group g the experts [g count / groups, (g + 1) count / groups).
 struct Experts {
-  std::int64_t count = 0;         // 0: a plain feed-forward
-  std::int64_t active = 0;        // of a token
-  bool renormalised = false;      // the weights of the active ones are divided by their sum
+  std::int64_t count = 0;     // 0: a plain feed-forward
+  std::int64_t active = 0;    // of a token
+  bool renormalised = false;  // the weights of the active ones are divided by their sum
+  bool router_bias = false;
   std::int64_t shared_width = 0;  // neurons of one more that all tokens see; 0: there is none
   bool shared_gate = false;       // what it writes is multiplied by sigmoid(x shared.router)
   Scoring scoring = Scoring::softmax;
@@ -91,6 +97,10 @@ struct FeedForward {
   std::int64_t width = 0;  // m, of one expert
   Activation activation = Activation::gelu;
   bool gated = false;
+  // Gated only: what gate and up write is clamped, gate to at most `limit`, up to [-limit, limit],
+  // and up + up_offset multiplies the gate (gpt-oss). 0: it is not clamped.
+  double limit = 0;
+  double up_offset = 0;
 
   struct Biases {
     bool gate = false, up = false, down = false;
@@ -213,10 +223,12 @@ struct ParameterSpec {
 //   sum; post_norm.gain: on its output) layers.N.attn.q.weight [D,h*d_k]  k.weight [D,h_kv*d_k]
 //   v.weight [D,h_kv*d_v]  o.weight [h*d_v,D] layers.N.attn.{q,k,v,o}.bias [1,cols]
 //   layers.N.attn.{q,k}_norm.gain [1,d_k] (joint: [1,cols]) layers.N.attn.relative_bias [buckets,h]
+//   layers.N.attn.sinks [1,h]
 //   layers.N.ffn.norm.{gain,bias} [1,D]  layers.N.ffn.{gate,up}.{weight [D,m],bias [1,m]}
 //   layers.N.ffn.down.{weight [m,D],bias [1,D]}
-// of experts: layers.N.ffn.router.weight [D,E], layers.N.ffn.selection.bias [1,E], gate and up
-//   [D,E*m], down [E*m,D],
+// of experts: layers.N.ffn.router.{weight [D,E],bias [1,E]}, layers.N.ffn.selection.bias [1,E],
+// gate
+//   and up [D,E*m], down [E*m,D], their biases [1,E*m] and [E,D],
 //   layers.N.ffn.shared.{gate,up,down}.weight, layers.N.ffn.shared.router.weight [D,1]
 // with latents of widths r and s: layers.N.attn.kv_latent.weight [D,r], kv_latent.norm.gain [1,r],
 //   q_latent.weight [D,s], q_latent.norm.gain [1,s], q.weight [s or D,h*(d_k-rot)], q_rotary.weight

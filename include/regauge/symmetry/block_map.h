@@ -50,6 +50,9 @@ class BlockMap {
   BlockMap squared_part() const;   // entries squared: what it does to variances
   BlockMap sign_part() const;      // signs of the entries
 
+  // Where blocks that are signed permutations, up to lengths, move each coordinate.
+  BlockMap coordinates() const;
+
   // Each number b_i on `repeat` coordinates of its own, which move together; for maps of width 1.
   BlockMap repeated(std::int64_t repeat) const;
   // The same map on each of `tile` consecutive runs.

@@ -46,6 +46,8 @@ void check_shapes(const Symmetry& symmetry, const Element& element);
 // The element's map of a space, identity or a follower's permutation where the element does not
 // name it.
 BlockMap<double> map_of(const Symmetry& symmetry, const Element& element, const Space& space);
+// What a follower's blocks, or its coordinates, move with.
+BlockMap<double> leader_of(const Symmetry& symmetry, const Element& element, const Space& follower);
 // The map with which the element acts on an axis in this way; `through` is the caller's business.
 BlockMap<double> axis_map(const Symmetry& symmetry, const Element& element, const AxisPart& part);
 

@@ -46,6 +46,9 @@ struct Space {
   std::int64_t group_size = 1;  // blocks of a group, for `grouped`
   std::int64_t bundles = 1;     // of groups, for `grouped`
   std::string follows = {};     // the leader, for `follows`
+  // A leader whose blocks are signed permutations, up to lengths, leads coordinates: one number of
+  // this space for each. `lift`: the heads to which the leader is lifted first, as in an AxisPart.
+  std::string lift = {};
 
   // Of all members the inverse is the transpose.
   bool is_orthogonal() const { return std::holds_alternative<Orthogonal>(group); }
