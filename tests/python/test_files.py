@@ -78,7 +78,7 @@ def test_inverse_returns(regauge, tmp_path, name):
         regauge("convert", FIXTURES / name, "-o", source, "--to", "safetensors", "--untie")
     start, end = weights(source), weights(back)
     assert start.keys() == end.keys()
-    assert_close(start, end, 0.1 if "bf16" in name else 1e-5)
+    assert_close(start, end, 0.1 if "bf16" in name else 1e-4)
 
 
 @pytest.mark.parametrize("name", GGUF)
