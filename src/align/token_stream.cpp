@@ -9,6 +9,29 @@
 #include "regauge/symmetry/block_map.h"
 
 namespace regauge {
+namespace {
+
+// The token's own share of its softmax beside the sink: sigmoid(scale q.k - sink).
+template <class Scalar>
+void weigh_against_sinks(const Attention& shape, const std::string& at, const Matrix<Scalar>& x,
+                         const Parameters<Scalar>& tensors, Matrix<Scalar>& values) {
+  const Matrix<Scalar> q = linear(tensors, at + ".q", x), k = linear(tensors, at + ".k", x);
+  const auto width = shape.qk_width;
+  for (std::int64_t i = 0; i < shape.heads; ++i) {
+    const auto logits = static_cast<Scalar>(shape.scale) *
+                        q.middleCols(i * width, width)
+                            .cwiseProduct(k.middleCols(i / shape.group() * width, width))
+                            .rowwise()
+                            .sum()
+                            .array();
+    const Scalar sink = tensors.at(at + ".sinks")(0, i);
+    values.middleCols(i * shape.v_width, shape.v_width).array().colwise() /=
+        (1 + (sink - logits).exp()).eval();
+  }
+}
+
+}  // namespace
+
 template <class Scalar>
 TokenStream<Scalar>::TokenStream(const Architecture& architecture, const Parameters<Scalar>& ends,
                                  const std::vector<std::int64_t>& tokens)
@@ -46,25 +69,6 @@ Matrix<Scalar> TokenStream<Scalar>::normed(const Matrix<Scalar>& x, const std::s
   const auto bias = tensors.find(norm + ".bias");
   if (bias != tensors.end()) y.rowwise() += bias->second.row(0);
   return y;
-}
-
-// The token's own share of its softmax beside the sink: sigmoid(scale q.k - sink).
-template <class Scalar>
-void weigh_against_sinks(const Attention& shape, const std::string& at, const Matrix<Scalar>& x,
-                         const Parameters<Scalar>& tensors, Matrix<Scalar>& values) {
-  const Matrix<Scalar> q = linear(tensors, at + ".q", x), k = linear(tensors, at + ".k", x);
-  const auto width = shape.qk_width;
-  for (std::int64_t i = 0; i < shape.heads; ++i) {
-    const auto logits = static_cast<Scalar>(shape.scale) *
-                        q.middleCols(i * width, width)
-                            .cwiseProduct(k.middleCols(i / shape.group() * width, width))
-                            .rowwise()
-                            .sum()
-                            .array();
-    const Scalar sink = tensors.at(at + ".sinks")(0, i);
-    values.middleCols(i * shape.v_width, shape.v_width).array().colwise() /=
-        (1 + (sink - logits).exp()).eval();
-  }
 }
 
 template <class Scalar>

@@ -64,7 +64,7 @@ void judge(Diff& result, const std::vector<std::string>& limits) {
       if (r.agrees()) continue;
       result.reasons.push_back(
           !r.standing_out.empty() && r.by_entry ? fmt::format("{}: {}", r.tensor, r.standing_out)
-          : r.size > 0 ? fmt::format("{}: rounding hides changes of up to {:.0f} % of this tensor",
+          : r.size > 0 ? fmt::format("{}: rounding hides changes of up to {:.2g} % of this tensor",
                                      r.tensor, 100 * r.rounding / r.size)
                        : fmt::format("{}: zero in A, and mere rounding in B", r.tensor));
     }

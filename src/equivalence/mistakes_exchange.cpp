@@ -40,6 +40,9 @@ void add_gate_changes(const Pair& pair, std::int64_t layer, std::vector<Change>&
 }
 
 std::optional<Change> layer_exchange(const Pair& pair, std::int64_t first, std::int64_t second) {
+  if (shapes_of(pair.architecture, first) != shapes_of(pair.architecture, second)) {
+    return std::nullopt;
+  }
   Change change{Mistake::layers_exchanged,
                 fmt::format("layers {} and {} were exchanged", first, second),
                 "exchange them",
@@ -47,9 +50,6 @@ std::optional<Change> layer_exchange(const Pair& pair, std::int64_t first, std::
                 {},
                 {}};
   const auto a = tensors_of(pair.architecture, first), b = tensors_of(pair.architecture, second);
-  if (shapes_of(pair.architecture, first) != shapes_of(pair.architecture, second)) {
-    return std::nullopt;
-  }
   for (std::size_t i = 0; i < a.size(); ++i) exchange(change, a[i], b[i]);
   return change;
 }

@@ -124,16 +124,19 @@ std::vector<std::string> compare_with_honest_copies(const Symmetry& symmetry,
                                                     Progress& progress) {
   const auto most = honest_copies(symmetry, a, b, rounding, stay, found, progress);
   std::vector<std::string> limits;
-  // The element is as certain as was assumed: what differs differs.
-  if (std::all_of(most.begin(), most.end(), [](const Honest& h) { return h.excess <= 1; })) {
-    return limits;
-  }
+  // The element is as certain as was assumed: what differs differs, but for what chance may do.
+  const bool certain =
+      std::all_of(most.begin(), most.end(), [](const Honest& h) { return h.excess <= 1; });
   const std::set<std::string> lost = lost_parts(found.residuals, most);
   bool stands_out = false;
   for (std::size_t i = 0; i < most.size(); ++i) {
     TensorResidual& r = found.residuals[i];
     if (!in_doubt(r)) continue;
     const double beyond = beyond_honest(r, most[i]);
+    if (certain) {
+      if (beyond <= 1) r.relation = Relation::hidden;
+      continue;
+    }
     r.rounding = std::max(r.rounding, most[i].residual);
     if (beyond <= 1) {
       const double hidden = std::max(r.rounding, r.residual);
@@ -150,7 +153,7 @@ std::vector<std::string> compare_with_honest_copies(const Symmetry& symmetry,
     }
   }
   if (stands_out) limits.clear();
-  hide_coarse_products(a, b, found.residuals);
+  if (!certain) hide_coarse_products(a, b, found.residuals);
   return limits;
 }
 

@@ -14,6 +14,7 @@ The attacks of issue 17, and the tests that they became:
 | parsers, gguf_parser | test_hostile_names, test_hostile_files |
 | writers | test_signals, test_streaming, test_writing |
 | resources | test_resources, test_streaming |
+| edits that know the group | test_edits_of_families |
 
 An attack must not be called the same; beside it an honest copy must not be called changed. Open points are marked
 xfail, strictly, so that the mark goes when the point does.
