@@ -38,6 +38,8 @@ T5 = dict(vocab_size=61, d_model=20, d_kv=6, d_ff=27, num_layers=2, num_decoder_
           relative_attention_num_buckets=8, relative_attention_max_distance=12, decoder_start_token_id=0)
 IDS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
 GQA = dict(num_key_value_heads=2)
+ROUTED = dict(n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1, routed_scaling_factor=1.7,
+              first_k_dense_replace=1)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
               high_freq_factor=4.0, original_max_position_embeddings=256)  # kept, kept, ramp, divided
 
@@ -80,6 +82,14 @@ def models():
         "qwen3_moe-dense": (tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
             **{**small, "num_hidden_layers": 3}, head_dim=6, moe_intermediate_size=7, num_experts=3,
             num_experts_per_tok=2, mlp_only_layers=[1])),
+        "glm4_moe": (tf.Glm4MoeForCausalLM, tf.Glm4MoeConfig(
+            **small, head_dim=8, attention_bias=True, moe_intermediate_size=7, **ROUTED, n_shared_experts=2)),
+        "deepseek_v3": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
+            **{**SMALL, **IDS, "hidden_size": 20}, num_key_value_heads=4, moe_intermediate_size=5, **ROUTED, kv_lora_rank=9,
+            q_lora_rank=11, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6)),
+        "deepseek_v3-direct": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
+            **{**SMALL, **IDS, "hidden_size": 20}, num_key_value_heads=4, moe_intermediate_size=5, **ROUTED, kv_lora_rank=9,
+            q_lora_rank=None, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6)),
         "mixtral": (tf.MixtralForCausalLM, tf.MixtralConfig(
             **{**llama, "hidden_size": 24, "intermediate_size": 7}, num_local_experts=4, num_experts_per_tok=2)),
         "olmoe": (tf.OlmoeForCausalLM, tf.OlmoeConfig(
@@ -186,6 +196,9 @@ def randomise(model, name):
         else:
             noise = noise * (0.3 if value.dim() == 1 else value.shape[-1] ** -0.5)
         value.data.copy_(noise)
+    for key, value in sorted(model.named_buffers()):
+        if key.endswith("e_score_correction_bias"):  # it only selects
+            value.copy_(torch.randn(value.shape, generator=generator) * 0.3)
 
 
 def save_transformers(name, folder):

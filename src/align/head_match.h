@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gauge_fit.h"
+#include "regauge/symmetry/element.h"
 #include "regauge/symmetry/scope.h"
 
 namespace regauge {
@@ -22,9 +23,18 @@ class HeadMatch {
   Element solve() &&;
 
  private:
+  // One rotation for all heads of a layer and for the key that they share (DeepSeek).
+  struct SharedRotation {
+    const Space* space;
+    Matrix<double> all_queries, key;
+
+    Matrix<double> queries(std::int64_t i, std::int64_t j) const;
+  };
+
   const Symmetry& symmetry_;
   const Scope& scope_;
   const Space& heads_;
+  std::vector<SharedRotation> rotary_;
   std::vector<HeadCross> gauges_;
   std::vector<bool> may_turn_;
   Matrix<double> plain_;  // [h, h], what no turn reaches

@@ -9,6 +9,29 @@
 #include "regauge/symmetry/block_map.h"
 
 namespace regauge {
+namespace {
+
+// The token's own share of its softmax beside the sink: sigmoid(scale q.k - sink).
+template <class Scalar>
+void weigh_against_sinks(const Attention& shape, const std::string& at, const Matrix<Scalar>& x,
+                         const Parameters<Scalar>& tensors, Matrix<Scalar>& values) {
+  const Matrix<Scalar> q = linear(tensors, at + ".q", x), k = linear(tensors, at + ".k", x);
+  const auto width = shape.qk_width;
+  for (std::int64_t i = 0; i < shape.heads; ++i) {
+    const auto logits = static_cast<Scalar>(shape.scale) *
+                        q.middleCols(i * width, width)
+                            .cwiseProduct(k.middleCols(i / shape.group() * width, width))
+                            .rowwise()
+                            .sum()
+                            .array();
+    const Scalar sink = tensors.at(at + ".sinks")(0, i);
+    values.middleCols(i * shape.v_width, shape.v_width).array().colwise() /=
+        (1 + (sink - logits).exp()).eval();
+  }
+}
+
+}  // namespace
+
 template <class Scalar>
 TokenStream<Scalar>::TokenStream(const Architecture& architecture, const Parameters<Scalar>& ends,
                                  const std::vector<std::int64_t>& tokens)
@@ -53,31 +76,17 @@ Matrix<Scalar> TokenStream<Scalar>::normed(const Matrix<Scalar>& x, const std::s
   return y;
 }
 
-// The token's own share of its softmax beside the sink: sigmoid(scale q.k - sink).
-template <class Scalar>
-void weigh_against_sinks(const Attention& shape, const std::string& at, const Matrix<Scalar>& x,
-                         const Parameters<Scalar>& tensors, Matrix<Scalar>& values) {
-  const Matrix<Scalar> q = linear(tensors, at + ".q", x), k = linear(tensors, at + ".k", x);
-  const auto width = shape.qk_width;
-  for (std::int64_t i = 0; i < shape.heads; ++i) {
-    const auto logits = static_cast<Scalar>(shape.scale) *
-                        q.middleCols(i * width, width)
-                            .cwiseProduct(k.middleCols(i / shape.group() * width, width))
-                            .rowwise()
-                            .sum()
-                            .array();
-    const Scalar sink = tensors.at(at + ".sinks")(0, i);
-    values.middleCols(i * shape.v_width, shape.v_width).array().colwise() /=
-        (1 + (sink - logits).exp()).eval();
-  }
-}
-
 template <class Scalar>
 Matrix<Scalar> TokenStream<Scalar>::attended(std::int64_t layer,
                                              const Parameters<Scalar>& tensors) const {
   const Attention& shape = shape_.layer(layer).attention;
   const std::string at = fmt::format("layers.{}.attn", layer);
-  const Matrix<Scalar> values = linear(tensors, at + ".v", read_by_keys(layer));
+  const auto read = [&]() -> Matrix<Scalar> {
+    const Matrix<Scalar>& x = read_by_keys(layer);
+    if (!shape.has_latents()) return x;
+    return normed(linear(tensors, at + ".kv_latent", x), at + ".kv_latent.norm", tensors);
+  };
+  const Matrix<Scalar> values = linear(tensors, at + ".v", read());
   const auto group = shape.group(), width = shape.v_width;
   if (group == 1 && !shape.sinks) return linear(tensors, at + ".o", values);
   Matrix<Scalar> spread(values.rows(), shape.heads * width);
@@ -107,7 +116,10 @@ Matrix<Scalar> TokenStream<Scalar>::fed_forward(std::int64_t layer, const Matrix
   Matrix<Scalar> hidden = hidden_of(at);
   const Experts& experts = shape.experts;
   if (experts.count == 0) return linear(tensors, at + ".down", hidden);
-  const Matrix<Scalar> weights = expert_weights(experts, linear(tensors, at + ".router", x));
+  const auto selection = tensors.find(at + ".selection.bias");
+  const Matrix<Scalar> weights =
+      expert_weights(experts, linear(tensors, at + ".router", x),
+                     selection == tensors.end() ? nullptr : &selection->second);
   for (Eigen::Index i = 0; i < hidden.cols(); ++i) {
     hidden.col(i).array() *= weights.col(i / shape.width).array();
   }

@@ -5,6 +5,7 @@
 #include "regauge/action/moved_model.h"
 #include "regauge/align/align.h"
 #include "regauge/align/nested.h"
+#include "regauge/base/error.h"
 #include "stream_match.h"
 #include "unit_match.h"
 
@@ -229,6 +230,11 @@ class TwoStage {
 // what distinguishes rotary heads; the stream and the neurons stay as they are unless asked for.
 Alignment align_two_stage(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
                           const AlignOptions& options, Progress& progress) {
+  for (const auto& kind : symmetry.architecture.kinds) {
+    if (kind.attention.has_latents()) {
+      throw UsageError("[align] two_stage matches heads that read the stream, and no latents");
+    }
+  }
   return TwoStage(symmetry, a, b, options, progress).run();
 }
 

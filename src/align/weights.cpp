@@ -4,6 +4,7 @@
 
 #include "act_with_norms.h"
 #include "head_match.h"
+#include "latent_match.h"
 #include "metric.h"
 #include "regauge/align/align.h"
 #include "regauge/align/procrustes.h"
@@ -115,6 +116,11 @@ class Search {
     for (std::int64_t layer = -1; layer < symmetry_.architecture.layers; ++layer) {
       const Parameters<Scalar>* a = &a_layer(layer);
       Parameters<Scalar> b = b_layer(layer);
+      const Element latents = match_latents(symmetry_, layer, options_.scope, *a, b, found_);
+      if (!latents.maps.empty()) {
+        act_with_norms(symmetry_, latents, layer, norms_, b);
+        take(latents);
+      }
       Element step = layer_step(layer, *a, b);
       if (const auto sharing = layers_sharing(layer); !sharing.empty()) {
         step.maps.merge(match_together(sharing).maps);

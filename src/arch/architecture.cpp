@@ -67,12 +67,27 @@ void add_embedding(SpecList& specs, const Architecture& a) {
   if (a.embedding_norm) specs.add_norm("embed.norm");
 }
 
+// A vector of its own width behind an rms norm, from which others are read; returns that width, or
+// the stream's where there is none.
+std::int64_t add_latent(SpecList& specs, const std::string& name, std::int64_t width,
+                        std::int64_t latent) {
+  if (latent == 0) return width;
+  specs.add_linear(name, width, latent, false);
+  specs.add(name + ".norm.gain", 1, latent);
+  return latent;
+}
+
 void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
   const Attention& a = layer.attention;
   if (layer.norms_input()) specs.add_norm("attn.norm");
-  specs.add_linear("attn.q", width, a.heads * a.qk_width, a.biases.q);
-  specs.add_linear("attn.k", width, a.kv_heads * a.qk_width, a.biases.k);
-  specs.add_linear("attn.v", width, a.kv_heads * a.v_width, a.biases.v);
+  const std::int64_t rotating = a.has_latents() ? a.rotary_dims : 0;
+  const std::int64_t into_q = add_latent(specs, "attn.q_latent", width, a.q_latent);
+  specs.add_linear("attn.q", into_q, a.heads * a.plain_width(), a.biases.q);
+  specs.add_if(rotating > 0, "attn.q_rotary.weight", into_q, a.heads * rotating);
+  const std::int64_t into_kv = add_latent(specs, "attn.kv_latent", width, a.kv_latent);
+  specs.add_linear("attn.k", into_kv, a.kv_heads * a.plain_width(), a.biases.k);
+  specs.add_if(rotating > 0, "attn.k_rotary.weight", width, rotating);
+  specs.add_linear("attn.v", into_kv, a.kv_heads * a.v_width, a.biases.v);
   const bool joint = a.qk_norm == QkNorm::joint;
   specs.add_if(a.has_qk_norm(), "attn.q_norm.gain", 1, (joint ? a.heads : 1) * a.qk_width);
   specs.add_if(a.has_qk_norm(), "attn.k_norm.gain", 1, (joint ? a.kv_heads : 1) * a.qk_width);
@@ -91,6 +106,7 @@ void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
   if (const Experts& e = f.experts; e.count > 0) {
     const std::int64_t all = f.neurons();
     specs.add_linear("ffn.router", width, e.count, e.router_bias);
+    specs.add_if(e.selection_bias, "ffn.selection.bias", 1, e.count);
     if (f.gated) specs.add_sliced("ffn.gate.weight", width, all, e.count, false);
     if (f.biases.gate) specs.add_sliced("ffn.gate.bias", 1, all, e.count, false);
     specs.add_sliced("ffn.up.weight", width, all, e.count, false);
@@ -214,13 +230,32 @@ void check_clamps(const FeedForward& f, Problems& problems) {
                    "up_offset without ffn_limit leaves up a scale that is not understood");
 }
 
+void check_latents(const Architecture& a, const Layer& layer, Problems& problems) {
+  const Attention& of = layer.attention;
+  problems.require(of.kv_latent >= 0 && of.q_latent >= 0, "a latent's width is negative");
+  problems.require(of.has_latents() || of.q_latent == 0, "q_latent needs kv_latent");
+  if (!of.has_latents()) return;
+  problems.require_size(of.kv_latent, "kv_latent");
+  problems.require(of.heads == of.kv_heads, "latents need as many kv_heads as heads");
+  problems.require(of.positions == Positions::rotary && of.rotary_dims < of.qk_width,
+                   "latents need positions 'rotary' of some coordinates of a head, not of all");
+  problems.require(!of.has_qk_norm(), "latents beside norms of q and k are not understood");
+  problems.require(of.biases == Attention::Biases{} && of.softcap == 0 && !of.sinks,
+                   "latents beside biases of attention, a cap or sinks are not understood");
+  problems.require(a.norm == Norm::rms && layer.norms_input() && !layer.norms_output(),
+                   "latents need rms norms before the branches alone");
+}
+
+bool is_plain_router(const Experts& e) {
+  return e.scoring == Scoring::softmax && !e.selection_bias && e.weight_scale == 1 &&
+         !e.has_groups();
+}
+
 void check_experts(const Layer& layer, Norm norm, Problems& problems) {
   const FeedForward& f = layer.ffn;
   const Experts& e = f.experts;
   if (e.count == 0) {
-    problems.require(e == Experts{},
-                     "active_experts, renormalised_experts, router_bias and shared experts need "
-                     "experts");
+    problems.require(e == Experts{}, "what is said of experts and their router needs experts");
     return;
   }
   problems.require_size(e.count, "experts");
@@ -233,11 +268,29 @@ void check_experts(const Layer& layer, Norm norm, Problems& problems) {
   problems.require(!e.renormalised || e.active > 1,
                    "one active expert of weight one, chosen by a router that does nothing else, is "
                    "not understood");
+  problems.require(std::isfinite(e.weight_scale) && e.weight_scale > 0,
+                   "expert_weight_scale is not a positive number");
+  const bool divided = e.groups > 0 && e.count % e.groups == 0;
+  problems.require(divided && e.active_groups > 0 && (e.has_groups() || e.groups == 1),
+                   fmt::format("expert_groups is {}, of which {} are active; expected a divisor of "
+                               "experts = {}, and fewer active ones, or 1",
+                               e.groups, e.active_groups, e.count));
+  const std::int64_t size = divided ? e.count / e.groups : e.count;
+  problems.require(e.group_leaders > 0 && e.group_leaders <= (e.groups > 1 ? size : 1),
+                   fmt::format("expert_group_leaders is {}; expected 1 to the {} of a group, and 1 "
+                               "without groups",
+                               e.group_leaders, size));
+  // Where all are taken a bias would only rank groups, or nothing.
+  const std::int64_t most = e.active_groups * size - (e.selection_bias ? 1 : 0);
+  problems.require(!divided || e.active <= most,
+                   fmt::format("active_experts is {}; expected at most {} of the {} in the active "
+                               "groups",
+                               e.active, most, e.active_groups * size));
   const bool biases = f.biases.gate || f.biases.up || f.biases.down || e.router_bias;
   problems.require(!biases || (layer.placement == Placement::pre && !layer.parallel &&
-                               norm == Norm::rms && e.shared_width == 0),
+                               norm == Norm::rms && e.shared_width == 0 && is_plain_router(e)),
                    "biases of experts or their router are understood in sequential layers with an "
-                   "rms norm before them and without a shared expert");
+                   "rms norm before them and without a shared expert, behind a plain softmax");
   problems.require(layer.norms_input(), "experts need a norm before them");
 }
 
@@ -423,6 +476,7 @@ void validate(const Architecture& a) {
         !a.has_position_table() || layer.attention.positions == Positions::none,
         "a position table beside rotary, alibi or relative positions is not understood");
     check_feed_forward(layer, problems);
+    check_latents(a, layer, problems);
     check_clamps(layer.ffn, problems);
     problems.require(!layer.attention.sinks || !layer.norms_sum(),
                      "attention_sinks in layers that norm the sum are not understood");

@@ -70,6 +70,12 @@ const Names<Activation>& names_of() {
   return names;
 }
 template <>
+const Names<Scoring>& names_of() {
+  static const Names<Scoring> names = {{Scoring::softmax, "softmax"},
+                                       {Scoring::sigmoid, "sigmoid"}};
+  return names;
+}
+template <>
 const Names<Output>& names_of() {
   static const Names<Output> names = {
       {Output::tokens, "tokens"}, {Output::classes, "classes"}, {Output::hidden, "hidden"}};
@@ -177,6 +183,8 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("relative_max_distance", a.relative_max_distance);
   visit("shares_table", a.shares_table);
   visit("cross", a.cross);
+  visit("kv_latent", a.kv_latent);
+  visit("q_latent", a.q_latent);
   visit("qk_norm", a.qk_norm);
   visit("attention_scale", a.scale);
   visit("attention_softcap", a.softcap);
@@ -193,6 +201,12 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("router_bias", layer.ffn.experts.router_bias);
   visit("shared_expert_width", layer.ffn.experts.shared_width);
   visit("shared_expert_gate", layer.ffn.experts.shared_gate);
+  visit("expert_scoring", layer.ffn.experts.scoring);
+  visit("expert_selection_bias", layer.ffn.experts.selection_bias);
+  visit("expert_weight_scale", layer.ffn.experts.weight_scale);
+  visit("expert_groups", layer.ffn.experts.groups);
+  visit("active_expert_groups", layer.ffn.experts.active_groups);
+  visit("expert_group_leaders", layer.ffn.experts.group_leaders);
   visit("placement", layer.placement);
   visit("parallel", layer.parallel);
   visit("shared_norm", layer.shared_norm);
@@ -279,6 +293,11 @@ Layer read_layer(const Json& json, std::vector<std::string>& problems) {
   BiasList biases = biases_of(layer);
   biases.emplace_back("head", &head);
   reader("biases", biases);
+  // Groups of experts that are all active are none.
+  Experts& e = layer.ffn.experts;
+  if (e.groups > 0 && e.groups == e.active_groups && e.count % e.groups == 0) {
+    e.groups = e.active_groups = e.group_leaders = 1;
+  }
   // What follows from the rest when it is not given.
   Attention& a = layer.attention;
   if (!json.contains("kv_heads")) a.kv_heads = a.heads;

@@ -43,8 +43,10 @@ bool is_by_expert(const TensorEntry& entry) {
 }
 bool is_of_experts(const TensorEntry& entry) { return entry.stacked || is_by_expert(entry); }
 
-// The parameters whose columns are the coordinates of query or key heads.
-bool is_rotated(std::string_view parameter) {
+// The parameters whose columns are the coordinates of query or key heads, or of their rotating
+// part.
+bool is_rotated(std::string_view parameter, bool apart) {
+  if (apart) return ends_with_any(parameter, {".attn.q_rotary.weight", ".attn.k_rotary.weight"});
   return ends_with_any(parameter, {".attn.q.weight", ".attn.k.weight", ".attn.q.bias",
                                    ".attn.k.bias", ".attn.q_norm.gain", ".attn.k_norm.gain"});
 }
@@ -212,10 +214,11 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer,
     part.begin = total / std::max<std::int64_t>(1, groups);
     part.transposed = parameter.ends_with(".weight") &&
                       entry.orientation.value_or(family_.linear) == Orientation::out_in;
-    if (family_.half_pairs && is_rotated(parameter)) {
+    if (family_.half_pairs && layer >= 0) {
       const Attention& attention = architecture_.layer(layer).attention;
-      part.rotary_dims = attention.rotary_dims;
-      if (part.rotary_dims > 0) part.head_width = attention.qk_width;
+      const bool apart = attention.has_latents();
+      if (is_rotated(parameter, apart)) part.rotary_dims = attention.rotary_dims;
+      if (part.rotary_dims > 0) part.head_width = apart ? part.rotary_dims : attention.qk_width;
     }
     if (parameter.ends_with(".gain")) part.offset = family_.gain_offset;
     if (!entry.first_row.is_null()) {  // rows lie one behind the other: it begins that much later

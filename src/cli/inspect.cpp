@@ -20,9 +20,14 @@ std::string describe_maps(const Layer& layer, const Json& json) {
   const Experts& e = layer.ffn.experts;
   std::string ffn = fmt::format("feed-forward {}", layer.ffn.width);
   if (e.count > 0) ffn = fmt::format("{} of {} experts of {}", e.active, e.count, layer.ffn.width);
+  if (e.has_groups()) {
+    ffn += fmt::format(" in {} of {} groups", e.active_groups, e.groups);
+  }
   if (e.shared_width > 0) ffn += fmt::format(" and a shared one of {}", e.shared_width);
-  const std::string heads =
+  std::string heads =
       fmt::format("{} heads ({} kv) of {}/{}", a.heads, a.kv_heads, a.qk_width, a.v_width);
+  if (a.has_latents()) heads += fmt::format(" from a latent of {}", a.kv_latent);
+  if (a.q_latent > 0) heads += fmt::format(", queries from one of {}", a.q_latent);
   if (!layer.has_ffn()) return heads + ", no feed-forward";
   return fmt::format("{}, {} {}{}", heads, ffn, layer.ffn.gated ? "gated " : "",
                      json.at("activation").get<std::string>());

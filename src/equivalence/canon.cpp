@@ -101,6 +101,7 @@ class Canonical {
   void layer(std::int64_t layer) {
     auto tensors = moved(layer);
     take(unit_lengths(symmetry_, tensors, found_), layer, tensors);
+    take(turned_latents(symmetry_, layer, tensors), layer, tensors);
     take(balance(symmetry_, tensors), layer, tensors);
     order(layer, tensors);
     take(turned(symmetry_, tensors), layer, tensors);
@@ -159,7 +160,9 @@ class Canonical {
     const Attention& shape = symmetry_.architecture.layer(layer).attention;
     const auto tensors = moved(layer);
     const std::string at = fmt::format("layers.{}.attn", layer);
-    const Matrix<double> values = product(rows, tensors.at(at + ".v.weight"));
+    const Matrix<double> read =
+        shape.has_latents() ? product(rows, tensors.at(at + ".kv_latent.weight")) : rows;
+    const Matrix<double> values = product(read, tensors.at(at + ".v.weight"));
     const auto share = shape.group();
     Matrix<double> spread(rows.rows(), shape.heads * shape.v_width);
     for (std::int64_t head = 0; head < shape.heads; ++head) {

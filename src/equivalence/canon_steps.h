@@ -20,6 +20,10 @@ Element unit_lengths(const Symmetry& symmetry, const Parameters<double>& tensors
 Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, const Element& found,
                  double rounding, std::vector<std::string>& limits);
 
+// The coordinates of latents, turned so that what writes them is nearest to the fixed table.
+Element turned_latents(const Symmetry& symmetry, std::int64_t layer,
+                       const Parameters<double>& tensors);
+
 // The coordinates of balanced heads and signs of neurons, turned to the fixed table.
 Element turned(const Symmetry& symmetry, const Parameters<double>& tensors);
 

@@ -84,12 +84,19 @@ std::vector<Matrix<double>> layer_vectors(const Architecture& a, std::int64_t la
     vectors.push_back(own_parts(weight("ffn.up").transpose(), x));
     vectors.push_back(own_parts(weight("ffn.down"), x));
   }
-  for (const auto& [name, width] : {std::pair{"attn.q", shape.qk_width},
-                                    {"attn.k", shape.qk_width},
-                                    {"attn.v", shape.v_width}}) {
-    vectors.push_back(parts_within(weight(name), width, x));
-  }
   vectors.push_back(parts_within(weight("attn.o").transpose(), shape.v_width, x));
+  const auto add = [&](const char* name, std::int64_t width) {
+    vectors.push_back(parts_within(weight(name), width, x));
+  };
+  if (shape.q_latent == 0) add("attn.q", shape.plain_width());
+  if (shape.has_latents()) {
+    if (shape.q_latent > 0) add("attn.q_latent", shape.q_latent);
+    add("attn.kv_latent", shape.kv_latent);
+    add("attn.k_rotary", shape.rotary_dims);
+  } else {
+    add("attn.k", shape.qk_width);
+    add("attn.v", shape.v_width);
+  }
   if (a.layer(layer).ffn.gated) vectors.push_back(own_parts(weight("ffn.gate").transpose(), x));
   return vectors;
 }

@@ -245,17 +245,31 @@ class Transformer::Pass {
   }
 
   // What a router makes of its logits: for each expert its weight, 0 for those that are not chosen.
-  static at::Tensor weights(const Experts& e, const at::Tensor& logits) {
-    at::Tensor all = at::softmax(logits, -1);
-    const at::Tensor chosen = std::get<1>(all.topk(e.active, -1));
-    all = all * at::zeros_like(all).scatter(-1, chosen, 1);
-    return e.renormalised ? all / all.sum(-1, true) : all;
+  // `bias`: of the choice, or undefined.
+  static at::Tensor weights(const Experts& e, const at::Tensor& logits, const at::Tensor& bias) {
+    const bool sigmoid = e.scoring == Scoring::sigmoid;
+    const at::Tensor scores = sigmoid ? at::sigmoid(logits) : at::softmax(logits, -1);
+    at::Tensor compared = bias.defined() ? scores + bias : scores;
+    if (e.has_groups()) {
+      const at::Tensor in_groups = compared.unflatten(-1, {e.groups, e.count / e.groups});
+      const at::Tensor ranks = std::get<0>(in_groups.topk(e.group_leaders, -1)).sum(-1);
+      const at::Tensor best = std::get<1>(ranks.topk(e.active_groups, -1));
+      const at::Tensor closed = at::ones_like(ranks).scatter(-1, best, 0).unsqueeze(-1);
+      compared =
+          in_groups.masked_fill(closed.to(at::kBool), -std::numeric_limits<double>::infinity())
+              .flatten(-2);
+    }
+    const at::Tensor chosen = std::get<1>(compared.topk(e.active, -1));
+    at::Tensor all = scores * at::zeros_like(scores).scatter(-1, chosen, 1);
+    if (e.renormalised) all = all / all.sum(-1, true);
+    return times(e.weight_scale, all);
   }
 
   at::Tensor feed_forward(const FeedForward& f, const std::string& at, const at::Tensor& x) const {
     const Experts& e = f.experts;
     if (e.count == 0) return neurons(f, at, x, {});
-    at::Tensor sum = neurons(f, at, x, weights(e, linear(at + "router", x)));
+    const at::Tensor bias = e.selection_bias ? p_.at(at + "selection.bias") : at::Tensor();
+    at::Tensor sum = neurons(f, at, x, weights(e, linear(at + "router", x), bias));
     if (e.shared_width == 0) return sum;
     const at::Tensor shared = neurons(f, at + "shared.", x, {});
     return sum + (e.shared_gate ? at::sigmoid(linear(at + "shared.router", x)) * shared : shared);
@@ -297,12 +311,37 @@ class Transformer::Pass {
       x = at::rms_norm(x, {a.qk_width}, optional(true, gain), a_.norm_eps);
     }
     if (a.positions != Positions::rotary) return x;
-    const std::int64_t turning = a.rotary_dims;
-    const at::Tensor pairs = x.narrow(3, 0, turning).unflatten(3, {turning / 2, 2}).contiguous();
-    const at::Tensor turned =
-        at::view_as_real(at::view_as_complex(pairs) * tables.turns).flatten(3);
-    if (turning == a.qk_width) return turned;
-    return at::cat({turned, x.narrow(3, turning, a.qk_width - turning)}, 3);
+    const at::Tensor first = turned(tables, x.narrow(3, 0, a.rotary_dims));
+    if (a.rotary_dims == a.qk_width) return first;
+    return at::cat({first, x.narrow(3, a.rotary_dims, a.qk_width - a.rotary_dims)}, 3);
+  }
+
+  // What a map reads: the vector behind its norm where there is one, or what is given.
+  at::Tensor latent(std::int64_t width, const std::string& name, const at::Tensor& x) const {
+    if (width == 0) return x;
+    return at::rms_norm(linear(name, x), {width}, optional(true, name + ".norm.gain"), a_.norm_eps);
+  }
+
+  // Coordinates in pairs, turned by their positions.
+  static at::Tensor turned(const Tables& tables, const at::Tensor& x) {
+    const at::Tensor pairs = x.unflatten(3, {x.size(3) / 2, 2}).contiguous();
+    return at::view_as_real(at::view_as_complex(pairs) * tables.turns).flatten(3);
+  }
+
+  // q, k and v with latents. The rotating part of the keys is one for all heads.
+  std::array<at::Tensor, 3> from_latents(const Attention& a, const Tables& tables,
+                                         const std::string& at, const at::Tensor& x) const {
+    const at::Tensor of_q = latent(a.q_latent, at + "q_latent", x);
+    const at::Tensor of_kv = latent(a.kv_latent, at + "kv_latent", x);
+    const at::Tensor q =
+        turned(tables, heads(linear(at + "q_rotary", of_q), a.heads, a.rotary_dims));
+    const at::Tensor k = turned(tables, heads(linear(at + "k_rotary", x), 1, a.rotary_dims));
+    const auto plain = [&](const char* name, const at::Tensor& y, std::int64_t width) {
+      return heads(linear(at + name, y), a.heads, width);
+    };
+    return {at::cat({q, plain("q", of_q, a.plain_width())}, 3),
+            at::cat({k.expand({-1, a.heads, -1, -1}), plain("k", of_kv, a.plain_width())}, 3),
+            plain("v", of_kv, a.v_width)};
   }
 
   // What the softmax gives: [sequences, heads, positions, positions].
@@ -330,9 +369,11 @@ class Transformer::Pass {
     const Attention& a = a_.layer(layer).attention;
     const Tables& tables = t_.tables_of(layer);
     const std::string at = fmt::format("layers.{}.attn.", layer);
-    const at::Tensor q = query_or_key(a, tables, at + "q", a.heads, x);
-    const at::Tensor k = query_or_key(a, tables, at + "k", a.kv_heads, from);
-    const at::Tensor v = heads(linear(at + "v", from), a.kv_heads, a.v_width);
+    const auto [q, k, v] = a.has_latents()
+                               ? from_latents(a, tables, at, x)
+                               : std::array{query_or_key(a, tables, at + "q", a.heads, x),
+                                            query_or_key(a, tables, at + "k", a.kv_heads, from),
+                                            heads(linear(at + "v", from), a.kv_heads, a.v_width)};
     std::optional<at::Tensor> mask;
     if (tables.mask.defined()) mask = tables.mask;
     if (a.positions == Positions::relative) {

@@ -11,6 +11,7 @@ std::string SymmetryBuilder::heads_space(std::int64_t layer) const {
 
 void SymmetryBuilder::add_attention(std::int64_t layer) {
   const Attention& a = attention(layer);
+  if (a.has_latents()) return add_latent_attention(layer);
   const std::string at = fmt::format("layers.{}.attn", layer);
   const std::string heads = heads_space(layer);
   const bool rotary = a.positions == Positions::rotary;

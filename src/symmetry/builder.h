@@ -19,6 +19,7 @@ class SymmetryBuilder {
   struct Wire {
     std::string norm;
     std::string scale;
+    std::string latent = {};  // its space, where it is not the stream
   };
 
   // stream.cpp: the stream's group, the lengths that norms forget, the wires.
@@ -63,6 +64,11 @@ class SymmetryBuilder {
   void add_key_shift(std::int64_t layer, const Reader& k, const Wire& wire);
   void add_value_shift(std::int64_t layer, const Reader& v, const Wire& wire);
   Effect constant_effect(const Reader& reader, const Wire& wire) const;
+
+  // latents.cpp
+  void add_latent_attention(std::int64_t layer);
+  Wire add_latent(std::int64_t layer, const std::string& name, std::int64_t width,
+                  const Wire& from);
 
   // feed_forward.cpp, head.cpp
   void add_feed_forward(std::int64_t layer);

@@ -166,6 +166,7 @@ Axis SymmetryBuilder::stream_axis() const {
 }
 
 Axis SymmetryBuilder::reader_rows(const Wire& wire) const {
+  if (!wire.latent.empty()) return {{.space = wire.latent, .dual = true, .through = wire.norm}};
   if (rotates_) return {{.space = "residual", .dual = true, .through = wire.norm}};
   Axis axis;
   if (has_space(wire.norm)) {

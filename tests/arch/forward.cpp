@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numbers>
+#include <numeric>
 
 namespace regauge::testing {
 namespace {
@@ -135,7 +137,10 @@ class Forward {
     if (f.experts.count == 0) return linear(at + "down", all);
     Mat biases = Mat::Zero(x.rows(), a_.width);
     for (Eigen::Index t = 0; t < x.rows(); ++t) {
-      const Eigen::VectorXd weights = routed(f.experts, linear(at + "router", x.row(t)).row(0));
+      const auto bias = p_.find(at + "selection.bias");
+      const Eigen::VectorXd weights =
+          routed(f.experts, linear(at + "router", x.row(t)).row(0),
+                 bias == p_.end() ? Mat::Zero(1, f.experts.count) : bias->second);
       for (Eigen::Index i = 0; i < all.cols(); ++i) all(t, i) *= weights(i / f.width);
       if (f.biases.down) biases.row(t) = weights.transpose() * p_.at(at + "down.bias");
     }
@@ -160,15 +165,40 @@ class Forward {
     return activated(f.activation, gate).cwiseProduct(up);
   }
 
-  // The weight of each expert, 0 for those that are not chosen.
-  static Eigen::VectorXd routed(const Experts& e, const Eigen::RowVectorXd& logits) {
-    Eigen::VectorXd weights = (logits.array() - logits.maxCoeff()).exp();
-    weights /= weights.sum();
-    std::vector<double> sorted(weights.begin(), weights.end());
-    std::sort(sorted.begin(), sorted.end(), std::greater<>());
-    const double least = sorted[static_cast<std::size_t>(e.active - 1)];
-    for (double& weight : weights) weight = weight < least ? 0 : weight;
-    return e.renormalised ? Eigen::VectorXd(weights / weights.sum()) : weights;
+  // The weight of each expert, 0 for those that are not chosen: one after another the best that is
+  // left is taken, where `bias` counts for the choice alone.
+  static Eigen::VectorXd routed(const Experts& e, const Eigen::RowVectorXd& logits,
+                                const Mat& bias) {
+    Eigen::VectorXd scores = logits.array().exp();
+    if (e.scoring == Scoring::sigmoid) {
+      scores = scores.array() / (1 + scores.array());
+    } else {
+      scores /= scores.sum();
+    }
+    const double never = -std::numeric_limits<double>::infinity();
+    Eigen::VectorXd left = scores + bias.transpose();
+    const Eigen::Index size = e.count / e.groups;
+    Eigen::VectorXd ranks(e.groups);
+    for (Eigen::Index g = 0; g < e.groups; ++g) {
+      std::vector<double> members(left.begin() + g * size, left.begin() + (g + 1) * size);
+      std::sort(members.begin(), members.end(), std::greater<>());
+      ranks(g) = std::accumulate(members.begin(), members.begin() + e.group_leaders, 0.0);
+    }
+    for (Eigen::Index closed = e.active_groups; closed < e.groups; ++closed) {
+      Eigen::Index worst = 0;
+      ranks.minCoeff(&worst);
+      ranks(worst) = -never;
+      left.segment(worst * size, size).setConstant(never);
+    }
+    Eigen::VectorXd weights = Eigen::VectorXd::Zero(e.count);
+    for (std::int64_t i = 0; i < e.active; ++i) {
+      Eigen::Index best = 0;
+      left.maxCoeff(&best);
+      left(best) = never;
+      weights(best) = scores(best);
+    }
+    if (e.renormalised) weights /= weights.sum();
+    return e.weight_scale * weights;
   }
 
   // One head of q or k: normed, then rotated by its position.
@@ -209,12 +239,41 @@ class Forward {
     return p_.at("layers." + std::to_string(owner) + ".attn.relative_bias");
   }
 
+  // Behind its norm, or what is given where there is no latent.
+  Mat latent(const std::string& name, const Mat& x) const {
+    if (!p_.contains(name + ".weight")) return x;
+    Mat y = linear(name, x);
+    for (Eigen::Index t = 0; t < y.rows(); ++t) {
+      y.row(t) /= std::sqrt(y.row(t).squaredNorm() / static_cast<double>(y.cols()) + a_.norm_eps);
+      y.row(t).array() *= p_.at(name + ".norm.gain").row(0).array();
+    }
+    return y;
+  }
+
+  // Heads side by side, each [rotating part, plain part]; one rotating part may serve all heads.
+  static Mat joined(const Attention& a, const Mat& rotating, const Mat& plain) {
+    Mat all(plain.rows(), a.heads * a.qk_width);
+    const std::int64_t dims = a.rotary_dims, rest = a.qk_width - dims;
+    for (std::int64_t head = 0; head < a.heads; ++head) {
+      const std::int64_t from = rotating.cols() == dims ? 0 : head * dims;
+      all.middleCols(head * a.qk_width, dims) = rotating.middleCols(from, dims);
+      all.middleCols(head * a.qk_width + dims, rest) = plain.middleCols(head * rest, rest);
+    }
+    return all;
+  }
+
   // Keys and values from `source`, which is x but for cross-attention.
   Mat attention(const std::string& at, const Mat& x, const Mat& source) const {
     const std::int64_t layer = layer_of(at);
     const Attention& a = a_.layer(layer).attention;
     const bool causal = a_.causal && layer >= a_.encoder_layers && !a.cross;
-    const Mat q = linear(at + "q", x), k = linear(at + "k", source), v = linear(at + "v", source);
+    const Mat of_q = latent(at + "q_latent", x), of_kv = latent(at + "kv_latent", source);
+    Mat q = linear(at + "q", of_q), k = linear(at + "k", of_kv);
+    const Mat v = linear(at + "v", of_kv);
+    if (a.has_latents()) {
+      q = joined(a, linear(at + "q_rotary", of_q), q);
+      k = joined(a, linear(at + "k_rotary", x), k);
+    }
     Mat mixed(x.rows(), a.heads * a.v_width);
     for (std::int64_t head = 0; head < a.heads; ++head) {
       const std::int64_t kv = head / a.group();

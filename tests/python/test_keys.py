@@ -20,7 +20,8 @@ transformers.utils.logging.disable_progress_bar()
 
 FAMILIES = [
     "llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "gemma2", "olmo2", "phi", "cohere", "gpt2",
-    "qwen3_moe", "qwen3_moe-dense", "mixtral", "olmoe", "qwen2_moe", "gpt_oss", "t5", "t5-tied", "t5-encoder", "mt5",
+    "qwen3_moe", "qwen3_moe-dense", "glm4_moe", "deepseek_v3", "deepseek_v3-direct", "mixtral", "olmoe", "qwen2_moe", "gpt_oss",
+    "t5", "t5-tied", "t5-encoder", "mt5",
     "gpt_neox", "bert-mlm", "vit", "phi3",
     "starcoder2", "stablelm", "seed_oss", "ernie4_5", "helium", "ministral", "qwen2-sliding", "qwen3-sliding",
     "granite", "glm", "opt", "bloom", "mpt", "gpt_bigcode", "roberta", "xlm-roberta", "camembert", "distilbert",

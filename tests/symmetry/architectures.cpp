@@ -302,6 +302,64 @@ Architecture t5_architecture(const T5Sizes& sizes, bool gated, bool tied, bool a
   return a;
 }
 
+Architecture router_architecture(std::uint64_t seed) {
+  Architecture a = experts_architecture(seed);
+  Draw draw(seed + 40000);
+  for (auto& layer : a.kinds) {
+    Experts& e = layer.ffn.experts;
+    if (draw.yes(0.75)) e.scoring = Scoring::sigmoid;
+    if (draw.yes()) e.weight_scale = 1.7;
+    if (draw.yes()) {
+      e.groups = draw.between(2, 3);
+      e.count = e.groups * 2;
+      e.active_groups = draw.between(1, e.groups - 1);
+      e.group_leaders = draw.between(1, 2);
+    }
+    e.selection_bias = draw.yes(0.6);
+    const std::int64_t open = e.active_groups * e.count / e.groups;
+    e.active = draw.between(1, open - (e.selection_bias ? 1 : 0));
+    e.renormalised = e.active > 1 && draw.yes();
+  }
+  validate(a);
+  return a;
+}
+
+Architecture latents_architecture(std::uint64_t seed) {
+  Architecture a = seed % 3 == 0 ? router_architecture(seed) : random_architecture(seed);
+  Draw draw(seed + 50000);
+  a.norm = Norm::rms;
+  a.norm_bias = a.head_transform = false;
+  a.position_table = PositionTable::none;
+  // Many tokens, or their normed rows lie on more than one quadric.
+  if (a.input == Input::tokens) a.vocabulary += kManyTokens;
+  Layer& layer = a.kinds[0];
+  layer.placement = Placement::pre;
+  Attention& attention = layer.attention;
+  attention.biases = {};
+  attention.qk_norm = QkNorm::none;
+  attention.softcap = 0;
+  attention.positions = Positions::rotary;
+  attention.relative_buckets = attention.relative_max_distance = 0;
+  attention.heads = attention.kv_heads = draw.between(1, 3);
+  attention.rotary_dims = 2 * draw.between(1, 2);
+  attention.rotary_frequencies = {0.9, 0.3};
+  attention.rotary_frequencies.resize(static_cast<std::size_t>(attention.rotary_dims / 2));
+  // A latent narrower than a head, or than what reads it, leaves more.
+  attention.v_width = draw.between(1, 3);
+  const std::int64_t plain = draw.between(1, 3);
+  attention.qk_width = plain + attention.rotary_dims;
+  const std::int64_t least = std::max(plain, attention.v_width);
+  const std::int64_t most = std::min(attention.heads * (plain + attention.v_width), a.width - 1);
+  attention.kv_latent = draw.between(least, std::max(least, most));
+  if (draw.yes()) {
+    const std::int64_t reads = attention.heads * attention.qk_width;
+    const std::int64_t own = std::max(plain, attention.rotary_dims);
+    attention.q_latent = draw.between(own, std::max(own, std::min(reads, a.width - 1)));
+  }
+  validate(a);
+  return a;
+}
+
 Architecture sinks_architecture(std::uint64_t seed) {
   Architecture a = random_architecture(seed);
   Draw draw(seed + 40000);

@@ -56,6 +56,12 @@ struct T5Sizes {
 };
 Architecture t5_architecture(const T5Sizes& sizes, bool gated, bool tied, bool alone = false);
 
+// The same with other routers: sigmoid scores, a bias that only selects, groups of experts.
+Architecture router_architecture(std::uint64_t seed);
+
+// The same with latents, of keys and values and in half of them of queries.
+Architecture latents_architecture(std::uint64_t seed);
+
 // Random rotary architectures of which one or two pairs come round to where they were at every
 // position, many with key biases.
 std::vector<Architecture> full_turn_architectures(std::size_t count);

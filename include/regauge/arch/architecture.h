@@ -22,6 +22,7 @@ enum class QkNorm { none, heads, joint };
 enum class Placement { pre, post, both, behind };
 // gelu_quick: x sigmoid(1.702 x)
 enum class Activation { relu, gelu, gelu_tanh, gelu_quick, silu };
+enum class Scoring { softmax, sigmoid };  // of a router's logits
 enum class Output { tokens, classes, hidden };
 
 struct Attention {
@@ -37,6 +38,12 @@ struct Attention {
   std::int64_t relative_max_distance = 0;
   bool shares_table = false;  // the table is that of the stack's first layer (T5)
   bool cross = false;         // keys and values read what the encoder has written
+
+  // Keys and values are not read from the stream but from a normed vector of this width, which is
+  // (DeepSeek); 0: from the stream. Then the rotating part of the keys is read from the stream, one
+  // for all heads. Queries may have such a vector of their own.
+  std::int64_t kv_latent = 0;
+  std::int64_t q_latent = 0;
 
   // An rms norm on q and on k: of each head, with gains shared by the heads of a layer, or of all
   // heads together, with a gain for every coordinate of every head (OLMo 2).
@@ -56,14 +63,18 @@ struct Attention {
   bool operator==(const Attention&) const = default;
   std::int64_t group() const { return heads / kv_heads; }  // query heads of a kv head
   bool has_qk_norm() const { return qk_norm != QkNorm::none; }
+  // The coordinates of q and k that are maps of their own beside the rotating ones, which with
+  // latents are apart: all of a head, or those that do not rotate.
+  bool has_latents() const { return kv_latent > 0; }
+  std::int64_t plain_width() const { return has_latents() ? qk_width - rotary_dims : qk_width; }
   // The softmax does not see a number that is added to all logits of a query.
   bool forgets_common_logit() const { return softcap == 0 && !sinks; }
 };
 
 // A feed-forward that is many: of `count` experts a router chooses the `active` ones with the
-// largest weights, softmax(x router), and what these write is added up by their weights. The
-// experts stand side by side in the maps of the feed-forward: expert e has the neurons [e m, (e +
-// 1) m).
+// largest scores, softmax or sigmoid of x router, and what these write is added up by their scores.
+// The experts stand side by side in the maps of the feed-forward: expert e has the neurons [e m, (e
+// + 1) m), and routing group g the experts [g count / groups, (g + 1) count / groups).
 struct Experts {
   std::int64_t count = 0;     // 0: a plain feed-forward
   std::int64_t active = 0;    // of a token
@@ -71,8 +82,17 @@ struct Experts {
   bool router_bias = false;
   std::int64_t shared_width = 0;  // neurons of one more that all tokens see; 0: there is none
   bool shared_gate = false;       // what it writes is multiplied by sigmoid(x shared.router)
+  Scoring scoring = Scoring::softmax;
+  bool selection_bias = false;  // a number of each expert is added where scores are compared
+  double weight_scale = 1;      // multiplies the weights in the end
+  // Only experts of the `active_groups` best groups are chosen; a group counts what its
+  // `group_leaders` best experts score together.
+  std::int64_t groups = 1;
+  std::int64_t active_groups = 1;
+  std::int64_t group_leaders = 1;
 
   bool operator==(const Experts&) const = default;
+  bool has_groups() const { return active_groups < groups; }
 };
 
 struct FeedForward {
@@ -224,14 +244,19 @@ struct ParameterSpec {
 //   layers.N.attn.sinks [1,h]
 //   layers.N.ffn.norm.{gain,bias} [1,D]  layers.N.ffn.{gate,up}.{weight [D,m],bias [1,m]}
 //   layers.N.ffn.down.{weight [m,D],bias [1,D]}
-// of experts: layers.N.ffn.router.{weight [D,E],bias [1,E]}, gate and up [D,E*m], down [E*m,D],
-//   their biases [1,E*m] and [E,D],
+// of experts: layers.N.ffn.router.{weight [D,E],bias [1,E]}, layers.N.ffn.selection.bias [1,E],
+// gate
+//   and up [D,E*m], down [E*m,D], their biases [1,E*m] and [E,D],
 //   layers.N.ffn.shared.{gate,up,down}.weight, layers.N.ffn.shared.router.weight [D,1]
+// with latents of widths r and s: layers.N.attn.kv_latent.weight [D,r], kv_latent.norm.gain [1,r],
+//   q_latent.weight [D,s], q_latent.norm.gain [1,s], q.weight [s or D,h*(d_k-rot)], q_rotary.weight
+//   [s or D,h*rot], k.weight [r,h*(d_k-rot)], k_rotary.weight [D,rot], v.weight [r,h*d_v]
 // of an encoder-decoder: encoder.norm.{gain,bias} [1,D]
 //   head.transform.{weight [D,D],bias [1,D]}  head.norm.{gain,bias} [1,D]  head.weight [D,outputs]
 //   head.bias [1,outputs]
 // A tied model has no head.weight. Query head i reads kv head i / (h / h_kv). Of each head's d_k
-// coordinates the first rotary_dims rotate, in pairs (2b, 2b+1), pair b with rotary_frequencies[b].
+// coordinates the first rotary_dims rotate, in pairs (2b, 2b+1), pair b with rotary_frequencies[b];
+// with latents these are the parameters q_rotary and k_rotary, and q and k are the others.
 std::vector<ParameterSpec> parameter_specs(const Architecture& architecture);
 std::int64_t parameter_count(const Architecture& architecture);
 // The layer of a parameter, or of anything else that is named after one; -1: none.

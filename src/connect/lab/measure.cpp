@@ -129,7 +129,7 @@ std::map<std::string, double> imbalance(const Architecture& architecture,
     const auto map = [&](const char* name) {
       return Matrix<double>(model.at(at + name).cast<double>());
     };
-    result[at + "qk"] = of_heads(shape, map("q.weight"), map("k.weight"), shape.qk_width);
+    result[at + "qk"] = of_heads(shape, map("q.weight"), map("k.weight"), shape.plain_width());
     result[at + "vo"] =
         of_heads(shape, map("o.weight").transpose(), map("v.weight"), shape.v_width);
   }
