@@ -6,6 +6,7 @@
 
 #include "covariance.h"
 #include "head_match.h"
+#include "latent_match.h"
 #include "regauge/action/act.h"
 #include "regauge/align/nested.h"
 #include "regauge/align/procrustes.h"
