@@ -38,8 +38,12 @@ SIZES = dict(vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_lay
              num_attention_heads=4, max_position_embeddings=48)
 SMALL = {**SIZES, "vocab_size": 31, "hidden_size": 16, "intermediate_size": 19}
 SMALL_FALCON = dict(vocab_size=31, hidden_size=16, num_hidden_layers=2, num_attention_heads=4)
+T5 = dict(vocab_size=61, d_model=20, d_kv=6, d_ff=27, num_layers=2, num_decoder_layers=3, num_heads=4,
+          relative_attention_num_buckets=8, relative_attention_max_distance=12, decoder_start_token_id=0)
 IDS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
 GQA = dict(num_key_value_heads=2)
+ROUTED = dict(n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1, routed_scaling_factor=1.7,
+              first_k_dense_replace=1)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
               high_freq_factor=4.0, original_max_position_embeddings=256)  # kept, kept, ramp, divided
 
@@ -82,6 +86,14 @@ def models():
         "qwen3_moe-dense": (tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
             **{**small, "num_hidden_layers": 3}, head_dim=6, moe_intermediate_size=7, num_experts=3,
             num_experts_per_tok=2, mlp_only_layers=[1])),
+        "glm4_moe": (tf.Glm4MoeForCausalLM, tf.Glm4MoeConfig(
+            **small, head_dim=8, attention_bias=True, moe_intermediate_size=7, **ROUTED, n_shared_experts=2)),
+        "deepseek_v3": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
+            **{**SMALL, **IDS, "hidden_size": 20}, num_key_value_heads=4, moe_intermediate_size=5, **ROUTED, kv_lora_rank=9,
+            q_lora_rank=11, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6)),
+        "deepseek_v3-direct": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
+            **{**SMALL, **IDS, "hidden_size": 20}, num_key_value_heads=4, moe_intermediate_size=5, **ROUTED, kv_lora_rank=9,
+            q_lora_rank=None, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6)),
         "mixtral": (tf.MixtralForCausalLM, tf.MixtralConfig(
             **{**llama, "hidden_size": 24, "intermediate_size": 7}, num_local_experts=4, num_experts_per_tok=2)),
         "olmoe": (tf.OlmoeForCausalLM, tf.OlmoeConfig(
@@ -146,6 +158,13 @@ def models():
         "nomic_bert": (tf.NomicBertForMaskedLM, tf.NomicBertConfig(**SMALL)),
         "gte": (tf.GteForMaskedLM, tf.GteConfig(**SMALL)),
         "jina_embeddings_v3": (tf.JinaEmbeddingsV3ForMaskedLM, tf.JinaEmbeddingsV3Config(**SMALL)),
+        # v1.1: a gate, and a head of its own, which transformers unties through the file alone
+        "t5": (tf.T5ForConditionalGeneration, tf.T5Config(
+            **T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
+        "t5-tied": (tf.T5ForConditionalGeneration, tf.T5Config(**T5, feed_forward_proj="relu")),
+        "t5-encoder": (tf.T5EncoderModel, tf.T5Config(**T5, feed_forward_proj="gated-gelu")),
+        "mt5": (tf.MT5ForConditionalGeneration, tf.MT5Config(
+            **{**T5, "d_model": 16, "vocab_size": 31, "num_layers": 1, "num_decoder_layers": 2})),
         "gpt2": (tf.GPT2LMHeadModel, tf.GPT2Config(
             vocab_size=61, n_embd=20, n_inner=27, n_layer=2, n_head=4, n_positions=48, **IDS)),
         "gpt_neox": (tf.GPTNeoXForCausalLM, tf.GPTNeoXConfig(
@@ -187,12 +206,17 @@ def randomise(model, name):
         else:
             noise = noise * (0.3 if value.dim() == 1 else value.shape[-1] ** -0.5)
         value.data.copy_(noise)
+    for key, value in sorted(model.named_buffers()):
+        if key.endswith("e_score_correction_bias"):  # it only selects
+            value.copy_(torch.randn(value.shape, generator=generator) * 0.3)
 
 
 def save_transformers(name, folder):
     cls, config = models()[name]
     torch.manual_seed(0)
     model = cls(config)
+    if name in ("t5", "mt5"):
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     randomise(model, name)
     if name.endswith("bf16"):
         model = model.to(torch.bfloat16)
@@ -215,8 +239,12 @@ def save_reference(model, folder):
         size = model.config.image_size
         inputs = torch.rand(1, model.config.num_channels, size, size, generator=generator).double().round(decimals=3)
         given = dict(image=inputs[0].tolist())
+    further = {}
+    if model.config.is_encoder_decoder:
+        given["source"] = torch.randint(0, model.config.vocab_size, (13,), generator=generator).tolist()
+        inputs, further["decoder_input_ids"] = torch.tensor([given["source"]]), inputs
     with torch.no_grad():
-        values = declared_outputs(model, inputs)
+        values = declared_outputs(model, inputs, **further)
     record = {**given, "output": torch.round(values[0], decimals=9).tolist()}
     (folder / "reference.json").write_text(json.dumps(record, separators=(",", ":")) + "\n")
 

@@ -87,8 +87,8 @@ class Symmetry:
         return Element(self._core.identity())
 
     def random_element(self, seed: int, only: Iterable[str] | None = None) -> Element:
-        """A generic member; `only` names categories: residual, scales, norms, heads, qk, vo, ffn,
-        shifts."""
+        """A generic member; `only` names categories: residual, scales, norms, heads, latents,
+        qk, vo, ffn, shifts."""
         return Element(self._core.random_element(seed, None if only is None else list(only)))
 
     def load_element(self, path: str | os.PathLike[str]) -> Element:

@@ -185,7 +185,7 @@ Element standard_form(const ReadTensor& read, const Symmetry& symmetry, double s
             .transpose();
     positive.maps[space.name] = BlockMap<double>(space.count, 1, {}, signs);
   }
-  form = compose(symmetry, positive, form);
+  if (!positive.is_identity()) form = compose(symmetry, positive, form);
   const Element folded = form;
   const MovedModel moved(read, symmetry, folded);
   for (std::int64_t layer = -1; layer < symmetry.architecture.layers; ++layer) {

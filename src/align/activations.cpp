@@ -6,6 +6,7 @@
 
 #include "covariance.h"
 #include "head_match.h"
+#include "latent_match.h"
 #include "regauge/action/act.h"
 #include "regauge/align/nested.h"
 #include "regauge/align/procrustes.h"
@@ -163,9 +164,9 @@ class Aligner {
       found_.maps[space.name] = signed_permutation_procrustes(similarity, has_signs(space));
       return;
     }
-    const std::int64_t groups = space.count / space.group_size;
+    const std::int64_t groups = space.groups();
     const Matrix<double> worth = has_signs(space) ? similarity.cwiseAbs() : similarity;
-    auto places = assign_nested(worth, Matrix<double>::Zero(groups, groups)).target;
+    auto places = assign_nested(worth, Matrix<double>::Zero(groups, groups), space.bundles).target;
     Matrix<double> signs(has_signs(space) ? space.count : 0, 1);
     for (Eigen::Index i = 0; i < signs.rows(); ++i) {
       signs(i, 0) = similarity(i, places[static_cast<std::size_t>(i)]) < 0 ? -1 : 1;
@@ -174,6 +175,11 @@ class Aligner {
   }
 
   void fit_gauges() {
+    b_moved_ = moved();
+    for (std::int64_t n = 0; n < architecture_.layers; ++n) {
+      const Element latents = match_latents(symmetry_, n, scope_, a_, b_moved_, {});
+      found_ = compose(symmetry_, latents, found_);
+    }
     b_moved_ = moved();
     for (std::int64_t n = 0; n < architecture_.layers; ++n) {
       const Element gauges = regauge::match_heads(symmetry_, n, Scope("qk,vo"), a_, b_moved_);

@@ -151,30 +151,78 @@ class HeadMatcher {
   std::vector<bool> may_turn_;
 };
 
+// <A, B> between all coordinates of an axis.
+template <class Scalar>
+Matrix<double> cross_of(const Matrix<Scalar>& b, const Matrix<Scalar>& a, int axis) {
+  const auto size = axis == 0 ? a.rows() : a.cols();
+  Matrix<Scalar> cross = Matrix<Scalar>::Zero(size, size);
+  add_cross(b, a, axis, cross);
+  return cross.template cast<double>();
+}
+
 }  // namespace
+
+template <class Scalar>
+void HeadMatch::add(std::int64_t layer, const Parameters<Scalar>& a, const Parameters<Scalar>& b) {
+  const bool joint = symmetry_.architecture.layer(layer).attention.qk_norm == QkNorm::joint;
+  for (const char* name : {joint ? "qk_gain" : "qk", "vo"}) {
+    const Space& space = *symmetry_.find_space(fmt::format("layers.{}.attn.{}", layer, name));
+    gauges_.emplace_back(symmetry_, space, a, b);
+    may_turn_.push_back(scope_.contains(space));
+  }
+  Matrix<Scalar> plain = Matrix<Scalar>::Zero(heads_.count, heads_.count);
+  const Space* rotary = symmetry_.find_space(fmt::format("layers.{}.attn.rotary", layer));
+  for_axes(symmetry_, a, heads_.name, [&](const std::string& name, int axis, const AxisPart& part) {
+    if (part.repeat == 1) return add_cross(b.at(name), a.at(name), axis, plain);
+    rotary_.push_back({rotary, cross_of(b.at(name), a.at(name), axis), {}});
+  });
+  plain_ += plain.template cast<double>();
+  if (rotary == nullptr) return;
+  const std::string key = fmt::format("layers.{}.attn.k_rotary.weight", layer);
+  rotary_.back().key = cross_of(b.at(key), a.at(key), 1);
+}
+
+Matrix<double> HeadMatch::SharedRotation::queries(std::int64_t i, std::int64_t j) const {
+  const auto width = space->width();
+  return all_queries.block(i * width, j * width, width, width);
+}
+
+Element HeadMatch::solve() && {
+  for (const auto& rotary : rotary_) {
+    for (std::int64_t i = 0; i < heads_.count; ++i) {
+      for (std::int64_t j = 0; j < heads_.count; ++j) {
+        plain_(i, j) += best_value(rotary.space->group, rotary.queries(i, j));
+      }
+    }
+  }
+  const bool may_shuffle = heads_.shuffle != Shuffle::none && scope_.contains(heads_);
+  Element found = HeadMatcher(heads_, std::move(gauges_), std::move(plain_), may_shuffle,
+                              std::move(may_turn_))
+                      .run();
+  const BlockMap<double> places = map_of(symmetry_, found, heads_);
+  for (const auto& rotary : rotary_) {
+    if (!scope_.contains(*rotary.space)) continue;
+    Matrix<double> sum = rotary.key;
+    for (std::int64_t i = 0; i < heads_.count; ++i) sum += rotary.queries(i, places.target(i));
+    found.maps[rotary.space->name] =
+        BlockMap<double>(1, rotary.space->width(), {}, fit_block(rotary.space->group, sum).block);
+  }
+  return found;
+}
+
+template void HeadMatch::add(std::int64_t, const Parameters<float>&, const Parameters<float>&);
+template void HeadMatch::add(std::int64_t, const Parameters<double>&, const Parameters<double>&);
 
 template <class Scalar>
 Element match_heads(const Symmetry& symmetry, std::int64_t layer, const Scope& scope,
                     const Parameters<Scalar>& a, const Parameters<Scalar>& b) {
-  const std::string at = fmt::format("layers.{}.attn", layer);
-  const Space& heads = *symmetry.find_space(at + ".heads");
-  const QkNorm qk_norm = symmetry.architecture.layer(layer).attention.qk_norm;
-  if (qk_norm == QkNorm::heads) return match_heads_behind_norm(symmetry, layer, scope, a, b);
-  std::vector<HeadCross> gauges;
-  std::vector<bool> may_turn;
-  for (const char* name : {qk_norm == QkNorm::joint ? ".qk_gain" : ".qk", ".vo"}) {
-    const Space& space = *symmetry.find_space(at + name);
-    gauges.emplace_back(symmetry, space, a, b);
-    may_turn.push_back(scope.contains(space));
+  if (symmetry.architecture.layer(layer).attention.qk_norm == QkNorm::heads) {
+    return match_heads_behind_norm(symmetry, layer, scope, a, b);
   }
-  Matrix<Scalar> plain = Matrix<Scalar>::Zero(heads.count, heads.count);
-  for_axes(symmetry, a, heads.name, [&](const std::string& name, int axis, const AxisPart&) {
-    add_cross(b.at(name), a.at(name), axis, plain);
-  });
-  const bool may_shuffle = heads.shuffle != Shuffle::none && scope.contains(heads);
-  return HeadMatcher(heads, std::move(gauges), plain.template cast<double>(), may_shuffle,
-                     std::move(may_turn))
-      .run();
+  const Space& gauge = *symmetry.find_space(fmt::format("layers.{}.attn.vo", layer));
+  HeadMatch match(symmetry, scope, *symmetry.find_space(gauge.follows));
+  match.add(layer, a, b);
+  return std::move(match).solve();
 }
 
 template Element match_heads(const Symmetry&, std::int64_t, const Scope&, const Parameters<float>&,

@@ -151,6 +151,10 @@ void Metric<Scalar>::follow_tokens(Progress& progress) {
     for (auto* side : {&a_, &b_}) {
       const TokenStream<Scalar>& stream = side == &a_ ? of_a : of_b;
       side->roots[at + "attn"] = root(covariance<Scalar>(stream.read_by_attention(), weights));
+      if (shape.layer(layer).attention.cross && !side->roots.contains("encoder")) {
+        side->roots["encoder"] = root(covariance<Scalar>(stream.read_by_keys(layer), weights));
+      }
+      if (!shape.layer(layer).has_ffn()) continue;
       side->roots[at + "ffn"] = root(covariance<Scalar>(stream.read_by_feed_forward(), weights));
     }
     progress.advance(1);
@@ -188,7 +192,11 @@ Parameters<Scalar> Metric<Scalar>::weighted(const Side& side, std::int64_t layer
       tensor.colwise() -= mean;
       tensor = tensor * scale.asDiagonal();
     }
-    const auto found = side.roots.find(layer < 0 ? "head" : sublayer_of(name));
+    const bool encoded = layer >= 0 && symmetry_.architecture.layer(layer).attention.cross &&
+                         (name.ends_with(".attn.k.weight") || name.ends_with(".attn.v.weight"));
+    const auto found = side.roots.find(layer < 0 ? "head"
+                                       : encoded ? "encoder"
+                                                 : sublayer_of(name));
     if (reads && tensor.rows() == width && found != side.roots.end()) {
       tensor = product(found->second, tensor);
     }

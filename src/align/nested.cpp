@@ -15,10 +15,11 @@ NestedAssignment assign_rows(const Matrix<double>& similarity) {
   return result;
 }
 
-NestedAssignment assign_nested(const Matrix<double>& members, const Matrix<double>& groups) {
+NestedAssignment assign_nested(const Matrix<double>& members, const Matrix<double>& groups,
+                               std::int64_t bundles) {
   const auto count = groups.rows();
   if (count == 0 || groups.cols() != count || members.rows() != members.cols() ||
-      members.rows() % count != 0) {
+      members.rows() % count != 0 || bundles < 1 || count % bundles != 0) {
     throw UsageError("[assign_nested] members and groups do not fit each other");
   }
   const auto size = members.rows() / count;
@@ -30,7 +31,9 @@ NestedAssignment assign_nested(const Matrix<double>& members, const Matrix<doubl
       worth(i, j) += inner.back().value;
     }
   }
-  const NestedAssignment outer = assign_rows(worth);
+  const NestedAssignment outer = bundles == 1
+                                     ? assign_rows(worth)
+                                     : assign_nested(worth, Matrix<double>::Zero(bundles, bundles));
   NestedAssignment result{{}, outer.value};
   for (Eigen::Index i = 0; i < count; ++i) {
     const auto to = outer.target[static_cast<std::size_t>(i)];

@@ -9,6 +9,29 @@
 #include "regauge/symmetry/block_map.h"
 
 namespace regauge {
+namespace {
+
+// The token's own share of its softmax beside the sink: sigmoid(scale q.k - sink).
+template <class Scalar>
+void weigh_against_sinks(const Attention& shape, const std::string& at, const Matrix<Scalar>& x,
+                         const Parameters<Scalar>& tensors, Matrix<Scalar>& values) {
+  const Matrix<Scalar> q = linear(tensors, at + ".q", x), k = linear(tensors, at + ".k", x);
+  const auto width = shape.qk_width;
+  for (std::int64_t i = 0; i < shape.heads; ++i) {
+    const auto logits = static_cast<Scalar>(shape.scale) *
+                        q.middleCols(i * width, width)
+                            .cwiseProduct(k.middleCols(i / shape.group() * width, width))
+                            .rowwise()
+                            .sum()
+                            .array();
+    const Scalar sink = tensors.at(at + ".sinks")(0, i);
+    values.middleCols(i * shape.v_width, shape.v_width).array().colwise() /=
+        (1 + (sink - logits).exp()).eval();
+  }
+}
+
+}  // namespace
+
 template <class Scalar>
 TokenStream<Scalar>::TokenStream(const Architecture& architecture, const Parameters<Scalar>& ends,
                                  const std::vector<std::int64_t>& tokens)
@@ -30,6 +53,11 @@ TokenStream<Scalar>::TokenStream(const Architecture& architecture, const Paramet
     }
   }
   if (shape_.embedding_norm) stream_ = normed(stream_, "embed.norm", ends);
+  if (shape_.encoder_layers == 0) return;
+  embedded_ = stream_;
+  for (const auto& [name, value] : ends) {
+    if (name.starts_with("encoder.norm.")) encoder_norm_.emplace(name, value);
+  }
 }
 
 template <class Scalar>
@@ -48,38 +76,24 @@ Matrix<Scalar> TokenStream<Scalar>::normed(const Matrix<Scalar>& x, const std::s
   return y;
 }
 
-// The token's own share of its softmax beside the sink: sigmoid(scale q.k - sink).
 template <class Scalar>
-void weigh_against_sinks(const Attention& shape, const std::string& at, const Matrix<Scalar>& x,
-                         const Parameters<Scalar>& tensors, Matrix<Scalar>& values) {
-  const Matrix<Scalar> q = linear(tensors, at + ".q", x), k = linear(tensors, at + ".k", x);
-  const auto width = shape.qk_width;
-  for (std::int64_t i = 0; i < shape.heads; ++i) {
-    const auto logits = static_cast<Scalar>(shape.scale) *
-                        q.middleCols(i * width, width)
-                            .cwiseProduct(k.middleCols(i / shape.group() * width, width))
-                            .rowwise()
-                            .sum()
-                            .array();
-    const Scalar sink = tensors.at(at + ".sinks")(0, i);
-    values.middleCols(i * shape.v_width, shape.v_width).array().colwise() /=
-        (1 + (sink - logits).exp()).eval();
-  }
-}
-
-template <class Scalar>
-Matrix<Scalar> TokenStream<Scalar>::attended(std::int64_t layer, const Matrix<Scalar>& x,
+Matrix<Scalar> TokenStream<Scalar>::attended(std::int64_t layer,
                                              const Parameters<Scalar>& tensors) const {
   const Attention& shape = shape_.layer(layer).attention;
   const std::string at = fmt::format("layers.{}.attn", layer);
-  const Matrix<Scalar> values = linear(tensors, at + ".v", x);
+  const auto read = [&]() -> Matrix<Scalar> {
+    const Matrix<Scalar>& x = read_by_keys(layer);
+    if (!shape.has_latents()) return x;
+    return normed(linear(tensors, at + ".kv_latent", x), at + ".kv_latent.norm", tensors);
+  };
+  const Matrix<Scalar> values = linear(tensors, at + ".v", read());
   const auto group = shape.group(), width = shape.v_width;
   if (group == 1 && !shape.sinks) return linear(tensors, at + ".o", values);
   Matrix<Scalar> spread(values.rows(), shape.heads * width);
   for (std::int64_t i = 0; i < shape.heads; ++i) {
     spread.middleCols(i * width, width) = values.middleCols(i / group * width, width);
   }
-  if (shape.sinks) weigh_against_sinks(shape, at, x, tensors, spread);
+  if (shape.sinks) weigh_against_sinks(shape, at, attention_, tensors, spread);
   return linear(tensors, at + ".o", spread);
 }
 
@@ -102,7 +116,10 @@ Matrix<Scalar> TokenStream<Scalar>::fed_forward(std::int64_t layer, const Matrix
   Matrix<Scalar> hidden = hidden_of(at);
   const Experts& experts = shape.experts;
   if (experts.count == 0) return linear(tensors, at + ".down", hidden);
-  const Matrix<Scalar> weights = expert_weights(experts, linear(tensors, at + ".router", x));
+  const auto selection = tensors.find(at + ".selection.bias");
+  const Matrix<Scalar> weights =
+      expert_weights(experts, linear(tensors, at + ".router", x),
+                     selection == tensors.end() ? nullptr : &selection->second);
   for (Eigen::Index i = 0; i < hidden.cols(); ++i) {
     hidden.col(i).array() *= weights.col(i / shape.width).array();
   }
@@ -121,9 +138,13 @@ template <class Scalar>
 void TokenStream<Scalar>::advance(std::int64_t layer, const Parameters<Scalar>& tensors) {
   const std::string at = fmt::format("layers.{}.attn", layer);
   const std::string ffn = fmt::format("layers.{}.ffn", layer);
+  if (layer > 0 && layer == shape_.encoder_layers) {
+    encoded_ = normed(stream_, "encoder.norm", encoder_norm_);
+    stream_ = embedded_;
+  }
   if (!shape_.plain_stream()) {
     attention_ = stream_;
-    stream_ = normed(stream_ + attended(layer, attention_, tensors), at + ".norm", tensors);
+    stream_ = normed(stream_ + attended(layer, tensors), at + ".norm", tensors);
     feed_forward_ = stream_;
     stream_ = normed(stream_ + fed_forward(layer, feed_forward_, tensors), ffn + ".norm", tensors);
     return;
@@ -137,8 +158,9 @@ void TokenStream<Scalar>::advance(std::int64_t layer, const Parameters<Scalar>& 
     return Matrix<Scalar>(static_cast<Scalar>(shape.branch_scale) * y);
   };
   attention_ = read(at);
-  const Matrix<Scalar> attended_to = written(attended(layer, attention_, tensors), at);
+  const Matrix<Scalar> attended_to = written(attended(layer, tensors), at);
   if (!shape.parallel) stream_ += attended_to;
+  if (!shape.has_ffn()) return;
   feed_forward_ = shape.shared_norm ? attention_ : read(ffn);
   stream_ += written(fed_forward(layer, feed_forward_, tensors), ffn);
   if (shape.parallel) stream_ += attended_to;

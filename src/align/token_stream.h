@@ -8,7 +8,8 @@ namespace regauge {
 
 // What a model computes for sequences of a single token, all of them at once and without any data:
 // a position that sees itself alone attends to itself, so that attention is values times outputs.
-// Goes through the model a layer at a time. Only models that read tokens have one.
+// Goes through the model a layer at a time. Only models that read tokens have one. An encoder reads
+// the same token as the decoder behind it.
 template <class Scalar>
 class TokenStream {
  public:
@@ -20,6 +21,10 @@ class TokenStream {
   void advance(std::int64_t layer, const Parameters<Scalar>& tensors);
   const Matrix<Scalar>& stream() const { return stream_; }
   const Matrix<Scalar>& read_by_attention() const { return attention_; }
+  // What keys and values read: the same but for cross-attention.
+  const Matrix<Scalar>& read_by_keys(std::int64_t layer) const {
+    return shape_.layer(layer).attention.cross ? encoded_ : attention_;
+  }
   const Matrix<Scalar>& read_by_feed_forward() const { return feed_forward_; }
   // What the head reads, and the probabilities of the next token, [tokens, V].
   Matrix<Scalar> read_by_head(const Parameters<Scalar>& ends) const;
@@ -28,13 +33,14 @@ class TokenStream {
  private:
   Matrix<Scalar> normed(const Matrix<Scalar>& x, const std::string& norm,
                         const Parameters<Scalar>& tensors) const;
-  Matrix<Scalar> attended(std::int64_t layer, const Matrix<Scalar>& x,
-                          const Parameters<Scalar>& tensors) const;
+  Matrix<Scalar> attended(std::int64_t layer, const Parameters<Scalar>& tensors) const;
   Matrix<Scalar> fed_forward(std::int64_t layer, const Matrix<Scalar>& x,
                              const Parameters<Scalar>& tensors) const;
 
   const Architecture& shape_;
   Matrix<Scalar> stream_, attention_, feed_forward_;
+  Matrix<Scalar> embedded_, encoded_;  // of encoder-decoders
+  Parameters<Scalar> encoder_norm_;
 };
 
 }  // namespace regauge

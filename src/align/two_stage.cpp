@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include "act_with_norms.h"
 #include "gauge_descent.h"
 #include "regauge/action/moved_model.h"
 #include "regauge/align/align.h"
 #include "regauge/align/nested.h"
+#include "regauge/base/error.h"
 #include "stream_match.h"
 #include "unit_match.h"
 
@@ -122,7 +124,8 @@ class TwoStage {
         options_(options),
         progress_(progress),
         a_(a, symmetry, form(a)),
-        b_(b, symmetry, form(b)) {}
+        b_(b, symmetry, form(b)),
+        norms_(encoder_norm<double>(shape_, b_)) {}
 
   Alignment run() {
     Alignment result;
@@ -164,22 +167,24 @@ class TwoStage {
   nlohmann::json match_layer(std::int64_t layer) {
     const Attention& shape = shape_.layer(layer).attention;
     const std::string at = fmt::format("layers.{}.attn", layer);
-    const Space& heads = *symmetry_.find_space(at + ".heads");
+    const Space* heads = symmetry_.find_space(at + ".heads");
     const Parameters<double> a = a_.layer(layer);
     Parameters<double> b = b_.layer(layer);
-    act_on_layer(symmetry_, found_, layer, b);
-    BlockMap<double> places = heads.identity();
+    act_with_norms(symmetry_, found_, layer, norms_, b);
+    BlockMap<double> places(shape.heads, 1);
     const Matrix<double> similarity =
         head_similarity(shape, with_biases(shape, a, at), with_biases(shape, b, at));
     Element step;
-    if (options_.scope.contains(heads) && heads.shuffle != Shuffle::none) {
+    // Heads that share another layer's table went with those.
+    const bool moves = heads != nullptr && heads->shuffle != Shuffle::none;
+    if (moves && options_.scope.contains(*heads)) {
       const auto given = options_.heads.find(layer);
       const Matrix<double> groups = Matrix<double>::Zero(shape.kv_heads, shape.kv_heads);
       places = BlockMap<double>(
-          heads.count, 1,
+          heads->count, 1,
           given != options_.heads.end() ? given->second : assign_nested(similarity, groups).target,
           {});
-      step.maps[heads.name] = places;
+      step.maps[heads->name] = places;
     }
     const AttentionMaps in_a(a, at), in_b(b, at);
     for (const bool qk : {true, false}) {
@@ -191,7 +196,7 @@ class TwoStage {
     found_ = compose(symmetry_, step, found_);
     double cost = 0;
     std::vector<std::int64_t> targets;
-    for (std::int64_t i = 0; i < heads.count; ++i) {
+    for (std::int64_t i = 0; i < shape.heads; ++i) {
       cost -= similarity(i, places.target(i));
       targets.push_back(places.target(i));
     }
@@ -215,7 +220,8 @@ class TwoStage {
   const AlignOptions& options_;
   Progress& progress_;
   MovedModel a_, b_;
-  Element found_;  // from b's form towards a's
+  Parameters<double> norms_;  // of B's form, for layers that do not hold them
+  Element found_;             // from b's form towards a's
 };
 
 }  // namespace
@@ -224,6 +230,11 @@ class TwoStage {
 // what distinguishes rotary heads; the stream and the neurons stay as they are unless asked for.
 Alignment align_two_stage(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
                           const AlignOptions& options, Progress& progress) {
+  for (const auto& kind : symmetry.architecture.kinds) {
+    if (kind.attention.has_latents()) {
+      throw UsageError("[align] two_stage matches heads that read the stream, and no latents");
+    }
+  }
   return TwoStage(symmetry, a, b, options, progress).run();
 }
 

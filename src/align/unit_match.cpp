@@ -50,7 +50,8 @@ BlockMap<double> match_units(const Space& space, UnitSimilarity<Scalar> similari
   if (turned.size() != 0) sum += turned.cwiseAbs();
   std::vector<std::int64_t> places;
   if (similarity.groups.size() != 0) {
-    places = assign_nested(sum.template cast<double>(), similarity.groups.template cast<double>())
+    places = assign_nested(sum.template cast<double>(), similarity.groups.template cast<double>(),
+                           space.bundles)
                  .target;
   } else if constexpr (std::is_same_v<Scalar, float>) {
     places = assign({space.count, sum.data()}).column_of_row;

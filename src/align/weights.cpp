@@ -2,7 +2,9 @@
 
 #include <limits>
 
+#include "act_with_norms.h"
 #include "head_match.h"
+#include "latent_match.h"
 #include "metric.h"
 #include "regauge/align/align.h"
 #include "regauge/align/procrustes.h"
@@ -28,7 +30,8 @@ class Search {
         progress_(progress),
         a_(a, symmetry, comparable_form(symmetry, a, options.scope, progress)),
         b_(b, symmetry, comparable_form(symmetry, b, options.scope, progress, sign)),
-        metric_(symmetry, a_, b_, progress) {
+        metric_(symmetry, a_, b_, progress),
+        norms_(encoder_norm<Scalar>(symmetry.architecture, b_)) {
     const Space* stream = symmetry.find_space("residual");
     moves_stream_ = stream != nullptr && options.scope.contains(*stream);
     const auto bytes =
@@ -68,7 +71,7 @@ class Search {
   const Parameters<Scalar>& a_layer(std::int64_t layer) { return kept(kept_a_, layer, true); }
   Parameters<Scalar> b_layer(std::int64_t layer) {
     Parameters<Scalar> tensors = kept(kept_b_, layer, false);
-    act_on_layer(symmetry_, found_, layer, tensors);
+    act_with_norms(symmetry_, found_, layer, norms_, tensors);
     return tensors;
   }
 
@@ -111,15 +114,24 @@ class Search {
     StreamMatch<Scalar> stream(symmetry_);
     double elsewhere = 0;
     for (std::int64_t layer = -1; layer < symmetry_.architecture.layers; ++layer) {
-      const Parameters<Scalar>& a = a_layer(layer);
+      const Parameters<Scalar>* a = &a_layer(layer);
       Parameters<Scalar> b = b_layer(layer);
-      const Element step = layer_step(layer, a, b);
+      const Element latents = match_latents(symmetry_, layer, options_.scope, *a, b, found_);
+      if (!latents.maps.empty()) {
+        act_with_norms(symmetry_, latents, layer, norms_, b);
+        take(latents);
+      }
+      Element step = layer_step(layer, *a, b);
+      if (const auto sharing = layers_sharing(layer); !sharing.empty()) {
+        step.maps.merge(match_together(sharing).maps);
+        a = &a_layer(layer);
+      }
       if (!step.maps.empty()) {
-        act_on_layer(symmetry_, step, layer, b);
+        act_with_norms(symmetry_, step, layer, norms_, b);
         take(step);
       }
-      stream.add(a, b);
-      elsewhere += outside_stream(a, b);
+      stream.add(*a, b);
+      elsewhere += outside_stream(*a, b);
     }
     double value = stream.value();
     if (moves_stream_) take(stream.solve(value));
@@ -140,8 +152,36 @@ class Search {
       double value = 0;
       step.maps[neurons->name] = match_units(*neurons, std::move(similarity), value);
     }
-    if (layer >= 0) step.maps.merge(match_heads(symmetry_, layer, options_.scope, a, b).maps);
+    if (layer >= 0 && layers_sharing(layer).empty() && !attention(layer).shares_table) {
+      step.maps.merge(match_heads(symmetry_, layer, options_.scope, a, b).maps);
+    }
     return step;
+  }
+
+  const Attention& attention(std::int64_t layer) const {
+    return symmetry_.architecture.layer(layer).attention;
+  }
+
+  // The layers whose heads are those of this one, which has the table that they share; itself
+  // first. Empty if there are none.
+  std::vector<std::int64_t> layers_sharing(std::int64_t layer) const {
+    const Architecture& shape = symmetry_.architecture;
+    if (layer < 0 || layer != shape.stack_of(layer)) return {};
+    std::vector<std::int64_t> sharing = {layer};
+    for (std::int64_t other = layer + 1; other < shape.layers; ++other) {
+      if (attention(other).shares_table && shape.stack_of(other) == layer) sharing.push_back(other);
+    }
+    return sharing.size() > 1 ? sharing : std::vector<std::int64_t>();
+  }
+
+  Element match_together(const std::vector<std::int64_t>& layers) {
+    const std::string heads = fmt::format("layers.{}.attn.heads", layers.front());
+    HeadMatch match(symmetry_, options_.scope, *symmetry_.find_space(heads));
+    for (const auto layer : layers) {
+      const Parameters<Scalar> b = b_layer(layer);
+      match.add(layer, a_layer(layer), b);
+    }
+    return std::move(match).solve();
   }
 
   double outside_stream(const Parameters<Scalar>& a, const Parameters<Scalar>& b) const {
@@ -167,6 +207,7 @@ class Search {
   Progress& progress_;
   MovedModel a_, b_;
   Metric<Scalar> metric_;
+  Parameters<Scalar> norms_;  // of B's form, for layers that do not hold them
   bool moves_stream_ = false;
   bool keeps_ = false;
   std::map<std::int64_t, Parameters<Scalar>> kept_a_, kept_b_;  // weighted, by layer

@@ -67,17 +67,32 @@ void add_embedding(SpecList& specs, const Architecture& a) {
   if (a.embedding_norm) specs.add_norm("embed.norm");
 }
 
+// A vector of its own width behind an rms norm, from which others are read; returns that width, or
+// the stream's where there is none.
+std::int64_t add_latent(SpecList& specs, const std::string& name, std::int64_t width,
+                        std::int64_t latent) {
+  if (latent == 0) return width;
+  specs.add_linear(name, width, latent, false);
+  specs.add(name + ".norm.gain", 1, latent);
+  return latent;
+}
+
 void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
   const Attention& a = layer.attention;
   if (layer.norms_input()) specs.add_norm("attn.norm");
-  specs.add_linear("attn.q", width, a.heads * a.qk_width, a.biases.q);
-  specs.add_linear("attn.k", width, a.kv_heads * a.qk_width, a.biases.k);
-  specs.add_linear("attn.v", width, a.kv_heads * a.v_width, a.biases.v);
+  const std::int64_t rotating = a.has_latents() ? a.rotary_dims : 0;
+  const std::int64_t into_q = add_latent(specs, "attn.q_latent", width, a.q_latent);
+  specs.add_linear("attn.q", into_q, a.heads * a.plain_width(), a.biases.q);
+  specs.add_if(rotating > 0, "attn.q_rotary.weight", into_q, a.heads * rotating);
+  const std::int64_t into_kv = add_latent(specs, "attn.kv_latent", width, a.kv_latent);
+  specs.add_linear("attn.k", into_kv, a.kv_heads * a.plain_width(), a.biases.k);
+  specs.add_if(rotating > 0, "attn.k_rotary.weight", width, rotating);
+  specs.add_linear("attn.v", into_kv, a.kv_heads * a.v_width, a.biases.v);
   const bool joint = a.qk_norm == QkNorm::joint;
   specs.add_if(a.has_qk_norm(), "attn.q_norm.gain", 1, (joint ? a.heads : 1) * a.qk_width);
   specs.add_if(a.has_qk_norm(), "attn.k_norm.gain", 1, (joint ? a.kv_heads : 1) * a.qk_width);
-  specs.add_if(a.positions == Positions::relative, "attn.relative_bias", a.relative_buckets,
-               a.heads);
+  specs.add_if(a.positions == Positions::relative && !a.shares_table, "attn.relative_bias",
+               a.relative_buckets, a.heads);
   specs.add_if(a.sinks, "attn.sinks", 1, a.heads);
   specs.add_linear("attn.o", a.heads * a.v_width, width, a.biases.o);
   if (layer.norms_output()) specs.add_norm("attn.post_norm");
@@ -86,10 +101,12 @@ void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
 
 void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
   const FeedForward& f = layer.ffn;
+  if (!layer.has_ffn()) return;
   if (layer.norms_input() && layer.has_ffn_norm()) specs.add_norm("ffn.norm");
   if (const Experts& e = f.experts; e.count > 0) {
     const std::int64_t all = f.neurons();
     specs.add_linear("ffn.router", width, e.count, e.router_bias);
+    specs.add_if(e.selection_bias, "ffn.selection.bias", 1, e.count);
     if (f.gated) specs.add_sliced("ffn.gate.weight", width, all, e.count, false);
     if (f.biases.gate) specs.add_sliced("ffn.gate.bias", 1, all, e.count, false);
     specs.add_sliced("ffn.up.weight", width, all, e.count, false);
@@ -213,13 +230,32 @@ void check_clamps(const FeedForward& f, Problems& problems) {
                    "up_offset without ffn_limit leaves up a scale that is not understood");
 }
 
+void check_latents(const Architecture& a, const Layer& layer, Problems& problems) {
+  const Attention& of = layer.attention;
+  problems.require(of.kv_latent >= 0 && of.q_latent >= 0, "a latent's width is negative");
+  problems.require(of.has_latents() || of.q_latent == 0, "q_latent needs kv_latent");
+  if (!of.has_latents()) return;
+  problems.require_size(of.kv_latent, "kv_latent");
+  problems.require(of.heads == of.kv_heads, "latents need as many kv_heads as heads");
+  problems.require(of.positions == Positions::rotary && of.rotary_dims < of.qk_width,
+                   "latents need positions 'rotary' of some coordinates of a head, not of all");
+  problems.require(!of.has_qk_norm(), "latents beside norms of q and k are not understood");
+  problems.require(of.biases == Attention::Biases{} && of.softcap == 0 && !of.sinks,
+                   "latents beside biases of attention, a cap or sinks are not understood");
+  problems.require(a.norm == Norm::rms && layer.norms_input() && !layer.norms_output(),
+                   "latents need rms norms before the branches alone");
+}
+
+bool is_plain_router(const Experts& e) {
+  return e.scoring == Scoring::softmax && !e.selection_bias && e.weight_scale == 1 &&
+         !e.has_groups();
+}
+
 void check_experts(const Layer& layer, Norm norm, Problems& problems) {
   const FeedForward& f = layer.ffn;
   const Experts& e = f.experts;
   if (e.count == 0) {
-    problems.require(e == Experts{},
-                     "active_experts, renormalised_experts, router_bias and shared experts need "
-                     "experts");
+    problems.require(e == Experts{}, "what is said of experts and their router needs experts");
     return;
   }
   problems.require_size(e.count, "experts");
@@ -232,12 +268,84 @@ void check_experts(const Layer& layer, Norm norm, Problems& problems) {
   problems.require(!e.renormalised || e.active > 1,
                    "one active expert of weight one, chosen by a router that does nothing else, is "
                    "not understood");
+  problems.require(std::isfinite(e.weight_scale) && e.weight_scale > 0,
+                   "expert_weight_scale is not a positive number");
+  const bool divided = e.groups > 0 && e.count % e.groups == 0;
+  problems.require(divided && e.active_groups > 0 && (e.has_groups() || e.groups == 1),
+                   fmt::format("expert_groups is {}, of which {} are active; expected a divisor of "
+                               "experts = {}, and fewer active ones, or 1",
+                               e.groups, e.active_groups, e.count));
+  const std::int64_t size = divided ? e.count / e.groups : e.count;
+  problems.require(e.group_leaders > 0 && e.group_leaders <= (e.groups > 1 ? size : 1),
+                   fmt::format("expert_group_leaders is {}; expected 1 to the {} of a group, and 1 "
+                               "without groups",
+                               e.group_leaders, size));
+  // Where all are taken a bias would only rank groups, or nothing.
+  const std::int64_t most = e.active_groups * size - (e.selection_bias ? 1 : 0);
+  problems.require(!divided || e.active <= most,
+                   fmt::format("active_experts is {}; expected at most {} of the {} in the active "
+                               "groups",
+                               e.active, most, e.active_groups * size));
   const bool biases = f.biases.gate || f.biases.up || f.biases.down || e.router_bias;
   problems.require(!biases || (layer.placement == Placement::pre && !layer.parallel &&
-                               norm == Norm::rms && e.shared_width == 0),
+                               norm == Norm::rms && e.shared_width == 0 && is_plain_router(e)),
                    "biases of experts or their router are understood in sequential layers with an "
-                   "rms norm before them and without a shared expert");
+                   "rms norm before them and without a shared expert, behind a plain softmax");
   problems.require(layer.norms_input(), "experts need a norm before them");
+}
+
+void check_feed_forward(const Layer& layer, Problems& problems) {
+  const FeedForward& f = layer.ffn;
+  problems.require(f.gated || !f.biases.gate, "a gate bias needs gated");
+  if (f.width != 0) {
+    problems.require_size(f.width, "ffn_width");
+    return;
+  }
+  problems.require(
+      layer.placement == Placement::pre && !layer.parallel && f == FeedForward{},
+      "a layer without a feed-forward (ffn_width 0) needs placement 'pre', and neither "
+      "parallel nor any other setting of feed-forwards");
+}
+
+// Encoder and decoder, and which layers share a table; where kinds and pattern fit.
+void check_stacks(const Architecture& a, Problems& problems) {
+  problems.require(a.encoder_layers >= 0 && (a.encoder_layers == 0 || a.encoder_layers < a.layers),
+                   fmt::format("encoder_layers is {}; expected 0, or fewer than the {} layers",
+                               a.encoder_layers, a.layers));
+  problems.require(a.encoder_layers == 0 ||
+                       (a.input == Input::tokens && a.output == Output::tokens && a.causal &&
+                        !a.has_position_table() && a.token_types == 0 && !a.embedding_norm &&
+                        a.norm == Norm::rms && a.kinds.front().placement == Placement::pre),
+                   "encoder_layers needs input and output 'tokens', causal, norm 'rms', placement "
+                   "'pre', and no position table, token types or embedding norm");
+  const auto fits = [&](std::int64_t kind) {
+    return kind >= 0 && kind < static_cast<std::int64_t>(a.kinds.size());
+  };
+  const bool listed = static_cast<std::int64_t>(a.pattern.size()) == a.layers;
+  if (!a.pattern.empty() && (!listed || !std::ranges::all_of(a.pattern, fits))) return;
+  const auto reads_encoder = [&](std::int64_t kind) {
+    return a.kinds[static_cast<std::size_t>(kind)].attention.cross;
+  };
+  problems.require(a.encoder_layers == 0 || std::ranges::any_of(a.pattern, reads_encoder),
+                   "encoder_layers needs a layer that reads the encoder (cross)");
+  // Of layers that are all alike the first stands for the others.
+  for (std::int64_t n = 0; n < (a.pattern.empty() ? 1 : a.layers); ++n) {
+    const Attention& attention = a.layer(n).attention;
+    problems.require(!attention.cross || (a.encoder_layers > 0 && n >= a.encoder_layers),
+                     "cross needs an encoder, and is for the layers behind it");
+    problems.require(!attention.cross || (attention.positions == Positions::none &&
+                                          attention.window == 0 && !a.layer(n).parallel),
+                     "cross with positions, attention_window or parallel is not understood");
+    if (!attention.shares_table) continue;
+    const std::int64_t owner = a.stack_of(n);
+    const Attention& owned = a.layer(std::min(owner, n)).attention;
+    Attention alike = attention;
+    alike.shares_table = false;
+    problems.require(owner < n && alike == owned && attention.positions == Positions::relative,
+                     "shares_table needs relative positions, and a first layer of the stack that "
+                     "has the table and the same attention");
+    problems.require(!attention.has_qk_norm(), "shares_table with qk_norm is not understood");
+  }
 }
 
 void check_input(const Architecture& a, Problems& problems) {
@@ -303,6 +411,11 @@ void Architecture::set_layers(const std::vector<Layer>& all) {
   if (kinds.empty()) kinds.emplace_back();
 }
 
+bool Architecture::layers_stand_alone() const {
+  return plain_stream() && encoder_layers == 0 &&
+         std::ranges::none_of(kinds, [](const Layer& kind) { return kind.attention.shares_table; });
+}
+
 Architecture Architecture::with_layers_like(std::int64_t index, std::int64_t count) const {
   Architecture result = *this;
   result.kinds = {layer(index)};
@@ -327,6 +440,10 @@ std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
   SpecList specs(a);
   add_embedding(specs, a);
   for (std::int64_t layer = 0; layer < a.layers; ++layer) {
+    if (layer > 0 && layer == a.encoder_layers) {
+      specs.leave_layers();
+      specs.add_norm("encoder.norm");
+    }
     specs.enter_layer(layer);
     add_attention(specs, a.layer(layer), a.width);
     add_feed_forward(specs, a.layer(layer), a.width);
@@ -370,8 +487,8 @@ void validate(const Architecture& a) {
     problems.require(
         !a.has_position_table() || layer.attention.positions == Positions::none,
         "a position table beside rotary, alibi or relative positions is not understood");
-    problems.require_size(layer.ffn.width, "ffn_width");
-    problems.require(layer.ffn.gated || !layer.ffn.biases.gate, "a gate bias needs gated");
+    check_feed_forward(layer, problems);
+    check_latents(a, layer, problems);
     problems.require(layer.ffn.activation != Activation::tanh,
                      "activation 'tanh' is understood of a pooler only");
     check_clamps(layer.ffn, problems);
@@ -393,6 +510,7 @@ void validate(const Architecture& a) {
     problems.require(layer.placement != Placement::behind || !reads_with_bias,
                      "placement 'behind' with biases of q, k, v, gate or up is not understood");
   }
+  check_stacks(a, problems);
   check_input(a, problems);
   problems.require(a.norm == Norm::layer || !a.norm_bias, "norm_bias needs norm 'layer'");
   problems.require(std::isfinite(a.norm_eps) && a.norm_eps >= 0, "norm_eps is not a number >= 0");

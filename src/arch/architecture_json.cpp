@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "fields.h"
 #include "regauge/arch/architecture.h"
 #include "regauge/base/error.h"
 
@@ -65,6 +66,12 @@ const Names<Activation>& names_of() {
       {Activation::relu, "relu"},           {Activation::gelu, "gelu"},
       {Activation::gelu_tanh, "gelu_tanh"}, {Activation::gelu_quick, "gelu_quick"},
       {Activation::silu, "silu"},           {Activation::tanh, "tanh"}};
+  return names;
+}
+template <>
+const Names<Scoring>& names_of() {
+  static const Names<Scoring> names = {{Scoring::softmax, "softmax"},
+                                       {Scoring::sigmoid, "sigmoid"}};
   return names;
 }
 template <>
@@ -199,6 +206,10 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("rotary_frequencies", a.rotary_frequencies);
   visit("relative_buckets", a.relative_buckets);
   visit("relative_max_distance", a.relative_max_distance);
+  visit("shares_table", a.shares_table);
+  visit("cross", a.cross);
+  visit("kv_latent", a.kv_latent);
+  visit("q_latent", a.q_latent);
   visit("qk_norm", a.qk_norm);
   visit("attention_scale", a.scale);
   visit("attention_softcap", a.softcap);
@@ -215,6 +226,12 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("router_bias", layer.ffn.experts.router_bias);
   visit("shared_expert_width", layer.ffn.experts.shared_width);
   visit("shared_expert_gate", layer.ffn.experts.shared_gate);
+  visit("expert_scoring", layer.ffn.experts.scoring);
+  visit("expert_selection_bias", layer.ffn.experts.selection_bias);
+  visit("expert_weight_scale", layer.ffn.experts.weight_scale);
+  visit("expert_groups", layer.ffn.experts.groups);
+  visit("active_expert_groups", layer.ffn.experts.active_groups);
+  visit("expert_group_leaders", layer.ffn.experts.group_leaders);
   visit("placement", layer.placement);
   visit("parallel", layer.parallel);
   visit("shared_norm", layer.shared_norm);
@@ -225,6 +242,7 @@ template <class A, class Visit>
 void visit_model(A& a, Visit&& visit) {
   visit("width", a.width);
   visit("layers", a.layers);
+  visit("encoder_layers", a.encoder_layers);
   visit("input", a.input);
   visit("vocabulary", a.vocabulary);
   visit("input_width", a.input_width);
@@ -304,6 +322,11 @@ Layer read_layer(const Json& json, std::vector<std::string>& problems) {
   BiasList biases = biases_of(layer);
   biases.emplace_back("head", &head);
   reader("biases", biases);
+  // Groups of experts that are all active are none.
+  Experts& e = layer.ffn.experts;
+  if (e.groups > 0 && e.groups == e.active_groups && e.count % e.groups == 0) {
+    e.groups = e.active_groups = e.group_leaders = 1;
+  }
   // What follows from the rest when it is not given.
   Attention& a = layer.attention;
   if (!json.contains("kv_heads")) a.kv_heads = a.heads;
@@ -357,8 +380,11 @@ std::vector<std::int64_t> read_pattern(const Json& json, std::vector<std::string
 }
 
 // Fields that came later, and that files without them do not write.
-constexpr const char* kOnlyWhereSaid[] = {"classes_everywhere", "pooler", "pooler_activation",
-                                          "classes_pooled"};
+constexpr const char* kOnlyWhereSaid[] = {
+    "classes_everywhere", "pooler",       "pooler_activation", "classes_pooled",
+    "encoder_layers",     "shares_table", "cross"};
+
+}  // namespace
 
 Json all_fields(const Architecture& architecture) {
   Json json = layer_json(architecture.kinds.front());
@@ -380,8 +406,6 @@ Json all_fields(const Architecture& architecture) {
   return json;
 }
 
-}  // namespace
-
 Json to_json(const Architecture& architecture) {
   static const Json defaults = all_fields({});
   Json json = all_fields(architecture);
@@ -391,9 +415,13 @@ Json to_json(const Architecture& architecture) {
   return json;
 }
 
-Json complete_json(const Architecture& architecture) { return all_fields(architecture); }
-
 Architecture architecture_from_json(const Json& json) {
+  Architecture architecture = unchecked_from_json(json);
+  validate(architecture);
+  return architecture;
+}
+
+Architecture unchecked_from_json(const Json& json) {
   if (!json.is_object()) throw UsageError("[architecture] expected a JSON object");
   Architecture architecture;
   std::vector<std::string> problems;
@@ -416,7 +444,6 @@ Architecture architecture_from_json(const Json& json) {
   if (!problems.empty()) {
     throw UsageError(fmt::format("[architecture] {}", fmt::join(problems, "\n[architecture] ")));
   }
-  validate(architecture);
   return architecture;
 }
 

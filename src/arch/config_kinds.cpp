@@ -9,6 +9,7 @@
 #include "config_path.h"
 #include "config_value.h"
 #include "fields.h"
+#include "formula.h"
 #include "regauge/base/error.h"
 
 namespace regauge {
@@ -60,8 +61,31 @@ std::optional<std::vector<Json>> derived(const PatternEntry& pattern, std::int64
   return items;
 }
 
-std::vector<Json> read_pattern(const Family& family, std::int64_t layers, const Json& config) {
+// As the runs give it, whose lengths are formulas of what `alike` says of the model as a whole.
+std::vector<Json> in_runs(const Family& family, const Declared& alike) {
+  const Json fields = flat_fields(alike.architecture);
+  const auto number = [&](const std::string& name) {
+    const auto found = alike.variables.find(name);
+    return found != alike.variables.end() ? found->second : fields.at(name).get<double>();
+  };
+  std::vector<Json> items;
+  for (const auto& run : family.pattern.runs) {
+    const double times = evaluate_formula(run.times, number);
+    for (double i = 0; i < times && i < kMostLayers; ++i) {
+      items.insert(items.end(), run.items.begin(), run.items.end());
+    }
+  }
+  return items;
+}
+
+std::vector<Json> read_pattern(const Family& family, const Declared& alike, const Json& config) {
   const PatternEntry& pattern = family.pattern;
+  const std::int64_t layers = alike.architecture.layers;
+  if (!pattern.runs.empty()) {
+    auto items = in_runs(family, alike);
+    if (static_cast<std::int64_t>(items.size()) == layers) return items;
+    refuse(family, fmt::format("it asks for {} layers of an encoder and a decoder", layers));
+  }
   const Json* list = pattern.key.empty() ? nullptr : find_path(config, pattern.key);
   if (list == nullptr || list->is_null()) {
     if (pattern.rule == PatternEntry::Rule::none) {
@@ -82,11 +106,13 @@ std::vector<Json> read_pattern(const Family& family, std::int64_t layers, const 
   return list->get<std::vector<Json>>();
 }
 
-std::int64_t layers_of(const Family& family, const Json& config, const TensorSource& tensors) {
-  const std::int64_t layers =
-      read_config(family.kinds.front().family, config, tensors).architecture.layers;
+// What the first kind says, for what belongs to the model.
+Declared read_first(const Family& family, const Json& config, const TensorSource& tensors) {
+  Declared first = read_alike(family.kinds.front().family, config, tensors);
+  const std::int64_t layers = first.architecture.layers;
   if (layers > kMostLayers) refuse(family, fmt::format("{} layers are too many", layers));
-  return layers;
+  if (layers < 1) validate(first.architecture);
+  return first;
 }
 
 const FamilyKind& kind_of(const Family& family, const Json& item) {
@@ -107,14 +133,14 @@ Architecture without_layers(Architecture architecture) {
 }  // namespace
 
 Declared read_kinds(const Family& family, const Json& config, const TensorSource& tensors) {
-  const auto items = read_pattern(family, layers_of(family, config, tensors), config);
+  const auto items = read_pattern(family, read_first(family, config, tensors), config);
   std::map<const FamilyKind*, Declared> read;
   std::vector<Layer> layers;
   for (const auto& item : items) {
     const FamilyKind& kind = kind_of(family, item);
     auto found = read.find(&kind);
     if (found == read.end()) {
-      found = read.emplace(&kind, read_config(kind.family, config, tensors)).first;
+      found = read.emplace(&kind, read_alike(kind.family, config, tensors)).first;
     }
     layers.push_back(found->second.architecture.kinds.front());
   }

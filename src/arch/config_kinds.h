@@ -5,6 +5,9 @@
 namespace regauge {
 
 // For families whose layers differ.
+// The config as if all layers were of the family's one kind; not validated.
+Declared read_alike(const Family& family, const nlohmann::json& config,
+                    const TensorSource& tensors);
 // Reads each kind that the config's pattern names as if all layers were of it, and puts the layers
 // together. Throws UsageError.
 Declared read_kinds(const Family& family, const nlohmann::json& config,

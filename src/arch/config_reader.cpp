@@ -292,6 +292,12 @@ Declared read_config(const Family& family, const Json& config, const TensorSourc
     return {architecture_from_json(fields), {}, {}};
   }
   if (!family.kinds.empty()) return read_kinds(family, config, tensors);
+  Declared declared = read_alike(family, config, tensors);
+  validate(declared.architecture);
+  return declared;
+}
+
+Declared read_alike(const Family& family, const Json& config, const TensorSource& tensors) {
   return Reader(family, config, tensors).read();
 }
 

@@ -111,7 +111,8 @@ class Writer {
   void put_number(const ConfigEntry& entry, double value) {
     const bool whole = value == std::floor(value) && std::abs(value) < 9e15;
     const Json number = whole ? Json(static_cast<std::int64_t>(value)) : Json(value);
-    if (!said_already(entry, number)) put(entry.keys, number);
+    if (said_already(entry, number)) return;
+    put(entry.keys, config_from_field(entry, number).value_or(number));
   }
 
   // Every spelling that the config has, or the first.

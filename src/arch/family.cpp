@@ -277,6 +277,13 @@ namespace {
 
 Family parse_loaded(std::string_view file, Ordered json);
 
+// "=a + b" without its sign; empty where there is none.
+std::string formula(Section& section, const std::string& key) {
+  const std::string text = section.text(key);
+  if (!text.empty() && !text.starts_with('=')) section.fail(fmt::format("'{}' is no formula", key));
+  return text.empty() ? text : text.substr(1);
+}
+
 // `json`: the family without its kinds, each of which changes some entries of it.
 void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
   Section section(family.file + ": kinds", layers);
@@ -300,6 +307,16 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
     }
     entry.finish();
   }
+  if (const Ordered* runs = section.find("runs")) {
+    for (const auto& given : *runs) {
+      Section run(family.file + ": runs of the kinds", given);
+      const Ordered* items = run.find("items");
+      if (items == nullptr || !items->is_array()) run.fail("needs a list of 'items'");
+      pattern.runs.push_back({{}, formula(run, "times")});
+      for (const auto& item : *items) pattern.runs.back().items.emplace_back(Json(item));
+      run.finish();
+    }
+  }
   if (const Ordered* except = section.find("except")) {
     Section entry(family.file + ": except of the kinds", *except);
     pattern.except_key = entry.text("key", true);
@@ -311,9 +328,10 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
     entry.finish();
   }
   const Ordered* of = section.find("of");
-  if (of == nullptr || !of->is_array() ||
-      (pattern.key.empty() && pattern.rule == PatternEntry::Rule::none)) {
-    section.fail("needs a list 'of' kinds, and a 'key', a 'period' or a 'first'");
+  const bool told =
+      !pattern.key.empty() || pattern.rule != PatternEntry::Rule::none || !pattern.runs.empty();
+  if (of == nullptr || !of->is_array() || !told) {
+    section.fail("needs a list 'of' kinds, and a 'key', a 'period', a 'first' or 'runs'");
   }
   section.finish();
   for (const auto& entry : *of) {
@@ -386,6 +404,7 @@ Family parse_loaded(std::string_view file, Ordered json) {
     family.linear = parse_orientation(section, linear);
   }
   family.gain_offset = section.number("gain_offset", 0);
+  family.number = formula(section, "number");
   section.finish();
   if (!layers.is_null()) parse_kinds(json, layers, family);
   return family;

@@ -89,8 +89,14 @@ struct KeyRule {
 struct FamilyKind;
 
 // Where a config says of which kind each layer is: a list with an item for every layer, or a number
-// from which the items follow, and a list of layers that are excepted from it.
+// from which the items follow, and a list of layers that are excepted from it. Or it is
+// known without: runs of items, each so many times.
 struct PatternEntry {
+  struct Run {
+    std::vector<nlohmann::json> items;
+    std::string times;  // a formula
+  };
+  std::vector<Run> runs;
   enum class Rule {
     none,
     period,  // the last layer of every `number` has `item`
@@ -123,6 +129,7 @@ struct Family {
   Orientation linear = Orientation::out_in;
   double gain_offset = 0;  // gain = stored + offset
   std::vector<TensorEntry> tensors;
+  std::string number;  // a formula of `layer`: what ".N." is in stored names; empty: the layer
   std::vector<std::string> dead;  // tensors that nothing reads: buffers of older programs
   // Layers that differ; without kinds all are alike, as the fields above say.
   PatternEntry pattern;

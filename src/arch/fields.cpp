@@ -15,7 +15,7 @@ constexpr const char* kFurtherOutputs[] = {"classes", "hidden", "pooled"};
 }  // namespace
 
 Json flat_fields(const Architecture& architecture) {
-  Json fields = complete_json(architecture);
+  Json fields = all_fields(architecture);
   // One output is the model's, by the order of their names above; the others are flags.
   const Json outputs = fields.at("output");
   fields["output"] = outputs.is_array() ? outputs.front() : outputs;
@@ -47,7 +47,7 @@ Architecture architecture_from_flat(const Json& flat) {
     fields.erase(key);
   }
   fields["output"] = outputs;
-  return architecture_from_json(fields);
+  return unchecked_from_json(fields);
 }
 
 }  // namespace regauge

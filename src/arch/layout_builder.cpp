@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "config_kinds.h"
 #include "config_value.h"
 #include "fields.h"
 #include "formula.h"
@@ -42,8 +43,10 @@ bool is_by_expert(const TensorEntry& entry) {
 }
 bool is_of_experts(const TensorEntry& entry) { return entry.stacked || is_by_expert(entry); }
 
-// The parameters whose columns are the coordinates of query or key heads.
-bool is_rotated(std::string_view parameter) {
+// The parameters whose columns are the coordinates of query or key heads, or of their rotating
+// part.
+bool is_rotated(std::string_view parameter, bool apart) {
+  if (apart) return ends_with_any(parameter, {".attn.q_rotary.weight", ".attn.k_rotary.weight"});
   return ends_with_any(parameter, {".attn.q.weight", ".attn.k.weight", ".attn.q.bias",
                                    ".attn.k.bias", ".attn.q_norm.gain", ".attn.k_norm.gain"});
 }
@@ -58,28 +61,44 @@ LayoutBuilder::LayoutBuilder(const Family& family, const Architecture& architect
     uniform.kinds = {kind};
     uniform.pattern.clear();
     fields_.push_back(flat_fields(uniform));
+    const FamilyKind* of_kind = family.kinds.empty() ? nullptr : kind_for(family, uniform);
+    families_.push_back(of_kind == nullptr ? &family : &of_kind->family);
+    Homes& homes = homes_.emplace_back();
+    const auto value_of = [&](const std::string& name) { return fields_.back().at(name); };
+    for (const auto& entry : families_.back()->tensors) {
+      if (!entry.when.applies(value_of)) continue;
+      for (const auto& parameter : entry.holds) {
+        (is_of_experts(entry) ? homes.of_experts : homes.others)[parameter] = &entry;
+      }
+    }
   }
   layout_.family_ = family.name;
   layout_.format_ = family.format;
-  for (const auto& entry : family.tensors) {
-    const auto value_of = [&](const std::string& name) { return fields_.front().at(name); };
-    if (!entry.when.applies(value_of)) continue;
-    for (const auto& parameter : entry.holds) {
-      (is_of_experts(entry) ? homes_of_experts_ : homes_)[parameter] = &entry;
-    }
-  }
 }
 
-const TensorEntry* LayoutBuilder::home_of(const std::string& pattern, bool of_experts) const {
-  for (const auto* homes : {&homes_of_experts_, &homes_}) {
-    if (homes == &homes_of_experts_ && !of_experts) continue;
-    if (const auto found = homes->find(pattern); found != homes->end()) return found->second;
+std::size_t LayoutBuilder::kind_of(std::int64_t layer) const {
+  if (layer < 0 || architecture_.pattern.empty()) return 0;
+  return static_cast<std::size_t>(architecture_.pattern.at(static_cast<std::size_t>(layer)));
+}
+
+const TensorEntry* LayoutBuilder::home_of(const std::string& pattern, std::int64_t layer,
+                                          bool of_experts) const {
+  const Homes& homes = homes_.at(kind_of(layer));
+  for (const auto* some : {&homes.of_experts, &homes.others}) {
+    if (some == &homes.of_experts && !of_experts) continue;
+    if (const auto found = some->find(pattern); found != some->end()) return found->second;
   }
   return nullptr;
 }
 
 std::string LayoutBuilder::instance(const std::string& pattern, std::int64_t layer) const {
-  return replaced(replaced(pattern, "{prefix}", prefix_), ".N.", fmt::format(".{}.", layer));
+  std::int64_t n = layer;
+  if (const std::string& formula = families_.at(kind_of(layer))->number; !formula.empty()) {
+    n = static_cast<std::int64_t>(evaluate_formula(formula, [&](const std::string& name) {
+      return name == "layer" ? static_cast<double>(layer) : number(name, layer);
+    }));
+  }
+  return replaced(replaced(pattern, "{prefix}", prefix_), ".N.", fmt::format(".{}.", n));
 }
 
 // The prefix under which the file has most of the expected names; the first when there is no file.
@@ -116,7 +135,7 @@ Layout LayoutBuilder::build(std::vector<Layout::Constant> constants) && {
     if (layout_.parts_.contains(spec.name)) continue;
     if (family_.canonical) {
       add_canonical(spec);
-    } else if (const TensorEntry* home = home_of(pattern_of(spec), of_experts(spec))) {
+    } else if (const TensorEntry* home = home_of(pattern_of(spec), spec.layer, of_experts(spec))) {
       add_tensors(*home, spec);
     } else if (std::ranges::find(homeless, pattern_of(spec)) == homeless.end()) {
       homeless.push_back(pattern_of(spec));
@@ -193,10 +212,11 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer,
     part.begin = total / std::max<std::int64_t>(1, groups);
     part.transposed = parameter.ends_with(".weight") &&
                       entry.orientation.value_or(family_.linear) == Orientation::out_in;
-    if (family_.half_pairs && is_rotated(parameter)) {
+    if (family_.half_pairs && layer >= 0) {
       const Attention& attention = architecture_.layer(layer).attention;
-      part.rotary_dims = attention.rotary_dims;
-      if (part.rotary_dims > 0) part.head_width = attention.qk_width;
+      const bool apart = attention.has_latents();
+      if (is_rotated(parameter, apart)) part.rotary_dims = attention.rotary_dims;
+      if (part.rotary_dims > 0) part.head_width = apart ? part.rotary_dims : attention.qk_width;
     }
     if (parameter.ends_with(".gain")) part.offset = family_.gain_offset;
     if (!entry.first_row.is_null()) {  // rows lie one behind the other: it begins that much later
@@ -254,7 +274,7 @@ void LayoutBuilder::add_copies(const TensorEntry& entry, std::int64_t layer, std
 
 // The head of a tied model, if the file has it: a copy of the token table.
 void LayoutBuilder::add_tied_copy() {
-  const TensorEntry* head = home_of("head.weight", false);
+  const TensorEntry* head = home_of("head.weight", -1, false);
   if (!architecture_.tied || file_ == nullptr || head == nullptr) return;
   for (const auto& pattern : head->names) {
     Layout::Stored copy = layout_.holder("embed.tokens");
@@ -273,10 +293,7 @@ void LayoutBuilder::add_problem(std::string problem) {
 // A variable, or a field of the model or of that layer.
 double LayoutBuilder::number(const std::string& name, std::int64_t layer) const {
   if (const auto found = variables_.find(name); found != variables_.end()) return found->second;
-  const bool several = layer >= 0 && !architecture_.pattern.empty();
-  const nlohmann::json& fields = fields_.at(
-      several ? static_cast<std::size_t>(architecture_.pattern.at(static_cast<std::size_t>(layer)))
-              : 0);
+  const nlohmann::json& fields = fields_.at(kind_of(layer));
   const auto found = fields.find(name);
   if (found == fields.end() || !(found->is_number() || found->is_boolean())) {
     throw UsageError(fmt::format("[architectures] {}: '{}' is neither a field nor a variable",

@@ -18,9 +18,14 @@ class LayoutBuilder {
   Layout build(std::vector<Layout::Constant> constants) &&;
 
  private:
-  // The entry of the family where a parameter lives, or null. One that experts have, too, may have
+  // The entries of a family by the parameters that live there. One that experts have, too, may have
   // an entry for theirs besides.
-  const TensorEntry* home_of(const std::string& pattern, bool of_experts) const;
+  struct Homes {
+    std::map<std::string, const TensorEntry*> others, of_experts;
+  };
+  // The entry where a parameter lives, or null.
+  const TensorEntry* home_of(const std::string& pattern, std::int64_t layer, bool of_experts) const;
+  std::size_t kind_of(std::int64_t layer) const;  // of embedding and head: the first
   std::string instance(const std::string& pattern, std::int64_t layer) const;
   void choose_prefix();
   void add_canonical(const ParameterSpec& spec);
@@ -41,9 +46,11 @@ class LayoutBuilder {
   const Architecture& architecture_;
   const Variables& variables_;
   const TensorSource* file_;
-  std::vector<nlohmann::json> fields_;  // by the kind of layer
+  // By the kind of layer.
+  std::vector<nlohmann::json> fields_;
+  std::vector<const Family*> families_;
+  std::vector<Homes> homes_;
   std::map<std::string, ParameterSpec> specs_;
-  std::map<std::string, const TensorEntry*> homes_, homes_of_experts_;
   std::string prefix_;
   std::vector<std::string> problems_;
   Layout layout_;

@@ -20,9 +20,16 @@ std::string describe_maps(const Layer& layer, const Json& json) {
   const Experts& e = layer.ffn.experts;
   std::string ffn = fmt::format("feed-forward {}", layer.ffn.width);
   if (e.count > 0) ffn = fmt::format("{} of {} experts of {}", e.active, e.count, layer.ffn.width);
+  if (e.has_groups()) {
+    ffn += fmt::format(" in {} of {} groups", e.active_groups, e.groups);
+  }
   if (e.shared_width > 0) ffn += fmt::format(" and a shared one of {}", e.shared_width);
-  return fmt::format("{} heads ({} kv) of {}/{}, {} {}{}", a.heads, a.kv_heads, a.qk_width,
-                     a.v_width, ffn, layer.ffn.gated ? "gated " : "",
+  std::string heads =
+      fmt::format("{} heads ({} kv) of {}/{}", a.heads, a.kv_heads, a.qk_width, a.v_width);
+  if (a.has_latents()) heads += fmt::format(" from a latent of {}", a.kv_latent);
+  if (a.q_latent > 0) heads += fmt::format(", queries from one of {}", a.q_latent);
+  if (!layer.has_ffn()) return heads + ", no feed-forward";
+  return fmt::format("{}, {} {}{}", heads, ffn, layer.ffn.gated ? "gated " : "",
                      json.at("activation").get<std::string>());
 }
 
@@ -32,20 +39,24 @@ std::string describe_positions(const Layer& layer, const Json& json) {
   if (a.positions == Positions::rotary && a.rotary_dims < a.qk_width) {
     text += fmt::format(" ({} of {} coordinates)", a.rotary_dims, a.qk_width);
   }
+  if (a.shares_table) text += " (the table of the stack's first layer)";
   return text;
 }
 
 std::string describe_rest(const Layer& layer) {
   const bool joint = layer.attention.qk_norm == QkNorm::joint;
   return fmt::format(
-      "{}{}{}", layer.attention.has_qk_norm() ? joint ? ", qk-norm of all heads" : ", qk-norm" : "",
+      "{}{}{}{}", layer.attention.cross ? ", reads the encoder" : "",
+      layer.attention.has_qk_norm() ? joint ? ", qk-norm of all heads" : ", qk-norm" : "",
       layer.parallel ? ", parallel block" : "", layer.shared_norm ? " with one norm" : "");
 }
 
 void print_shape(const Architecture& a) {
   const Json json = to_json(a);
+  const std::string stacks =
+      a.encoder_layers > 0 ? fmt::format(" ({} of the encoder)", a.encoder_layers) : "";
   const std::string layers =
-      fmt::format("{} layer{}, width {}", a.layers, a.layers == 1 ? "" : "s", a.width);
+      fmt::format("{} layer{}{}, width {}", a.layers, a.layers == 1 ? "" : "s", stacks, a.width);
   const std::string norm = fmt::format("{} norm ({}, eps {:g})", json["norm"].get<std::string>(),
                                        json["placement"].get<std::string>(), a.norm_eps);
   const Json& outputs = json["output"];

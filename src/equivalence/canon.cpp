@@ -96,15 +96,16 @@ class Canonical {
            -1, tensors);
     }
     take(balance(symmetry_, tensors), -1, tensors);
-    take(in_order(symmetry_, tensors, rounding_, limits_), -1, tensors);
+    order(-1, tensors);
     take(turned(symmetry_, tensors), -1, tensors);
   }
 
   void layer(std::int64_t layer) {
     auto tensors = moved(layer);
     take(unit_lengths(symmetry_, tensors, found_), layer, tensors);
+    take(turned_latents(symmetry_, layer, tensors), layer, tensors);
     take(balance(symmetry_, tensors), layer, tensors);
-    take(in_order(symmetry_, tensors, rounding_, limits_), layer, tensors);
+    order(layer, tensors);
     take(turned(symmetry_, tensors), layer, tensors);
     if (symmetry_.architecture.layer(layer).attention.has_qk_norm()) {
       take(turned_qk_norm(symmetry_, layer, tensors), layer, tensors);
@@ -123,6 +124,12 @@ class Canonical {
     element_ = compose(symmetry_, step, element_);
     act_on_layer(symmetry_, step, layer, tensors);
     found_.maps.insert(step.maps.begin(), step.maps.end());
+  }
+
+  void order(std::int64_t layer, Parameters<double>& tensors) {
+    const Element step = in_order(symmetry_, tensors, ordered_, rounding_, limits_);
+    ordered_.maps.insert(step.maps.begin(), step.maps.end());
+    take(step, layer, tensors);
   }
 
   // The turn of the stream that brings embedding and head nearest to the fixed table.
@@ -155,7 +162,9 @@ class Canonical {
     const Attention& shape = symmetry_.architecture.layer(layer).attention;
     const auto tensors = moved(layer);
     const std::string at = fmt::format("layers.{}.attn", layer);
-    const Matrix<double> values = product(rows, tensors.at(at + ".v.weight"));
+    const Matrix<double> read =
+        shape.has_latents() ? product(rows, tensors.at(at + ".kv_latent.weight")) : rows;
+    const Matrix<double> values = product(read, tensors.at(at + ".v.weight"));
     const auto share = shape.group();
     Matrix<double> spread(rows.rows(), shape.heads * shape.v_width);
     for (std::int64_t head = 0; head < shape.heads; ++head) {
@@ -215,7 +224,8 @@ class Canonical {
   std::vector<std::string> limits_;
   double rounding_ = 0;
   Element element_;
-  Element found_;  // the spaces that are done
+  Element found_;    // the spaces that are done
+  Element ordered_;  // those whose blocks are in order
 };
 
 }  // namespace

@@ -59,14 +59,29 @@ std::int64_t close_neighbours(const Eigen::VectorXd& sizes, const std::vector<st
   return close;
 }
 
-// What each block of a shuffled space and each of its groups measures: all that moves with it.
+// What each block of a shuffled space, each of its groups and each bundle of groups measures: all
+// that moves with it.
 struct Sizes {
-  Eigen::VectorXd blocks, groups;
+  Eigen::VectorXd blocks, groups, bundles;
 };
 
+// The order of the runs of `size` numbers that `outer` gives, each run largest first.
+std::vector<std::int64_t> ordered_within(const std::vector<std::int64_t>& outer, std::int64_t size,
+                                         const Eigen::VectorXd& sizes, double rounding,
+                                         std::int64_t& close) {
+  std::vector<std::int64_t> result;
+  for (const auto run : outer) {
+    const Eigen::VectorXd members = sizes.segment(run * size, size);
+    const auto order = largest_first(members);
+    close += close_neighbours(members, order, rounding);
+    for (const auto i : order) result.push_back(run * size + i);
+  }
+  return result;
+}
+
 Sizes sizes_of(const Symmetry& symmetry, const Space& space, const Parameters<double>& tensors) {
-  Sizes sizes{Eigen::VectorXd::Zero(space.count),
-              Eigen::VectorXd::Zero(space.count / space.group_size)};
+  Sizes sizes{Eigen::VectorXd::Zero(space.count), Eigen::VectorXd::Zero(space.groups()),
+              Eigen::VectorXd::Zero(space.bundles)};
   for_parts(symmetry, tensors,
             [&](const AxisPart& part, const std::string& name, const auto& rows) {
               const Space& lives_in = *symmetry.find_space(part.space);
@@ -80,6 +95,8 @@ Sizes sizes_of(const Symmetry& symmetry, const Space& space, const Parameters<do
             });
   for (Eigen::Index i = 0; i < space.count; ++i)
     sizes.groups(i / space.group_size) += sizes.blocks(i);
+  const std::int64_t bundled = space.groups() / space.bundles;
+  for (Eigen::Index i = 0; i < space.groups(); ++i) sizes.bundles(i / bundled) += sizes.groups(i);
   return sizes;
 }
 
@@ -103,25 +120,23 @@ Element unit_lengths(const Symmetry& symmetry, const Parameters<double>& tensors
   return step;
 }
 
-Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, double rounding,
-                 std::vector<std::string>& limits) {
+Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, const Element& found,
+                 double rounding, std::vector<std::string>& limits) {
   Element step;
   for (const auto& space : symmetry.spaces) {
     const bool shuffled = space.shuffle == Shuffle::symmetric || space.shuffle == Shuffle::grouped;
     if (!shuffled || space.category == Category::residual) continue;
+    if (found.maps.contains(space.name)) continue;
     const Sizes sizes = sizes_of(symmetry, space, tensors);
     if (sizes.groups.isZero(0)) continue;  // of another layer
-    std::vector<std::int64_t> places(static_cast<std::size_t>(space.count));
-    const auto groups = largest_first(sizes.groups);
-    std::int64_t close = close_neighbours(sizes.groups, groups, rounding);
-    std::int64_t next = 0;
-    for (const auto group : groups) {
-      const Eigen::VectorXd members =
-          sizes.blocks.segment(group * space.group_size, space.group_size);
-      const auto order = largest_first(members);
-      if (space.group_size > 1) close += close_neighbours(members, order, rounding);
-      for (const auto i : order)
-        places[static_cast<std::size_t>(group * space.group_size + i)] = next++;
+    const auto bundles = largest_first(sizes.bundles);
+    std::int64_t close = close_neighbours(sizes.bundles, bundles, rounding);
+    const auto groups =
+        ordered_within(bundles, space.groups() / space.bundles, sizes.groups, rounding, close);
+    const auto order = ordered_within(groups, space.group_size, sizes.blocks, rounding, close);
+    std::vector<std::int64_t> places(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      places[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
     }
     step.maps[space.name] = BlockMap<double>(space.count, 1, std::move(places), {});
     if (close > 0) {
@@ -129,6 +144,20 @@ Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, do
           "{}: {} of {} neighbours in the order are as large as one another but for rounding",
           space.name, close, space.count - 1));
     }
+  }
+  return step;
+}
+
+Element turned_latents(const Symmetry& symmetry, std::int64_t layer,
+                       const Parameters<double>& tensors) {
+  Element step;
+  for (const char* latent : {"q_latent", "kv_latent"}) {
+    const std::string name = fmt::format("layers.{}.attn.{}", layer, latent);
+    const Space* space = symmetry.find_space(name);
+    if (space == nullptr) continue;
+    Matrix<double> known = sketch(tensors.at(name + ".weight"), space->size());
+    known.diagonal().array() += kNudge * known.norm() + 1e-300;
+    step.maps[name] = BlockMap<double>(1, space->size(), {}, polar_factor(known));
   }
   return step;
 }

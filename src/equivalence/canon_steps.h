@@ -16,8 +16,13 @@ Element unit_lengths(const Symmetry& symmetry, const Parameters<double>& tensors
                      const Element& found);
 
 // Heads and neurons in the order of their size, largest first; groups of query heads as a whole.
-Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, double rounding,
-                 std::vector<std::string>& limits);
+// Heads of several layers that share a table: by the first of them; spaces of `found` are done.
+Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, const Element& found,
+                 double rounding, std::vector<std::string>& limits);
+
+// The coordinates of latents, turned so that what writes them is nearest to the fixed table.
+Element turned_latents(const Symmetry& symmetry, std::int64_t layer,
+                       const Parameters<double>& tensors);
 
 // The coordinates of balanced heads and signs of neurons, turned to the fixed table.
 Element turned(const Symmetry& symmetry, const Parameters<double>& tensors);

@@ -118,6 +118,7 @@ class Description {
   }
 
   void layers() {
+    gauges(Category::latents, "latent", false);
     permuted(Category::heads, "heads permuted");
     gauges(Category::qk, "query and key", is_rotary());
     gauges(Category::vo, "value", false);

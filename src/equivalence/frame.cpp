@@ -29,6 +29,7 @@ Frame::Frame(const Symmetry& symmetry) : symmetry_(symmetry) {
   const Architecture& shape = symmetry.architecture;
   std::int64_t heads = kLeast;
   for (const auto& kind : shape.kinds) {
+    if (kind.attention.has_latents()) return;  // not all maps of a layer touch the stream
     heads = std::max({heads, 2 * kind.attention.qk_width, 2 * kind.attention.v_width});
   }
   if (symmetry.find_space("residual") == nullptr || 2 * heads > shape.width) return;

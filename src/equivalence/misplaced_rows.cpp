@@ -121,7 +121,7 @@ struct Move {
 // Of the heads' coordinates on this axis of an attention tensor; 0 elsewhere.
 std::int64_t head_width(const Attention& a, const std::string& tensor, int axis) {
   if (axis == 1 && (tensor.ends_with("attn.q.weight") || tensor.ends_with("attn.k.weight"))) {
-    return a.qk_width;
+    return a.plain_width();
   }
   const bool v = axis == 1 && tensor.ends_with("attn.v.weight");
   const bool o = axis == 0 && tensor.ends_with("attn.o.weight");

@@ -40,6 +40,9 @@ void add_gate_changes(const Pair& pair, std::int64_t layer, std::vector<Change>&
 }
 
 std::optional<Change> layer_exchange(const Pair& pair, std::int64_t first, std::int64_t second) {
+  if (shapes_of(pair.architecture, first) != shapes_of(pair.architecture, second)) {
+    return std::nullopt;
+  }
   Change change{Mistake::layers_exchanged,
                 fmt::format("layers {} and {} were exchanged", first, second),
                 "exchange them",
@@ -47,9 +50,6 @@ std::optional<Change> layer_exchange(const Pair& pair, std::int64_t first, std::
                 {},
                 {}};
   const auto a = tensors_of(pair.architecture, first), b = tensors_of(pair.architecture, second);
-  if (shapes_of(pair.architecture, first) != shapes_of(pair.architecture, second)) {
-    return std::nullopt;
-  }
   for (std::size_t i = 0; i < a.size(); ++i) exchange(change, a[i], b[i]);
   return change;
 }
@@ -64,7 +64,7 @@ void add_transpose_changes(const Pair& pair, std::int64_t layer, std::vector<Cha
     if (q || k) {
       const Attention& attention = a.layer(layer).attention;
       heads = q ? attention.heads : attention.kv_heads;
-      rotating = pair.halves ? attention.rotary_dims : 0;
+      rotating = pair.halves && !attention.has_latents() ? attention.rotary_dims : 0;
     }
     const Order layout = halves_order(spec.cols, heads, rotating);
     // The numbers of `to` in row-major order are those of `from` in column-major order.

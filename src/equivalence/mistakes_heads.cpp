@@ -22,6 +22,7 @@ void Explainer::fit_heads() {
     const Attention& shape = a.layer(layer).attention;
     const std::int64_t width = shape.qk_width, group = shape.group();
     if (shape.positions != Positions::rotary || a.width <= width) continue;
+    if (shape.has_latents()) continue;
     const std::string at = fmt::format("layers.{}.attn.", layer);
     if (!is_open(at + "q.weight") || !is_open(at + "k.weight")) continue;
     const Matrix<double> q_a = pair_.a(at + "q.weight"), q_b = pair_.b(at + "q.weight");

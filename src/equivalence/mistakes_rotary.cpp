@@ -53,7 +53,7 @@ std::vector<Wrong> wrong_orders(const Pair& pair, std::int64_t dims, std::int64_
 void add_rotary_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
   if (layer < 0) return;
   const Attention& a = pair.architecture.layer(layer).attention;
-  if (a.rotary_dims < 4) return;
+  if (a.rotary_dims < 4 || a.has_latents()) return;
   const auto add = [&](const std::string& name, const std::vector<std::string>& parts,
                        std::int64_t cols, std::int64_t heads) {
     std::set<Order> seen;

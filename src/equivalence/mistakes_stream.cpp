@@ -22,9 +22,12 @@ std::vector<Reads> norm_readers(const Architecture& a) {
   std::vector<Reads> all;
   for (std::int64_t layer = 0; layer < a.layers; ++layer) {
     const std::string at = fmt::format("layers.{}.", layer);
+    const Attention& attention = a.layer(layer).attention;
     for (const char* name : {"q", "k", "v"}) {
-      all.push_back({at + "attn.norm", at + "attn." + name + ".weight"});
+      const bool encoded = attention.cross && name != std::string_view("q");
+      all.push_back({encoded ? "encoder.norm" : at + "attn.norm", at + "attn." + name + ".weight"});
     }
+    if (!a.layer(layer).has_ffn()) continue;
     const std::string norm = at + a.layer(layer).norm_before_ffn();
     const FeedForward& ffn = a.layer(layer).ffn;
     for (const char* maps : {"ffn.", "ffn.shared."}) {

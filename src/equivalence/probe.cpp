@@ -79,13 +79,24 @@ std::vector<Matrix<double>> layer_vectors(const Architecture& a, std::int64_t la
     return parameters.at(at + name + ".weight");
   };
   const Matrix<double> x = probes("extension", known);
-  std::vector<Matrix<double>> vectors = {
-      own_parts(weight("ffn.up").transpose(), x),
-      own_parts(weight("ffn.down"), x),
-      parts_within(weight("attn.q"), shape.qk_width, x),
-      parts_within(weight("attn.k"), shape.qk_width, x),
-      parts_within(weight("attn.v"), shape.v_width, x),
-      parts_within(weight("attn.o").transpose(), shape.v_width, x)};
+  std::vector<Matrix<double>> vectors;
+  if (a.layer(layer).has_ffn()) {
+    vectors.push_back(own_parts(weight("ffn.up").transpose(), x));
+    vectors.push_back(own_parts(weight("ffn.down"), x));
+  }
+  vectors.push_back(parts_within(weight("attn.o").transpose(), shape.v_width, x));
+  const auto add = [&](const char* name, std::int64_t width) {
+    vectors.push_back(parts_within(weight(name), width, x));
+  };
+  if (shape.q_latent == 0) add("attn.q", shape.plain_width());
+  if (shape.has_latents()) {
+    if (shape.q_latent > 0) add("attn.q_latent", shape.q_latent);
+    add("attn.kv_latent", shape.kv_latent);
+    add("attn.k_rotary", shape.rotary_dims);
+  } else {
+    add("attn.k", shape.qk_width);
+    add("attn.v", shape.v_width);
+  }
   if (a.layer(layer).ffn.gated) vectors.push_back(own_parts(weight("ffn.gate").transpose(), x));
   return vectors;
 }

@@ -11,8 +11,9 @@
 namespace regauge {
 namespace {
 
-constexpr std::array<std::array<const char*, 2>, 3> kProducts = {
+constexpr std::array<std::array<const char*, 2>, 4> kProducts = {
     {{".attn.q.weight", ".attn.k.weight"},
+     {".attn.q_rotary.weight", ".attn.k_rotary.weight"},
      {".attn.v.weight", ".attn.o.weight"},
      {".ffn.up.weight", ".ffn.down.weight"}}};
 

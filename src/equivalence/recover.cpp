@@ -15,6 +15,7 @@
 #include "read_part.h"
 #include "regauge/action/standard_form.h"
 #include "regauge/equivalence/compare.h"
+#include "regauge/symmetry/polar.h"
 #include "signature.h"
 #include "stream.h"
 
@@ -28,32 +29,45 @@ constexpr auto kAll = std::numeric_limits<std::int64_t>::max();
 constexpr double kRounding = 8;
 constexpr double kMostRounding = 0.1;  // of what is read of a tensor
 
-// Heads to heads, or neurons to neurons, by a row of each. In groups: kv heads, or experts,
-// outside, by what their members compute together; the members of a group inside.
+// Runs of `size` rows by what they have together, in whatever order.
+Matrix<double> summed_runs(const Matrix<double>& rows, std::int64_t size) {
+  Matrix<double> sums(rows.rows() / size, 2 * rows.cols());
+  for (Eigen::Index i = 0; i < sums.rows(); ++i) {
+    const auto members = rows.middleRows(i * size, size);
+    sums.row(i) << members.colwise().sum(), members.colwise().squaredNorm();
+  }
+  return sums;
+}
+
+// Rows to rows, where runs of `size` rows stay together: `outer` says where each run goes.
+std::vector<std::int64_t> match_within(const std::vector<std::int64_t>& outer, std::int64_t size,
+                                       const Matrix<double>& b, const Matrix<double>& a,
+                                       double rounding) {
+  std::vector<std::int64_t> places;
+  for (std::size_t i = 0; i < outer.size(); ++i) {
+    const auto from = static_cast<std::int64_t>(i) * size, to = outer[i] * size;
+    for (const auto inner :
+         match_rows(b.middleRows(from, size), a.middleRows(to, size), rounding)) {
+      places.push_back(to + inner);
+    }
+  }
+  return places;
+}
+
+// Heads to heads, or neurons to neurons, by a row of each. In groups: bundles of experts outside,
+// in them kv heads, or experts, by what their members compute together; the members of a group
+// inside.
 std::vector<std::int64_t> match_members(const Space& space, const Matrix<double>& b,
                                         const Matrix<double>& a, double rounding) {
   if (space.shuffle == Shuffle::none) return {};
   if (space.shuffle == Shuffle::symmetric) return match_rows(b, a, rounding);
-  const auto size = space.group_size;
-  const auto groups = space.count / size;
-  const auto summed = [&](const Matrix<double>& rows) {
-    Matrix<double> sums(groups, 2 * rows.cols());
-    for (std::int64_t i = 0; i < groups; ++i) {
-      const auto members = rows.middleRows(i * size, size);
-      sums.row(i) << members.colwise().sum(), members.colwise().squaredNorm();
-    }
-    return sums;
-  };
-  const auto outer = match_rows(summed(b), summed(a), rounding);
-  std::vector<std::int64_t> places;
-  for (std::int64_t i = 0; i < groups; ++i) {
-    const std::int64_t to = outer[static_cast<std::size_t>(i)];
-    for (const auto inner :
-         match_rows(b.middleRows(i * size, size), a.middleRows(to * size, size), rounding)) {
-      places.push_back(to * size + inner);
-    }
-  }
-  return places;
+  const Matrix<double> groups_b = summed_runs(b, space.group_size);
+  const Matrix<double> groups_a = summed_runs(a, space.group_size);
+  const std::int64_t size = space.groups() / space.bundles;
+  const auto bundles =
+      match_rows(summed_runs(groups_b, size), summed_runs(groups_a, size), rounding);
+  const auto groups = match_within(bundles, size, groups_b, groups_a, rounding);
+  return match_within(groups, space.group_size, b, a, rounding);
 }
 
 class Finder {
@@ -110,6 +124,9 @@ class Finder {
   void layer(std::int64_t layer) {
     const bool qk_norm = symmetry_.architecture.layer(layer).attention.has_qk_norm();
     auto [a, b] = both(layer);
+    const Element latents = turn_latents(layer, a, b);
+    act_on_layer(symmetry_, latents, layer, b);
+    take(latents.maps);
     const Element places = match(layer, a, b);
     act_on_layer(symmetry_, places, layer, b);
     take(places.maps);
@@ -220,6 +237,7 @@ class Finder {
       vectors.add(symmetry_, a_form_.layer(-1), b_moved(-1));
       for (std::int64_t layer = 0; layer < symmetry_.architecture.layers; ++layer) {
         auto [a, b] = both(layer);
+        act_on_layer(symmetry_, turn_latents(layer, a, b), layer, b);
         act_on_layer(symmetry_, match(layer, a, b), layer, b);
         const auto in_a = layer_vectors(symmetry_.architecture, layer, a, known_);
         const auto in_b = layer_vectors(symmetry_.architecture, layer, b, known_);
@@ -230,19 +248,42 @@ class Finder {
     }
   }
 
+  // The rotations of the layer's latents, by the maps that write them, as far as the stream that
+  // these read is known.
+  Element turn_latents(std::int64_t layer, const Parameters<double>& a,
+                       const Parameters<double>& b) const {
+    Element turns;
+    for (const char* latent : {"q_latent", "kv_latent"}) {
+      const std::string name = fmt::format("layers.{}.attn.{}", layer, latent);
+      const Space* space = symmetry_.find_space(name);
+      if (space == nullptr) continue;
+      const auto seen = [&](const Parameters<double>& model) -> Matrix<double> {
+        const Matrix<double>& weight = model.at(name + ".weight");
+        if (known_.is_all()) return weight;
+        const auto size = known_.dimension();
+        return product(known_.embed(Matrix<double>::Identity(size, size)), weight);
+      };
+      turns.maps[name] = BlockMap<double>(1, space->size(), {},
+                                          polar_factor(product_transposed(seen(b), seen(a))));
+    }
+    return turns;
+  }
+
   // Where b's heads and neurons belong.
   Element match(std::int64_t layer, const Parameters<double>& a,
                 const Parameters<double>& b) const {
     const Architecture& shape = symmetry_.architecture;
-    const Space& heads = *symmetry_.find_space(fmt::format("layers.{}.attn.heads", layer));
+    const Space* heads = symmetry_.find_space(fmt::format("layers.{}.attn.heads", layer));
     const Known in_heads = looks() ? Known(frame_.attention_width()) : known_;
     const Known in_neurons = looks() ? Known(frame_.ffn_width()) : known_;
     Element places;
-    places.maps[heads.name] =
-        BlockMap<double>(heads.count, 1,
-                         match_members(heads, head_signatures(shape, layer, b, in_heads),
-                                       head_signatures(shape, layer, a, in_heads), rounding_),
-                         {});
+    if (heads != nullptr) {  // else they follow those of the layer whose table they share
+      places.maps[heads->name] =
+          BlockMap<double>(heads->count, 1,
+                           match_members(*heads, head_signatures(shape, layer, b, in_heads),
+                                         head_signatures(shape, layer, a, in_heads), rounding_),
+                           {});
+    }
     for (const char* maps : {"ffn", "ffn.shared"}) {
       const std::string at = fmt::format("layers.{}.{}", layer, maps);
       const Space* neurons = symmetry_.find_space(at + ".neurons");

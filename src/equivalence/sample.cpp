@@ -15,7 +15,7 @@ constexpr std::int64_t kTokens = 4;  // for each coordinate
 }  // namespace
 
 Architecture sample_of(const Architecture& shape, std::int64_t layer) {
-  Architecture sample = shape.plain_stream() ? shape.with_layers_like(layer, 1) : shape;
+  Architecture sample = shape.layers_stand_alone() ? shape.with_layers_like(layer, 1) : shape;
   sample.vocabulary = std::min(shape.vocabulary, kTokens * shape.width);
   return sample;
 }

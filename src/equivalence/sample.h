@@ -10,7 +10,7 @@ namespace regauge {
 // A model cut down to a part of it: what carries the whole of B to A carries this part, and that
 // nothing does is seen in a fraction of the time. One layer between embedding and head (all of
 // them unless norms stand before the sub-layers: else a layer's constants belong to the one
-// before), and a few tokens for each coordinate of the stream.
+// before; and of encoder-decoders), and a few tokens for each coordinate of the stream.
 // `layer` is the one that is kept.
 Architecture sample_of(const Architecture& shape, std::int64_t layer);
 

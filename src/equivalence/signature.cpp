@@ -151,6 +151,32 @@ class FreePlaces {
 
 }  // namespace
 
+namespace {
+
+// What a map reads: a latent behind its norm where there is one, or what is given.
+Matrix<double> behind_latent(double eps, const Parameters<double>& parameters,
+                             const std::string& name, const Matrix<double>& x) {
+  if (!parameters.contains(name + ".weight")) return x;
+  Matrix<double> y = linear(parameters, name, x);
+  normalise(eps, parameters.at(name + ".norm.gain"), y);
+  return y;
+}
+
+// Heads side by side, the rotating part of each before the rest; one may serve all heads.
+Matrix<double> with_rotating(const Attention& a, const Matrix<double>& rotating,
+                             const Matrix<double>& plain) {
+  Matrix<double> all(plain.rows(), a.heads * a.qk_width);
+  for (std::int64_t head = 0; head < a.heads; ++head) {
+    const std::int64_t from = rotating.cols() == a.rotary_dims ? 0 : head * a.rotary_dims;
+    all.middleCols(head * a.qk_width, a.rotary_dims) = rotating.middleCols(from, a.rotary_dims);
+    all.middleCols(head * a.qk_width + a.rotary_dims, a.plain_width()) =
+        plain.middleCols(head * a.plain_width(), a.plain_width());
+  }
+  return all;
+}
+
+}  // namespace
+
 Matrix<double> head_signatures(const Architecture& architecture, std::int64_t layer,
                                const Parameters<double>& parameters, const Known& known) {
   const Attention& a = architecture.layer(layer).attention;
@@ -158,9 +184,17 @@ Matrix<double> head_signatures(const Architecture& architecture, std::int64_t la
   const auto group = a.group();
   const Matrix<double> y = probes("key", known);
   const Matrix<double>& o_weight = parameters.at(at + ".o.weight");
-  Matrix<double> q = linear(parameters, at + ".q", probes("query", known));
-  Matrix<double> k = linear(parameters, at + ".k", y);
-  const Matrix<double> v = linear(parameters, at + ".v", y);
+  const Matrix<double> of_q =
+      behind_latent(architecture.norm_eps, parameters, at + ".q_latent", probes("query", known));
+  const Matrix<double> of_kv =
+      behind_latent(architecture.norm_eps, parameters, at + ".kv_latent", y);
+  Matrix<double> q = linear(parameters, at + ".q", of_q);
+  Matrix<double> k = linear(parameters, at + ".k", of_kv);
+  const Matrix<double> v = linear(parameters, at + ".v", of_kv);
+  if (a.has_latents()) {
+    q = with_rotating(a, linear(parameters, at + ".q_rotary", of_q), q);
+    k = with_rotating(a, linear(parameters, at + ".k_rotary", y), k);
+  }
   const Matrix<double> o = probes("write", known) * o_weight.transpose();
   if (a.has_qk_norm()) {
     normalise(architecture.norm_eps, parameters.at(at + ".q_norm.gain"), q);
@@ -182,10 +216,13 @@ Matrix<double> head_signatures(const Architecture& architecture, std::int64_t la
     }
   }
   // A head that does nothing still has its numbers.
+  const auto read = [&](const char* name, std::int64_t width, std::int64_t latent = 0) {
+    return spans(parameters.at(at + name), width, latent > 0 ? Known(latent) : known);
+  };
   std::vector<Matrix<double>> parts = {
-      rows, spans(parameters.at(at + ".q.weight"), a.qk_width, known),
-      repeated(spans(parameters.at(at + ".k.weight"), a.qk_width, known), group),
-      repeated(spans(parameters.at(at + ".v.weight"), a.v_width, known), group),
+      rows, read(".q.weight", a.plain_width(), a.q_latent),
+      repeated(read(".k.weight", a.plain_width(), a.kv_latent), group),
+      repeated(read(".v.weight", a.v_width, a.kv_latent), group),
       spans(o_weight.transpose(), a.v_width, known)};
   const auto table = parameters.find(at + ".relative_bias");
   if (table != parameters.end()) parts.push_back(table->second.transpose());
@@ -215,10 +252,13 @@ Matrix<double> neuron_signatures(const Architecture& architecture, const std::st
   if (a.gated) parts.push_back(reads(".gate", activated));
   const auto router = parameters.find(at + ".router.weight");
   if (router != parameters.end() && router->second.cols() > 1) {
-    // What all logits have in common says nothing.
-    const Matrix<double> logits = product(x, router->second);
-    const Matrix<double> centred = logits.colwise() - logits.rowwise().mean();
-    parts.push_back(repeated(centred.transpose(), a.width));
+    // What all logits have in common says nothing to a softmax.
+    Matrix<double> logits = product(x, router->second);
+    if (a.experts.scoring == Scoring::softmax) logits.colwise() -= logits.rowwise().mean().eval();
+    parts.push_back(repeated(logits.transpose(), a.width));
+  }
+  if (const auto bias = parameters.find(at + ".selection.bias"); bias != parameters.end()) {
+    parts.push_back(repeated(bias->second.transpose(), a.width));
   }
   return side_by_side(parts);
 }

@@ -63,6 +63,9 @@ void require(const Request& request, Input input, Output output) {
     throw request.refusal(
         fmt::format("output must be '{}'", output == Output::tokens ? "tokens" : "classes"));
   }
+  if (a.encoder_layers > 0) {
+    throw request.refusal("encoder_layers must be 0: there is no second sequence to encode");
+  }
   if (output == Output::tokens && !a.causal) {
     throw request.refusal(
         "causal must be true: the next token is the target, and this architecture sees it");

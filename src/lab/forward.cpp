@@ -8,7 +8,7 @@ template <class Scalar>
 Matrix<Scalar> forward(const Architecture& architecture, const Parameters<Scalar>& parameters,
                        const Batch& batch, Taps<Scalar>* taps) {
   const c10::NoGradGuard no_gradient;
-  const Transformer transformer(architecture, batch.length, kType<Scalar>);
+  const Transformer transformer(architecture, batch.length, kType<Scalar>, batch.source_length);
   Tensors tapped;
   const at::Tensor outputs =
       transformer(view(parameters), batch, taps == nullptr ? nullptr : &tapped);

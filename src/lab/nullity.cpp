@@ -56,12 +56,16 @@ Batch random_batch(const Architecture& a, std::uint64_t seed) {
     batch.tokens.push_back(random.below(a.vocabulary));
     if (a.token_types > 0) batch.types.push_back(random.below(a.token_types));
   }
+  if (a.encoder_layers == 0) return batch;
+  batch.source_length = batch.length;
+  for (std::int64_t i = 0; i < count; ++i) batch.source.push_back(random.below(a.vocabulary));
   return batch;
 }
 
 Batch random_third(const Batch& batch, Random& random) {
   Batch some;
   some.length = batch.length;
+  some.source_length = batch.source_length;
   std::vector<Eigen::Index> rows;
   for (std::int64_t i = 0; i < batch.sequences; ++i) {
     if (random.below(3) != 0) continue;
@@ -72,6 +76,8 @@ Batch random_third(const Batch& batch, Random& random) {
       if (!batch.types.empty()) some.types.push_back(batch.types[at]);
       if (batch.vectors.size() > 0) rows.push_back(j);
     }
+    const auto source = batch.source.begin() + i * batch.source_length;
+    some.source.insert(some.source.end(), source, source + batch.source_length);
   }
   if (!rows.empty()) some.vectors = batch.vectors(rows, Eigen::all);
   return some;
@@ -97,7 +103,7 @@ Nullity measure_nullity(const Architecture& architecture, const Parameters<doubl
         columns, 8e-9 * static_cast<double>(rows) * static_cast<double>(columns)));
   }
   const Batch batch = random_batch(architecture, seed);
-  const Transformer transformer(architecture, batch.length, at::kDouble);
+  const Transformer transformer(architecture, batch.length, at::kDouble, batch.source_length);
   Tensors tensors = view(parameters);
   std::vector<at::Tensor> leaves;
   for (auto& [name, tensor] : tensors) leaves.push_back(tensor.set_requires_grad(true));
@@ -159,7 +165,7 @@ std::int64_t stuck_units(const Architecture& a, const Parameters<double>& parame
   if (!relu && !pooler) return 0;
   const Batch batch = random_batch(a, seed);
   Tensors taps;
-  Transformer(a, batch.length, at::kDouble)(view(parameters), batch, &taps);
+  Transformer(a, batch.length, at::kDouble, batch.source_length)(view(parameters), batch, &taps);
   std::int64_t stuck = 0;
   for (const auto& [name, value] : taps) {
     const bool of_pooler = name == "head.pooler.hidden";

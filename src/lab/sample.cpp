@@ -47,8 +47,9 @@ std::unique_ptr<Data> sample_data(const Architecture& architecture,
                                   std::int64_t sequences, std::int64_t length, std::uint64_t seed,
                                   Progress& progress) {
   if (architecture.input != Input::tokens || architecture.output != Output::tokens ||
-      !architecture.causal) {
-    throw UsageError("self: only a causal model from tokens to tokens writes its own data");
+      !architecture.causal || architecture.encoder_layers > 0) {
+    throw UsageError(
+        "self: only a causal model of one stack from tokens to tokens writes its own data");
   }
   if (length == 0) length = architecture.max_positions;
   if (sequences <= 0 || length <= 0) throw UsageError("self: nothing to write; give a length");

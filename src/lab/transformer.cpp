@@ -26,9 +26,16 @@ void check(const Architecture& a, const Batch& batch) {
                batch.vectors.cols() == a.input_width,
            fmt::format("it needs a vector of {} for every position", a.input_width));
   }
-  for (const std::int64_t token : batch.tokens) {
-    expect(token >= 0 && token < a.vocabulary,
-           fmt::format("token {} is outside the vocabulary of {}", token, a.vocabulary));
+  expect(a.encoder_layers > 0 ? batch.source_length > 0 : batch.source.empty(),
+         a.encoder_layers > 0 ? "it needs a source, which the encoder reads"
+                              : "it has a source, and there is no encoder");
+  expect(batch.source.size() == static_cast<std::size_t>(batch.sequences * batch.source_length),
+         "it needs sources of one length");
+  for (const auto* tokens : {&batch.tokens, &batch.source}) {
+    for (const std::int64_t token : *tokens) {
+      expect(token >= 0 && token < a.vocabulary,
+             fmt::format("token {} is outside the vocabulary of {}", token, a.vocabulary));
+    }
   }
   for (const std::int64_t type : batch.types) {
     expect(type >= 0 && type < a.token_types,
@@ -42,9 +49,11 @@ at::Tensor numbers(const std::vector<std::int64_t>& values, at::IntArrayRef shap
 
 }  // namespace
 
-Transformer::Transformer(const Architecture& architecture, std::int64_t length, at::ScalarType type)
+Transformer::Transformer(const Architecture& architecture, std::int64_t length, at::ScalarType type,
+                         std::int64_t source_length)
     : architecture_(architecture),
       positions_(length + (architecture.class_token ? 1 : 0)),
+      source_positions_(source_length),
       type_(type) {
   const Architecture& a = architecture_;
   const std::int64_t n = positions_;
@@ -62,7 +71,12 @@ Transformer::Transformer(const Architecture& architecture, std::int64_t length, 
     }
     sinusoids_ = table.to(type);
   }
-  for (const auto& kind : a.kinds) tables_.push_back(tables(kind.attention, a.causal, n, type));
+  for (const auto& kind : a.kinds) {
+    tables_.push_back(tables(kind.attention, a.causal, n, type));
+    if (a.encoder_layers > 0) {
+      encoder_tables_.push_back(tables(kind.attention, false, source_length, type));
+    }
+  }
 }
 
 Transformer::Tables Transformer::tables(const Attention& a, bool causal, std::int64_t n,
@@ -105,31 +119,8 @@ class Transformer::Pass {
       : t_(tables), a_(tables.architecture_), p_(parameters), taps_(taps) {}
 
   at::Tensor run(const Batch& batch) const {
-    at::Tensor x = embed(batch);
-    for (std::int64_t n = 0; n < a_.layers; ++n) {
-      const Layer& layer = a_.layer(n);
-      const std::string at = fmt::format("layers.{}.", n);
-      const auto attn = [&](const at::Tensor& y) {
-        return attention(layer.attention, t_.tables_of(n), at + "attn.", y);
-      };
-      const auto ffn = [&](const at::Tensor& y) { return feed_forward(layer.ffn, at + "ffn.", y); };
-      const std::string first = at + "attn.norm", second = at + "ffn.norm";
-      const auto scaled = [&](const at::Tensor& y) { return times(layer.branch_scale, y); };
-      if (layer.norms_sum()) {
-        x = norm(first, x + attn(x));
-        x = norm(second, x + ffn(x));
-      } else if (layer.norms_output()) {
-        const bool both = layer.norms_input();
-        x = x + scaled(norm(at + "attn.post_norm", attn(both ? norm(first, x) : x)));
-        x = x + scaled(norm(at + "ffn.post_norm", ffn(both ? norm(second, x) : x)));
-      } else if (layer.parallel) {
-        const at::Tensor y = norm(first, x);
-        x = x + scaled(attn(y)) + scaled(ffn(layer.shared_norm ? y : norm(second, x)));
-      } else {
-        x = x + scaled(attn(norm(first, x)));
-        x = x + scaled(ffn(norm(second, x)));
-      }
-    }
+    const at::Tensor encoded = a_.encoder_layers > 0 ? encode(batch) : at::Tensor();
+    at::Tensor x = layers(embed(batch), encoded, a_.encoder_layers, a_.layers);
     if (a_.reads_one_position()) x = one_position(x);
     if (a_.plain_stream()) x = norm("head.norm", x);
     at::Tensor pooled;
@@ -167,6 +158,42 @@ class Transformer::Pass {
   }
 
  private:
+  at::Tensor encode(const Batch& batch) const {
+    const at::Tensor x = at::embedding(
+        p_.at("embed.tokens"), numbers(batch.source, {batch.sequences, batch.source_length}));
+    return norm("encoder.norm", layers(times(a_.embedding_scale, x), {}, 0, a_.encoder_layers));
+  }
+
+  // The stream x behind the layers [first, last).
+  at::Tensor layers(at::Tensor x, const at::Tensor& encoded, std::int64_t first_layer,
+                    std::int64_t last_layer) const {
+    for (std::int64_t n = first_layer; n < last_layer; ++n) {
+      const Layer& layer = a_.layer(n);
+      const std::string at = fmt::format("layers.{}.", n);
+      const auto attn = [&](const at::Tensor& y) {
+        return attention(n, y, layer.attention.cross ? encoded : y);
+      };
+      const auto ffn = [&](const at::Tensor& y) { return feed_forward(layer.ffn, at + "ffn.", y); };
+      const std::string first = at + "attn.norm", second = at + "ffn.norm";
+      const auto scaled = [&](const at::Tensor& y) { return times(layer.branch_scale, y); };
+      if (layer.norms_sum()) {
+        x = norm(first, x + attn(x));
+        x = norm(second, x + ffn(x));
+      } else if (layer.norms_output()) {
+        const bool both = layer.norms_input();
+        x = x + scaled(norm(at + "attn.post_norm", attn(both ? norm(first, x) : x)));
+        x = x + scaled(norm(at + "ffn.post_norm", ffn(both ? norm(second, x) : x)));
+      } else if (layer.parallel) {
+        const at::Tensor y = norm(first, x);
+        x = x + scaled(attn(y)) + scaled(ffn(layer.shared_norm ? y : norm(second, x)));
+      } else {
+        x = x + scaled(attn(norm(first, x)));
+        if (layer.has_ffn()) x = x + scaled(ffn(norm(second, x)));
+      }
+    }
+    return x;
+  }
+
   at::Tensor one_position(const at::Tensor& x) const {
     return x.narrow(1, a_.causal ? x.size(1) - 1 : 0, 1);
   }
@@ -267,17 +294,31 @@ class Transformer::Pass {
   }
 
   // What a router makes of its logits: for each expert its weight, 0 for those that are not chosen.
-  static at::Tensor weights(const Experts& e, const at::Tensor& logits) {
-    at::Tensor all = at::softmax(logits, -1);
-    const at::Tensor chosen = std::get<1>(all.topk(e.active, -1));
-    all = all * at::zeros_like(all).scatter(-1, chosen, 1);
-    return e.renormalised ? all / all.sum(-1, true) : all;
+  // `bias`: of the choice, or undefined.
+  static at::Tensor weights(const Experts& e, const at::Tensor& logits, const at::Tensor& bias) {
+    const bool sigmoid = e.scoring == Scoring::sigmoid;
+    const at::Tensor scores = sigmoid ? at::sigmoid(logits) : at::softmax(logits, -1);
+    at::Tensor compared = bias.defined() ? scores + bias : scores;
+    if (e.has_groups()) {
+      const at::Tensor in_groups = compared.unflatten(-1, {e.groups, e.count / e.groups});
+      const at::Tensor ranks = std::get<0>(in_groups.topk(e.group_leaders, -1)).sum(-1);
+      const at::Tensor best = std::get<1>(ranks.topk(e.active_groups, -1));
+      const at::Tensor closed = at::ones_like(ranks).scatter(-1, best, 0).unsqueeze(-1);
+      compared =
+          in_groups.masked_fill(closed.to(at::kBool), -std::numeric_limits<double>::infinity())
+              .flatten(-2);
+    }
+    const at::Tensor chosen = std::get<1>(compared.topk(e.active, -1));
+    at::Tensor all = scores * at::zeros_like(scores).scatter(-1, chosen, 1);
+    if (e.renormalised) all = all / all.sum(-1, true);
+    return times(e.weight_scale, all);
   }
 
   at::Tensor feed_forward(const FeedForward& f, const std::string& at, const at::Tensor& x) const {
     const Experts& e = f.experts;
     if (e.count == 0) return neurons(f, at, x, {});
-    at::Tensor sum = neurons(f, at, x, weights(e, linear(at + "router", x)));
+    const at::Tensor bias = e.selection_bias ? p_.at(at + "selection.bias") : at::Tensor();
+    at::Tensor sum = neurons(f, at, x, weights(e, linear(at + "router", x), bias));
     if (e.shared_width == 0) return sum;
     const at::Tensor shared = neurons(f, at + "shared.", x, {});
     return sum + (e.shared_gate ? at::sigmoid(linear(at + "shared.router", x)) * shared : shared);
@@ -319,23 +360,49 @@ class Transformer::Pass {
       x = at::rms_norm(x, {a.qk_width}, optional(true, gain), a_.norm_eps);
     }
     if (a.positions != Positions::rotary) return x;
-    const std::int64_t turning = a.rotary_dims;
-    const at::Tensor pairs = x.narrow(3, 0, turning).unflatten(3, {turning / 2, 2}).contiguous();
-    const at::Tensor turned =
-        at::view_as_real(at::view_as_complex(pairs) * tables.turns).flatten(3);
-    if (turning == a.qk_width) return turned;
-    return at::cat({turned, x.narrow(3, turning, a.qk_width - turning)}, 3);
+    const at::Tensor first = turned(tables, x.narrow(3, 0, a.rotary_dims));
+    if (a.rotary_dims == a.qk_width) return first;
+    return at::cat({first, x.narrow(3, a.rotary_dims, a.qk_width - a.rotary_dims)}, 3);
+  }
+
+  // What a map reads: the vector behind its norm where there is one, or what is given.
+  at::Tensor latent(std::int64_t width, const std::string& name, const at::Tensor& x) const {
+    if (width == 0) return x;
+    return at::rms_norm(linear(name, x), {width}, optional(true, name + ".norm.gain"), a_.norm_eps);
+  }
+
+  // Coordinates in pairs, turned by their positions.
+  static at::Tensor turned(const Tables& tables, const at::Tensor& x) {
+    const at::Tensor pairs = x.unflatten(3, {x.size(3) / 2, 2}).contiguous();
+    return at::view_as_real(at::view_as_complex(pairs) * tables.turns).flatten(3);
+  }
+
+  // q, k and v with latents. The rotating part of the keys is one for all heads.
+  std::array<at::Tensor, 3> from_latents(const Attention& a, const Tables& tables,
+                                         const std::string& at, const at::Tensor& x) const {
+    const at::Tensor of_q = latent(a.q_latent, at + "q_latent", x);
+    const at::Tensor of_kv = latent(a.kv_latent, at + "kv_latent", x);
+    const at::Tensor q =
+        turned(tables, heads(linear(at + "q_rotary", of_q), a.heads, a.rotary_dims));
+    const at::Tensor k = turned(tables, heads(linear(at + "k_rotary", x), 1, a.rotary_dims));
+    const auto plain = [&](const char* name, const at::Tensor& y, std::int64_t width) {
+      return heads(linear(at + name, y), a.heads, width);
+    };
+    return {at::cat({q, plain("q", of_q, a.plain_width())}, 3),
+            at::cat({k.expand({-1, a.heads, -1, -1}), plain("k", of_kv, a.plain_width())}, 3),
+            plain("v", of_kv, a.v_width)};
   }
 
   // What the softmax gives: [sequences, heads, positions, positions].
   at::Tensor patterns(const Attention& a, const std::string& at, const at::Tensor& q,
-                      const at::Tensor& k, const std::optional<at::Tensor>& mask) const {
+                      const at::Tensor& k, const std::optional<at::Tensor>& mask,
+                      bool causal) const {
     const at::Tensor keys = k.repeat_interleave(a.group(), 1);
     at::Tensor logits = capped(at::matmul(q, keys.transpose(2, 3)) * a.scale, a.softcap);
     if (mask) {
       logits = logits + *mask;
-    } else if (a_.causal) {
-      const std::int64_t n = t_.positions_;
+    } else if (causal) {
+      const std::int64_t n = q.size(2);
       const at::Tensor later = at::ones({n, n}, at::kBool).triu(1);
       logits = logits.masked_fill(later, -std::numeric_limits<double>::infinity());
     }
@@ -346,22 +413,29 @@ class Transformer::Pass {
     return at::softmax(at::cat({logits, beside}, 3), 3).narrow(3, 0, logits.size(3));
   }
 
-  at::Tensor attention(const Attention& a, const Tables& tables, const std::string& at,
-                       const at::Tensor& x) const {
-    const at::Tensor q = query_or_key(a, tables, at + "q", a.heads, x);
-    const at::Tensor k = query_or_key(a, tables, at + "k", a.kv_heads, x);
-    const at::Tensor v = heads(linear(at + "v", x), a.kv_heads, a.v_width);
+  // Queries from x; keys and values from `from`, which is x but for cross-attention.
+  at::Tensor attention(std::int64_t layer, const at::Tensor& x, const at::Tensor& from) const {
+    const Attention& a = a_.layer(layer).attention;
+    const Tables& tables = t_.tables_of(layer);
+    const std::string at = fmt::format("layers.{}.attn.", layer);
+    const auto [q, k, v] = a.has_latents()
+                               ? from_latents(a, tables, at, x)
+                               : std::array{query_or_key(a, tables, at + "q", a.heads, x),
+                                            query_or_key(a, tables, at + "k", a.kv_heads, from),
+                                            heads(linear(at + "v", from), a.kv_heads, a.v_width)};
     std::optional<at::Tensor> mask;
     if (tables.mask.defined()) mask = tables.mask;
     if (a.positions == Positions::relative) {
-      const std::int64_t n = t_.positions_;
-      const at::Tensor bias = p_.at(at + "relative_bias").index_select(0, tables.buckets);
+      const std::int64_t n = x.size(1);
+      const std::int64_t owner = a.shares_table ? a_.stack_of(layer) : layer;
+      const at::Tensor bias =
+          p_.at(fmt::format("layers.{}.attn.relative_bias", owner)).index_select(0, tables.buckets);
       mask = tables.mask + bias.view({n, n, a.heads}).permute({2, 0, 1});
     }
-    const bool causal = a_.causal && !mask;
+    const bool causal = a_.is_causal(layer) && !a.cross && !mask;
     at::Tensor weights;
     const bool by_hand = !a.forgets_common_logit();
-    if (taps_ != nullptr || by_hand) weights = patterns(a, at, q, k, mask);
+    if (taps_ != nullptr || by_hand) weights = patterns(a, at, q, k, mask, causal);
     if (taps_ != nullptr) tap(at + "patterns", weights.transpose(1, 2).flatten(2));
     at::Tensor mixed = by_hand ? at::matmul(weights, v.repeat_interleave(a.group(), 1))
                                : at::scaled_dot_product_attention(q, k, v, mask, 0, causal, a.scale,
@@ -383,6 +457,10 @@ at::Tensor Transformer::operator()(const Tensors& parameters, const Batch& batch
   if (batch.length + (architecture_.class_token ? 1 : 0) != positions_) {
     throw UsageError(
         fmt::format("a batch of length {} for a pass of {} positions", batch.length, positions_));
+  }
+  if (batch.source_length != source_positions_) {
+    throw UsageError(fmt::format("a source of length {} for a pass of {} positions",
+                                 batch.source_length, source_positions_));
   }
   return Pass(*this, parameters, taps).run(batch);
 }

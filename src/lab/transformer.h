@@ -11,7 +11,9 @@ namespace regauge::lab {
 // depends on nothing but positions is computed once.
 class Transformer {
  public:
-  Transformer(const Architecture& architecture, std::int64_t length, at::ScalarType type);
+  // `source_length`: of what an encoder reads.
+  Transformer(const Architecture& architecture, std::int64_t length, at::ScalarType type,
+              std::int64_t source_length = 0);
 
   // [sequences, positions, outputs], or [sequences, classes]. Differentiable in the parameters.
   at::Tensor operator()(const Tensors& parameters, const Batch& batch,
@@ -29,16 +31,18 @@ class Transformer {
                        at::ScalarType type);
   const Tables& tables_of(std::int64_t layer) const {
     const auto& pattern = architecture_.pattern;
-    return tables_.at(pattern.empty()
-                          ? 0
-                          : static_cast<std::size_t>(pattern.at(static_cast<std::size_t>(layer))));
+    const auto& of_stack = layer < architecture_.encoder_layers ? encoder_tables_ : tables_;
+    return of_stack.at(pattern.empty()
+                           ? 0
+                           : static_cast<std::size_t>(pattern.at(static_cast<std::size_t>(layer))));
   }
 
   Architecture architecture_;
   std::int64_t positions_;  // with the class token
+  std::int64_t source_positions_;
   at::ScalarType type_;
-  at::Tensor sinusoids_;        // [positions, D]
-  std::vector<Tables> tables_;  // by the kind of layer
+  at::Tensor sinusoids_;                         // [positions, D]
+  std::vector<Tables> tables_, encoder_tables_;  // by the kind of layer
 };
 
 // The batch's targets as a tensor of `count` numbers; throws UsageError if they are not as many.

@@ -4,19 +4,28 @@
 
 namespace regauge {
 
+std::string SymmetryBuilder::heads_space(std::int64_t layer) const {
+  const std::int64_t owner = attention(layer).shares_table ? a_.stack_of(layer) : layer;
+  return fmt::format("layers.{}.attn.heads", owner);
+}
+
 void SymmetryBuilder::add_attention(std::int64_t layer) {
   const Attention& a = attention(layer);
+  if (a.has_latents()) return add_latent_attention(layer);
   const std::string at = fmt::format("layers.{}.attn", layer);
-  const std::string heads = at + ".heads";
+  const std::string heads = heads_space(layer);
   const bool rotary = a.positions == Positions::rotary;
   const auto length = lengths_free_ ? Scaling::Kind::positive : Scaling::Kind::trivial;
 
-  add_space({.name = heads,
-             .category = Category::heads,
-             .group = Scaling(a.qk_norm == QkNorm::heads ? length : Scaling::Kind::trivial),
-             .count = a.heads,
-             .shuffle = a.positions == Positions::alibi ? Shuffle::none : Shuffle::grouped,
-             .group_size = a.group()});
+  // Heads that read one table change places in all layers at once.
+  if (!a.shares_table) {
+    add_space({.name = heads,
+               .category = Category::heads,
+               .group = Scaling(a.qk_norm == QkNorm::heads ? length : Scaling::Kind::trivial),
+               .count = a.heads,
+               .shuffle = a.positions == Positions::alibi ? Shuffle::none : Shuffle::grouped,
+               .group_size = a.group()});
+  }
   using Take = AxisPart::Take;
   Axis query;
   Axis key;
@@ -94,30 +103,34 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
     add_gain_space(at + ".norm");
     add_pre_norm(at + ".norm");
   }
+  const Wire source = wire_into_keys(layer);
   const Reader q = add_reader(at + ".q", a.biases.q, wire, std::move(query));
-  const Reader k = add_reader(at + ".k", a.biases.k, wire, std::move(key));
-  const Reader v = add_reader(at + ".v", a.biases.v, wire, {{.space = at + ".vo"}});
+  const Reader k = add_reader(at + ".k", a.biases.k, source, std::move(key));
+  const Reader v = add_reader(at + ".v", a.biases.v, source, {{.space = at + ".vo"}});
   const std::string behind = a_.layer(layer).norms_output() ? at + ".post_norm" : "";
   if (!behind.empty()) add_output_norm(behind, a.heads * a.v_width + (a.biases.o ? 1 : 0));
   add_writer(at + ".o", a.biases.o, wire, {{.space = at + ".vo", .dual = true, .lift = heads}},
              behind);
 
-  if (a.positions == Positions::relative) {
-    tensor(at + ".relative_bias").cols = {{.space = heads, .take = AxisPart::Take::permutation}};
-    Shift shift;  // softmax does not see a constant over keys
-    shift.name = at + ".relative_bias.constant";
-    shift.length = shift.dimension = a.heads;
-    shift.axis = tensor(at + ".relative_bias").cols;
-    Effect effect;
-    effect.tensor = at + ".relative_bias";
-    shift.effects = {effect};
-    add_shift(std::move(shift));
-    add_unreached_rows(a, at + ".relative_bias");
-  }
+  if (a.positions == Positions::relative && !a.shares_table) add_relative_table(layer);
   if (a.sinks) tensor(at + ".sinks").cols = {{.space = heads, .take = Take::permutation}};
-  add_key_shift(layer, k, wire);
+  add_key_shift(layer, k, source);
   add_constants(layer, true, v);
   if (!plain()) add_post_norm(at + ".norm", wire_into(layer, false));
+}
+
+void SymmetryBuilder::add_relative_table(std::int64_t layer) {
+  const std::string table = fmt::format("layers.{}.attn.relative_bias", layer);
+  tensor(table).cols = {{.space = heads_space(layer), .take = AxisPart::Take::permutation}};
+  Shift shift;  // softmax does not see a constant over keys
+  shift.name = table + ".constant";
+  shift.length = shift.dimension = attention(layer).heads;
+  shift.axis = tensor(table).cols;
+  Effect effect;
+  effect.tensor = table;
+  shift.effects = {effect};
+  add_shift(std::move(shift));
+  add_unreached_rows(layer, table);
 }
 
 // A norm passes the sign of a coordinate on to its gain.
@@ -134,12 +147,14 @@ void SymmetryBuilder::add_gain_signs(const std::string& norm, std::int64_t coord
 
 // Rows of the table that no distance falls into (in bidirectional models the first row for later
 // keys: distance 0 is not later).
-void SymmetryBuilder::add_unreached_rows(const Attention& a, const std::string& table) {
+void SymmetryBuilder::add_unreached_rows(std::int64_t layer, const std::string& table) {
+  const Attention& a = attention(layer);
+  const bool causal = a_.is_causal(layer);
   std::vector<bool> reached(static_cast<std::size_t>(a.relative_buckets));
   const std::int64_t farthest = a.relative_buckets + 2 * a.relative_max_distance;
   for (std::int64_t t = 0; t <= farthest; ++t) {
-    reached[static_cast<std::size_t>(relative_bucket(a, a_.causal, -t))] = true;
-    if (!a_.causal) reached[static_cast<std::size_t>(relative_bucket(a, a_.causal, t))] = true;
+    reached[static_cast<std::size_t>(relative_bucket(a, causal, -t))] = true;
+    if (!causal) reached[static_cast<std::size_t>(relative_bucket(a, causal, t))] = true;
   }
   for (std::int64_t row = 0; row < a.relative_buckets; ++row) {
     if (reached[static_cast<std::size_t>(row)]) continue;

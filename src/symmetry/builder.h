@@ -19,12 +19,14 @@ class SymmetryBuilder {
   struct Wire {
     std::string norm;
     std::string scale;
+    std::string latent = {};  // its space, where it is not the stream
   };
 
   // stream.cpp: the stream's group, the lengths that norms forget, the wires.
   void add_stream();
   void add_stream_exceptions();
   Wire wire_into(std::int64_t layer, bool attention) const;
+  Wire wire_into_keys(std::int64_t layer) const;  // and values
   Axis reader_rows(const Wire& wire) const;
   Axis writer_cols(const Wire& wire) const;
 
@@ -55,10 +57,18 @@ class SymmetryBuilder {
   // attention.cpp
   void add_attention(std::int64_t layer);
   void add_gain_signs(const std::string& norm, std::int64_t coordinates, const std::string& lift);
-  void add_unreached_rows(const Attention& a, const std::string& table);
+  // Of the heads: the layer's own, or those of the layer whose table it shares.
+  std::string heads_space(std::int64_t layer) const;
+  void add_relative_table(std::int64_t layer);
+  void add_unreached_rows(std::int64_t layer, const std::string& table);
   void add_key_shift(std::int64_t layer, const Reader& k, const Wire& wire);
   void add_value_shift(std::int64_t layer, const Reader& v, const Wire& wire);
   Effect constant_effect(const Reader& reader, const Wire& wire) const;
+
+  // latents.cpp
+  void add_latent_attention(std::int64_t layer);
+  Wire add_latent(std::int64_t layer, const std::string& name, std::int64_t width,
+                  const Wire& from);
 
   // feed_forward.cpp, head.cpp
   void add_feed_forward(std::int64_t layer);

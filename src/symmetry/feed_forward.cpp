@@ -21,7 +21,8 @@ Reader SymmetryBuilder::add_neurons(std::int64_t layer, const std::string& at, s
              .group = Scaling(kind),
              .count = count,
              .shuffle = group_size < count ? Shuffle::grouped : Shuffle::symmetric,
-             .group_size = group_size < count ? group_size : 1});
+             .group_size = group_size < count ? group_size : 1,
+             .bundles = group_size < count && f.experts.has_groups() ? f.experts.groups : 1});
   const bool gate_scales = f.gated && relu && f.limit == 0;
   Axis gate = {{.space = neurons, .take = AxisPart::Take::permutation}};
   Axis down = {{.space = neurons, .dual = true}};
@@ -87,7 +88,7 @@ void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
 }
 
 // A router's columns move with the experts. Softmax does not see what all columns have in common;
-// a sigmoid does.
+// a sigmoid does. What is added where scores are compared counts up to a common number.
 void SymmetryBuilder::add_router(std::int64_t layer) {
   const Experts& experts = feed_forward(layer).experts;
   const std::string at = fmt::format("layers.{}.ffn", layer);
@@ -102,9 +103,13 @@ void SymmetryBuilder::add_router(std::int64_t layer) {
     columns = {{.space = at + ".experts"}};
   }
   if (feed_forward(layer).biases.down) tensor(at + ".down.bias").rows = columns;
+  if (experts.selection_bias) {
+    tensor(at + ".selection.bias").cols = columns;
+    add_common_constant(at + ".selection.bias");
+  }
   const Reader router = add_reader(at + ".router", experts.router_bias, wire, std::move(columns));
   if (experts.router_bias) add_common_constant(router.bias);
-  add_common_column(router, wire.norm, stream_axis());
+  if (experts.scoring == Scoring::softmax) add_common_column(router, wire.norm, stream_axis());
   if (experts.shared_width == 0) return;
   if (experts.shared_gate) add_reader(at + ".shared.router", false, wire, {});
   add_neurons(layer, at + ".shared", experts.shared_width, experts.shared_width);

@@ -37,7 +37,8 @@ Scope::Scope(std::string_view text) : text_(text) {
   }
   if (text == "attention") {
     attention_ = layered_ = true;
-    categories_ = {Category::heads, Category::qk, Category::vo, Category::shifts};
+    categories_ = {Category::heads, Category::latents, Category::qk, Category::vo,
+                   Category::shifts};
     return;
   }
   categories_.clear();

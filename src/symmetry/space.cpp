@@ -12,11 +12,12 @@
 namespace regauge {
 namespace {
 
-constexpr std::array<std::pair<Category, std::string_view>, 8> kCategories = {
+constexpr std::array<std::pair<Category, std::string_view>, 9> kCategories = {
     {{Category::residual, "residual"},
      {Category::scales, "scales"},
      {Category::norms, "norms"},
      {Category::heads, "heads"},
+     {Category::latents, "latents"},
      {Category::qk, "qk"},
      {Category::vo, "vo"},
      {Category::ffn, "ffn"},
@@ -71,9 +72,9 @@ double Space::log2_components() const {
                   std::visit([](const auto& g) { return g.log2_components(); }, group);
   if (shuffle == Shuffle::symmetric) return inside + log2_factorial(count);
   if (shuffle == Shuffle::grouped) {
-    const std::int64_t groups = count / group_size;
-    return inside + static_cast<double>(groups) * log2_factorial(group_size) +
-           log2_factorial(groups);
+    return inside + static_cast<double>(groups()) * log2_factorial(group_size) +
+           static_cast<double>(bundles) * log2_factorial(groups() / bundles) +
+           log2_factorial(bundles);
   }
   return inside;
 }
@@ -85,11 +86,11 @@ std::string Space::group_name() const {
     return trivial ? fmt::format("S({})", count) : fmt::format("{} wr S({})", inside, count);
   }
   if (shuffle == Shuffle::grouped && count > 1) {
-    const std::int64_t groups = count / group_size;
-    const std::string permutations = group_size == 1 ? fmt::format("S({})", groups)
-                                     : groups == 1
-                                         ? fmt::format("S({})", group_size)
-                                         : fmt::format("S({}) wr S({})", group_size, groups);
+    std::string permutations;  // S(neurons of an expert) wr S(experts of a group) wr S(groups)
+    for (const std::int64_t moving : {group_size, groups() / bundles, bundles}) {
+      if (moving == 1) continue;
+      permutations += fmt::format("{}S({})", permutations.empty() ? "" : " wr ", moving);
+    }
     return trivial ? permutations : fmt::format("{} wr ({})", inside, permutations);
   }
   if (count == 1) return inside;
@@ -111,7 +112,11 @@ BlockMap<double> Space::random(Random& random, const BlockMap<double>* leader,
       permutation = random.permutation(count);
       break;
     case Shuffle::grouped: {
-      const auto outer = random.permutation(count / group_size);
+      std::vector<std::int64_t> outer;
+      const std::int64_t size = groups() / bundles;
+      for (const auto bundle : random.permutation(bundles)) {
+        for (const auto place : random.permutation(size)) outer.push_back(bundle * size + place);
+      }
       for (const auto place : outer) {
         for (const auto inner : random.permutation(group_size)) {
           permutation.push_back(place * group_size + inner);
@@ -149,8 +154,10 @@ double Space::violation(const BlockMap<double>& map, const BlockMap<double>* lea
   if (shuffle == Shuffle::none && map.permutes()) return kNever;
   if (shuffle == Shuffle::grouped) {
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t leading = i / group_size * group_size;
-      if (map.target(i) / group_size != map.target(leading) / group_size) return kNever;
+      for (const std::int64_t together : {group_size, count / bundles}) {
+        const std::int64_t leading = i / together * together;
+        if (map.target(i) / together != map.target(leading) / together) return kNever;
+      }
     }
   }
   if (shuffle == Shuffle::follows) {

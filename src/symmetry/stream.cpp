@@ -157,6 +157,10 @@ SymmetryBuilder::Wire SymmetryBuilder::wire_into(std::int64_t layer, bool attent
   return wire;
 }
 
+SymmetryBuilder::Wire SymmetryBuilder::wire_into_keys(std::int64_t layer) const {
+  return attention(layer).cross ? Wire{"encoder.norm", ""} : wire_into(layer, true);
+}
+
 Axis SymmetryBuilder::stream_axis() const {
   Axis axis;
   if (has_space("residual")) axis.push_back({.space = "residual"});
@@ -165,6 +169,7 @@ Axis SymmetryBuilder::stream_axis() const {
 }
 
 Axis SymmetryBuilder::reader_rows(const Wire& wire) const {
+  if (!wire.latent.empty()) return {{.space = wire.latent, .dual = true, .through = wire.norm}};
   if (rotates_) return {{.space = "residual", .dual = true, .through = wire.norm}};
   Axis axis;
   if (has_space(wire.norm)) {

@@ -48,8 +48,12 @@ Symmetry SymmetryBuilder::build() {
   add_stream();
   add_embedding();
   for (std::int64_t layer = 0; layer < a_.layers; ++layer) {
+    if (layer > 0 && layer == a_.encoder_layers) {
+      add_gain_space("encoder.norm");
+      add_pre_norm("encoder.norm");
+    }
     add_attention(layer);
-    add_feed_forward(layer);
+    if (a_.layer(layer).has_ffn()) add_feed_forward(layer);
   }
   add_head();
   symmetry_.index = std::make_shared<const SymmetryIndex>(index_of(symmetry_));

@@ -39,7 +39,7 @@ void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Re
   if (plain()) {
     const bool read_again = attention && a_.layer(layer).shared_norm;
     if (constant_behind(wire.norm) && !read_again) add_norm_shift(wire.norm, stream_axis(), {});
-    if (attention) add_value_shift(layer, reader, wire);
+    if (attention) add_value_shift(layer, reader, wire_into_keys(layer));
     return;
   }
   // After a post-norm the wire is also the residual: its constant c meets the sum again, where the

@@ -2,6 +2,7 @@
 
 #include "regauge/action/act.h"
 #include "regauge/symmetry/block_map.h"
+#include "regauge/symmetry/decompositions.h"
 #include "regauge/symmetry/matrix_group.h"
 
 namespace regauge::testing {
@@ -94,7 +95,7 @@ void rotation_past_gains(const Architecture& a, P& p) {
                         name.ends_with("attn.o.bias") || name.ends_with("down.bias");
     if (writes) {
       rotation.apply(value, 1);
-    } else if (name.ends_with(".weight")) {
+    } else if (name.ends_with(".weight") && value.rows() == a.width) {
       rotation.apply(value, 0);
     }
   }
@@ -117,12 +118,87 @@ void gains_as_offsets(const Architecture&, P& p) {
   }
 }
 
+// Two experts of layer 0 change places, with all that is theirs.
+void exchange_experts(const Architecture& a, P& p, std::int64_t one, std::int64_t other) {
+  const std::int64_t m = a.kinds[0].ffn.width;
+  const std::string at = "layers.0.ffn.";
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (const char* name : {"gate.weight", "up.weight"}) {
+      if (p.contains(at + name))
+        p[at + name].col(one * m + i).swap(p[at + name].col(other * m + i));
+    }
+    auto& down = p[at + "down.weight"];
+    down.row(one * m + i).swap(down.row(other * m + i));
+  }
+  p[at + "router.weight"].col(one).swap(p[at + "router.weight"].col(other));
+  if (p.contains(at + "selection.bias")) {
+    p[at + "selection.bias"].col(one).swap(p[at + "selection.bias"].col(other));
+  }
+}
+
+void experts_across_groups(const Architecture& a, P& p) {
+  const Experts& e = a.kinds[0].ffn.experts;
+  exchange_experts(a, p, 0, e.count / e.groups);
+}
+
+void common_vector_of_a_router(const Architecture&, P& p) {
+  p["layers.0.ffn.router.weight"].row(0).array() += 0.5;
+}
+
+void one_bias_of_the_choice(const Architecture&, P& p) {
+  p["layers.0.ffn.selection.bias"](0, 0) += 3;
+}
+
+Matrix<double> rotation(std::int64_t width) {
+  Random random(3, "control");
+  return random_rotation(width, random);
+}
+
+// A phase of one head's rotating queries, without the others and their common key.
+void phase_of_one_head(const Architecture&, P& p) {
+  Matrix<double>& q = p["layers.0.attn.q_rotary.weight"];
+  Matrix<double> turn(2, 2);
+  turn << std::cos(0.7), std::sin(0.7), -std::sin(0.7), std::cos(0.7);
+  q.leftCols(2) = (q.leftCols(2) * turn).eval();
+}
+
+void turn_latent(P& p, const Matrix<double>& map, const Matrix<double>& back) {
+  p["layers.0.attn.kv_latent.weight"] *= map;
+  for (const char* name : {"layers.0.attn.k.weight", "layers.0.attn.v.weight"}) {
+    p[name] = back * p[name];
+  }
+}
+
+// Right where the latent's gain is 1.
+void latent_past_its_gain(const Architecture& a, P& p) {
+  const Matrix<double> turn = rotation(a.kinds[0].attention.kv_latent);
+  turn_latent(p, turn, turn.transpose());
+}
+
+// Right where there is no norm; the gain is taken along.
+void latent_by_any_map(const Architecture& a, P& p) {
+  Random random(4, "control");
+  const auto width = a.kinds[0].attention.kv_latent;
+  const Matrix<double> map = random_invertible(width, random);
+  const Eigen::VectorXd gain = p["layers.0.attn.kv_latent.norm.gain"].row(0).transpose();
+  const Matrix<double> back = gain.cwiseInverse().asDiagonal() * inverse(map) * gain.asDiagonal();
+  turn_latent(p, map, back);
+}
+
+// A scale that moves from the rotating part of the logits to the other.
+void scale_between_parts(const Architecture&, P& p) {
+  p["layers.0.attn.q_rotary.weight"] *= 1.5;
+  p["layers.0.attn.q.weight"] /= 1.5;
+}
+
 }  // namespace
 
 bool rotary(const Architecture& a) {
   return a.kinds[0].attention.positions == Positions::rotary &&
-         a.kinds[0].attention.rotary_dims >= 4;
+         a.kinds[0].attention.rotary_dims >= 4 && !latents(a);
 }
+
+bool latents(const Architecture& a) { return a.kinds[0].attention.has_latents(); }
 
 bool tokens_before_rms(const Architecture& a) {
   return a.norm == Norm::rms && a.input == Input::tokens && !a.embedding_norm;
@@ -154,6 +230,27 @@ const std::vector<Control>& negative_controls() {
        rotation_of_a_tied_model},
       {"gains read as w instead of 1 + w", [](const Architecture&) { return true; },
        gains_as_offsets},
+      {"experts that change their routing groups",
+       [](const Architecture&
+              a) {  // ranked by its best expert alone a group that has one chosen is open
+         const Experts& e = a.kinds[0].ffn.experts;
+         return e.has_groups() && (e.group_leaders > 1 || e.active > e.active_groups);
+       },
+       experts_across_groups},
+      {"a vector common to all columns of a sigmoid router",
+       [](const Architecture& a) { return a.kinds[0].ffn.experts.scoring == Scoring::sigmoid; },
+       common_vector_of_a_router},
+      {"one bias of the choice changed",
+       [](const Architecture& a) { return a.kinds[0].ffn.experts.selection_bias; },
+       one_bias_of_the_choice},
+      {"a phase of one head's rotating queries", latents, phase_of_one_head},
+      {"a latent turned past its gain",
+       [](const Architecture& a) { return latents(a) && a.kinds[0].attention.kv_latent > 1; },
+       latent_past_its_gain},
+      {"a general linear map on a latent",
+       [](const Architecture& a) { return latents(a) && a.kinds[0].attention.kv_latent > 1; },
+       latent_by_any_map},
+      {"a scale between the parts of the logits", latents, scale_between_parts},
   };
   return all;
 }

@@ -16,6 +16,7 @@ struct Control {
 const std::vector<Control>& negative_controls();
 
 bool rotary(const Architecture& a);  // with two pairs or more
+bool latents(const Architecture& a);
 bool tokens_before_rms(const Architecture& a);
 
 }  // namespace regauge::testing

@@ -6,9 +6,10 @@
 namespace regauge::testing {
 namespace {
 
-Matrix<double> random_input(const Architecture& a, std::uint64_t seed) {
-  Random random(seed, "input");
-  const std::int64_t table = a.has_position_table() ? a.max_positions : 6;
+Matrix<double> random_input(const Architecture& a, std::uint64_t seed, const char* name,
+                            std::int64_t positions) {
+  Random random(seed, name);
+  const std::int64_t table = a.has_position_table() ? a.max_positions : positions;
   const std::int64_t length = table - (a.class_token ? 1 : 0);
   if (a.input == Input::vectors) {
     Matrix<double> input(length, a.input_width);
@@ -25,7 +26,9 @@ Matrix<double> random_input(const Architecture& a, std::uint64_t seed) {
 
 Matrix<double> function(const Architecture& a, const Parameters<double>& parameters,
                         std::uint64_t seed) {
-  Matrix<double> y = forward(a, parameters, random_input(a, seed));
+  Matrix<double> source;
+  if (a.encoder_layers > 0) source = random_input(a, seed, "source", 5);
+  Matrix<double> y = forward(a, parameters, random_input(a, seed, "input", 6), source);
   if (a.log_probabilities && a.output.list().size() == 1) {
     for (Eigen::Index t = 0; t < y.rows(); ++t) {
       const double largest = y.row(t).maxCoeff();
@@ -56,7 +59,12 @@ std::vector<Architecture> architectures() {
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(constants_architecture(seed));
   for (std::uint64_t seed = 0; seed < 40; ++seed) all.push_back(experts_architecture(seed));
   for (std::uint64_t seed = 0; seed < 80; ++seed) all.push_back(outputs_architecture(seed));
+  for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(encoder_decoder(seed));
   for (auto& a : full_turn_architectures(20)) all.push_back(std::move(a));
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    all.push_back(router_architecture(seed));
+    all.push_back(latents_architecture(seed));
+  }
   return all;
 }
 

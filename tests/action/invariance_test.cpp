@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <functional>
+
 #include "controls.h"
 #include "function.h"
 #include "regauge/action/act.h"
@@ -126,6 +128,40 @@ TEST(NegativeControls, APoolerThatCountsIsSeen) {
   act(unseen, random_element(unseen, 3, {Category::residual}), moved);
   EXPECT_LE(change(a, parameters, moved), 1e-9);
   EXPECT_GT(change(hidden, parameters, moved), 1e-2);
+}
+
+// One table feeds both stacks, so that their streams move together; one table of distances serves
+// all layers of a stack, so that their heads do.
+TEST(NegativeControls, AStackOrALayerThatMovesAloneIsSeen) {
+  for (const bool tied : {false, true}) {
+    const Architecture a = t5_architecture({14, 6, 2, 2, 3, 5}, !tied, tied);
+    const Symmetry symmetry = symmetry_of(a);
+    const auto parameters = random_parameters(a, 1);
+    // What an element of this category does, with the tensors of some layers left as they were.
+    const auto without = [&](Category category, const std::function<bool(std::string_view)>& left) {
+      std::uint64_t seed = 1;
+      auto moved = parameters;
+      while (moved.at("layers.1.attn.o.weight") == parameters.at("layers.1.attn.o.weight")) {
+        moved = parameters;
+        act(symmetry, random_element(symmetry, seed++, {category}), moved);
+      }
+      EXPECT_LE(change(a, parameters, moved), 1e-9);
+      for (const auto& [name, value] : parameters) {
+        if (left(name)) moved.at(name) = value;
+      }
+      return change(a, parameters, moved);
+    };
+    const auto of_decoder = [&](std::string_view name) {
+      const std::int64_t layer = layer_of(name);
+      if (layer < 0) return !name.starts_with("encoder.");
+      const bool reads_encoder = name.ends_with("attn.k.weight") || name.ends_with("attn.v.weight");
+      if (a.layer(layer).attention.cross && reads_encoder) return false;
+      return layer >= a.encoder_layers;
+    };
+    EXPECT_GT(without(Category::residual, of_decoder), 1e-2);
+    EXPECT_GT(without(Category::heads, [](auto name) { return layer_of(name) == 1; }), 1e-4);
+    EXPECT_GT(without(Category::heads, [](auto name) { return layer_of(name) == 0; }), 1e-4);
+  }
 }
 
 }  // namespace

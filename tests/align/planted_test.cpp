@@ -92,6 +92,19 @@ TEST(Weights, FindAPlantedElementOfRandomArchitectures) {
 
 class Fixtures : public ::testing::TestWithParam<std::string> {};
 
+TEST(Weights, FindMostPlantedElementsOfEncoderDecoders) {
+  int exact = 0;
+  constexpr int kTested = 30;
+  for (std::uint64_t seed = 0; seed < kTested; ++seed) {
+    const Architecture architecture = encoder_decoder(seed);
+    const Symmetry symmetry = symmetry_of(architecture);
+    const auto a = random_parameters(architecture, 1);
+    const auto b = planted(symmetry, a, random_element(symmetry, 2), 0, 0);
+    exact += difference(a, aligned(align_weights, symmetry, a, b)) <= kExact ? 1 : 0;
+  }
+  EXPECT_GE(exact, kTested * 8 / 10);
+}
+
 // Matching by weights is a heuristic: on models this small it misses some, alike layers or not.
 TEST(Weights, FindMostPlantedElementsWhereLayersDiffer) {
   int tested = 0, exact = 0;

@@ -137,6 +137,20 @@ TEST(NestedAssignment, IsThatOfBruteForce) {
   EXPECT_THROW(assign_nested(gaussian(5, 1), gaussian(2, 1)), UsageError);
 }
 
+// A permutation of S_2 wr S_2 wr S_3 that is worth more than all others is found, and a better one
+// across bundles is not taken.
+TEST(Nested, KeepsBundlesTogether) {
+  const std::vector<std::int64_t> wanted = {6, 7, 5, 4, 8, 9, 10, 11, 3, 2, 0, 1};
+  Matrix<double> members = Matrix<double>::Zero(12, 12);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    members(static_cast<Eigen::Index>(i), wanted[i]) = 1;
+  }
+  members(0, 11) = members(1, 10) = 2;  // another group for one of a bundle, but not for the other
+  EXPECT_EQ(assign_nested(members, Matrix<double>::Zero(6, 6), 3).target, wanted);
+  EXPECT_NE(assign_nested(members, Matrix<double>::Zero(6, 6)).target, wanted);
+  EXPECT_THROW(assign_nested(members, Matrix<double>::Zero(6, 6), 4), UsageError);
+}
+
 // The reference: a fine grid over log r, and golden sections around its best points.
 double thorough_minimum(const RotaryPair& pair) {
   double best = std::numeric_limits<double>::infinity();

@@ -34,7 +34,7 @@ Matrix<double> by_forward(const Architecture& architecture, const Parameters<dou
                           std::int64_t token) {
   Matrix<double> input = Matrix<double>::Zero(1, architecture.token_types > 0 ? 2 : 1);
   input(0, 0) = static_cast<double>(token);
-  Matrix<double> logits = testing::forward(architecture, parameters, input);
+  Matrix<double> logits = testing::forward(architecture, parameters, input, input);
   logits.array() -= logits.maxCoeff();
   logits = logits.array().exp();
   return logits / logits.sum();
@@ -68,6 +68,10 @@ TEST(TokenStream, IsTheModelOnSingleTokens) {
     if (!has_one(architecture)) continue;
     check(to_json(architecture).dump(), architecture);
     ++tested;
+  }
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const Architecture architecture = encoder_decoder(seed);
+    check(to_json(architecture).dump(), architecture);
   }
   EXPECT_GE(tested, 40);
 }

@@ -34,6 +34,8 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "codegen",
                                                   "cohere",
                                                   "data2vec-text",
+                                                  "deepseek_v3",
+                                                  "deepseek_v3-direct",
                                                   "distilbert",
                                                   "electra",
                                                   "ernie",
@@ -46,6 +48,7 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "gemma2",
                                                   "gemma3_text",
                                                   "glm",
+                                                  "glm4_moe",
                                                   "gpt2",
                                                   "gpt_bigcode",
                                                   "gpt_neox",
@@ -60,6 +63,7 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "mistral",
                                                   "mixtral",
                                                   "mpt",
+                                                  "mt5",
                                                   "nomic_bert",
                                                   "olmo2",
                                                   "olmoe",
@@ -80,6 +84,8 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "stablelm",
                                                   "starcoder",
                                                   "starcoder2",
+                                                  "t5",
+                                                  "t5-encoder",
                                                   "vit",
                                                   "xlm-roberta"}));
 }

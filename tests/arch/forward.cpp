@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numbers>
+#include <numeric>
 
 namespace regauge::testing {
 namespace {
@@ -15,31 +17,12 @@ class Forward {
   Forward(const Architecture& architecture, const Parameters<double>& parameters)
       : a_(architecture), p_(parameters) {}
 
-  Mat run(const Mat& input) const {
-    Mat x = embed(input);
-    for (std::int64_t n = 0; n < a_.layers; ++n) {
-      const std::string layer = "layers." + std::to_string(n) + ".";
-      const auto attn = [&](const Mat& y) { return attention(layer + "attn.", y); };
-      const auto ffn = [&](const Mat& y) { return feed_forward(layer + "ffn.", y); };
-      const std::string before = layer + "attn.norm", after = layer + "ffn.norm";
-      const double scale = a_.layer(n).branch_scale;
-      if (!a_.plain_stream()) {
-        x = norm(before, x + attn(x));
-        x = norm(after, x + ffn(x));
-      } else if (a_.layer(n).placement == Placement::both) {
-        x = (x + scale * norm(layer + "attn.post_norm", attn(norm(before, x)))).eval();
-        x = (x + scale * norm(layer + "ffn.post_norm", ffn(norm(after, x)))).eval();
-      } else if (a_.layer(n).placement == Placement::behind) {
-        x = (x + scale * norm(layer + "attn.post_norm", attn(x))).eval();
-        x = (x + scale * norm(layer + "ffn.post_norm", ffn(x))).eval();
-      } else if (a_.layer(n).parallel) {
-        const std::string other = a_.layer(n).shared_norm ? before : after;
-        x = (x + scale * (attn(norm(before, x)) + ffn(norm(other, x)))).eval();
-      } else {
-        x = (x + scale * attn(norm(before, x))).eval();
-        x = (x + scale * ffn(norm(after, x))).eval();
-      }
+  Mat run(const Mat& input, const Mat& source) const {
+    Mat encoded;
+    if (a_.encoder_layers > 0) {
+      encoded = norm("encoder.norm", layers(embed(source), {}, 0, a_.encoder_layers));
     }
+    Mat x = layers(embed(input), encoded, a_.encoder_layers, a_.layers);
     if (a_.plain_stream()) x = norm("head.norm", x);
     std::vector<Mat> outputs;
     const bool several = a_.output.list().size() > 1;
@@ -88,6 +71,35 @@ class Forward {
       y.row(t).array() -= std::log(y.row(t).array().exp().sum());
     }
     return y;
+  }
+
+  Mat layers(Mat x, const Mat& encoded, std::int64_t first, std::int64_t last) const {
+    for (std::int64_t n = first; n < last; ++n) {
+      const std::string layer = "layers." + std::to_string(n) + ".";
+      const auto attn = [&](const Mat& y) {
+        return attention(layer + "attn.", y, a_.layer(n).attention.cross ? encoded : y);
+      };
+      const auto ffn = [&](const Mat& y) { return feed_forward(layer + "ffn.", y); };
+      const std::string before = layer + "attn.norm", after = layer + "ffn.norm";
+      const double scale = a_.layer(n).branch_scale;
+      if (!a_.plain_stream()) {
+        x = norm(before, x + attn(x));
+        x = norm(after, x + ffn(x));
+      } else if (a_.layer(n).placement == Placement::both) {
+        x = (x + scale * norm(layer + "attn.post_norm", attn(norm(before, x)))).eval();
+        x = (x + scale * norm(layer + "ffn.post_norm", ffn(norm(after, x)))).eval();
+      } else if (a_.layer(n).placement == Placement::behind) {
+        x = (x + scale * norm(layer + "attn.post_norm", attn(x))).eval();
+        x = (x + scale * norm(layer + "ffn.post_norm", ffn(x))).eval();
+      } else if (a_.layer(n).parallel) {
+        const std::string other = a_.layer(n).shared_norm ? before : after;
+        x = (x + scale * (attn(norm(before, x)) + ffn(norm(other, x)))).eval();
+      } else {
+        x = (x + scale * attn(norm(before, x))).eval();
+        if (a_.layer(n).has_ffn()) x = (x + scale * ffn(norm(after, x))).eval();
+      }
+    }
+    return x;
   }
 
   static double capped(double x, double cap) { return cap == 0 ? x : cap * std::tanh(x / cap); }
@@ -167,7 +179,10 @@ class Forward {
     if (f.experts.count == 0) return linear(at + "down", all);
     Mat biases = Mat::Zero(x.rows(), a_.width);
     for (Eigen::Index t = 0; t < x.rows(); ++t) {
-      const Eigen::VectorXd weights = routed(f.experts, linear(at + "router", x.row(t)).row(0));
+      const auto bias = p_.find(at + "selection.bias");
+      const Eigen::VectorXd weights =
+          routed(f.experts, linear(at + "router", x.row(t)).row(0),
+                 bias == p_.end() ? Mat::Zero(1, f.experts.count) : bias->second);
       for (Eigen::Index i = 0; i < all.cols(); ++i) all(t, i) *= weights(i / f.width);
       if (f.biases.down) biases.row(t) = weights.transpose() * p_.at(at + "down.bias");
     }
@@ -192,15 +207,40 @@ class Forward {
     return activated(f.activation, gate).cwiseProduct(up);
   }
 
-  // The weight of each expert, 0 for those that are not chosen.
-  static Eigen::VectorXd routed(const Experts& e, const Eigen::RowVectorXd& logits) {
-    Eigen::VectorXd weights = (logits.array() - logits.maxCoeff()).exp();
-    weights /= weights.sum();
-    std::vector<double> sorted(weights.begin(), weights.end());
-    std::sort(sorted.begin(), sorted.end(), std::greater<>());
-    const double least = sorted[static_cast<std::size_t>(e.active - 1)];
-    for (double& weight : weights) weight = weight < least ? 0 : weight;
-    return e.renormalised ? Eigen::VectorXd(weights / weights.sum()) : weights;
+  // The weight of each expert, 0 for those that are not chosen: one after another the best that is
+  // left is taken, where `bias` counts for the choice alone.
+  static Eigen::VectorXd routed(const Experts& e, const Eigen::RowVectorXd& logits,
+                                const Mat& bias) {
+    Eigen::VectorXd scores = logits.array().exp();
+    if (e.scoring == Scoring::sigmoid) {
+      scores = scores.array() / (1 + scores.array());
+    } else {
+      scores /= scores.sum();
+    }
+    const double never = -std::numeric_limits<double>::infinity();
+    Eigen::VectorXd left = scores + bias.transpose();
+    const Eigen::Index size = e.count / e.groups;
+    Eigen::VectorXd ranks(e.groups);
+    for (Eigen::Index g = 0; g < e.groups; ++g) {
+      std::vector<double> members(left.begin() + g * size, left.begin() + (g + 1) * size);
+      std::sort(members.begin(), members.end(), std::greater<>());
+      ranks(g) = std::accumulate(members.begin(), members.begin() + e.group_leaders, 0.0);
+    }
+    for (Eigen::Index closed = e.active_groups; closed < e.groups; ++closed) {
+      Eigen::Index worst = 0;
+      ranks.minCoeff(&worst);
+      ranks(worst) = -never;
+      left.segment(worst * size, size).setConstant(never);
+    }
+    Eigen::VectorXd weights = Eigen::VectorXd::Zero(e.count);
+    for (std::int64_t i = 0; i < e.active; ++i) {
+      Eigen::Index best = 0;
+      left.maxCoeff(&best);
+      left(best) = never;
+      weights(best) = scores(best);
+    }
+    if (e.renormalised) weights /= weights.sum();
+    return e.weight_scale * weights;
   }
 
   // One head of q or k: normed, then rotated by its position.
@@ -228,14 +268,54 @@ class Forward {
     return x;
   }
 
-  bool sees(std::int64_t window, Eigen::Index i, Eigen::Index j) const {
-    if (a_.causal && j > i) return false;
+  static bool sees(bool causal, std::int64_t window, Eigen::Index i, Eigen::Index j) {
+    if (causal && j > i) return false;
     return window == 0 || i - j < window;
   }
 
-  Mat attention(const std::string& at, const Mat& x) const {
-    const Attention& a = a_.layer(layer_of(at)).attention;
-    const Mat q = linear(at + "q", x), k = linear(at + "k", x), v = linear(at + "v", x);
+  // The table that a layer reads: its own, or that of the first layer of its stack.
+  const Mat& relative_table(std::int64_t layer) const {
+    const bool first = layer == 0 || layer == a_.encoder_layers;
+    const bool own = first || !a_.layer(layer).attention.shares_table;
+    const std::int64_t owner = own ? layer : layer < a_.encoder_layers ? 0 : a_.encoder_layers;
+    return p_.at("layers." + std::to_string(owner) + ".attn.relative_bias");
+  }
+
+  // Behind its norm, or what is given where there is no latent.
+  Mat latent(const std::string& name, const Mat& x) const {
+    if (!p_.contains(name + ".weight")) return x;
+    Mat y = linear(name, x);
+    for (Eigen::Index t = 0; t < y.rows(); ++t) {
+      y.row(t) /= std::sqrt(y.row(t).squaredNorm() / static_cast<double>(y.cols()) + a_.norm_eps);
+      y.row(t).array() *= p_.at(name + ".norm.gain").row(0).array();
+    }
+    return y;
+  }
+
+  // Heads side by side, each [rotating part, plain part]; one rotating part may serve all heads.
+  static Mat joined(const Attention& a, const Mat& rotating, const Mat& plain) {
+    Mat all(plain.rows(), a.heads * a.qk_width);
+    const std::int64_t dims = a.rotary_dims, rest = a.qk_width - dims;
+    for (std::int64_t head = 0; head < a.heads; ++head) {
+      const std::int64_t from = rotating.cols() == dims ? 0 : head * dims;
+      all.middleCols(head * a.qk_width, dims) = rotating.middleCols(from, dims);
+      all.middleCols(head * a.qk_width + dims, rest) = plain.middleCols(head * rest, rest);
+    }
+    return all;
+  }
+
+  // Keys and values from `source`, which is x but for cross-attention.
+  Mat attention(const std::string& at, const Mat& x, const Mat& source) const {
+    const std::int64_t layer = layer_of(at);
+    const Attention& a = a_.layer(layer).attention;
+    const bool causal = a_.causal && layer >= a_.encoder_layers && !a.cross;
+    const Mat of_q = latent(at + "q_latent", x), of_kv = latent(at + "kv_latent", source);
+    Mat q = linear(at + "q", of_q), k = linear(at + "k", of_kv);
+    const Mat v = linear(at + "v", of_kv);
+    if (a.has_latents()) {
+      q = joined(a, linear(at + "q_rotary", of_q), q);
+      k = joined(a, linear(at + "k_rotary", x), k);
+    }
     Mat mixed(x.rows(), a.heads * a.v_width);
     for (std::int64_t head = 0; head < a.heads; ++head) {
       const std::int64_t kv = head / a.group();
@@ -247,10 +327,9 @@ class Forward {
           if (a.positions == Positions::alibi) {
             weights(i, j) -= alibi_slope(head, a.heads) * static_cast<double>(std::abs(i - j));
           } else if (a.positions == Positions::relative) {
-            weights(i, j) +=
-                p_.at(at + "relative_bias")(relative_bucket(a, a_.causal, j - i), head);
+            weights(i, j) += relative_table(layer)(relative_bucket(a, causal, j - i), head);
           }
-          weights(i, j) = sees(a.window, i, j) ? std::exp(weights(i, j)) : 0;
+          weights(i, j) = sees(causal, a.window, i, j) ? std::exp(weights(i, j)) : 0;
         }
         const double sink = a.sinks ? std::exp(p_.at(at + "sinks")(0, head)) : 0;
         weights.row(i) /= weights.row(i).sum() + sink;
@@ -268,8 +347,8 @@ class Forward {
 }  // namespace
 
 Matrix<double> forward(const Architecture& architecture, const Parameters<double>& parameters,
-                       const Matrix<double>& input) {
-  return Forward(architecture, parameters).run(input);
+                       const Matrix<double>& input, const Matrix<double>& source) {
+  return Forward(architecture, parameters).run(input, source);
 }
 
 }  // namespace regauge::testing

@@ -35,13 +35,16 @@ Matrix<double> patches(const nlohmann::json& image, Eigen::Index patch) {
   return rows;
 }
 
-Matrix<double> input_of(const nlohmann::json& given) {
-  if (given.contains("image")) return patches(given["image"], 4);
-  Matrix<double> tokens(static_cast<Eigen::Index>(given["tokens"].size()), 1);
+Matrix<double> numbers(const nlohmann::json& list) {
+  Matrix<double> tokens(static_cast<Eigen::Index>(list.size()), 1);
   for (Eigen::Index t = 0; t < tokens.rows(); ++t) {
-    tokens(t, 0) = given["tokens"][static_cast<std::size_t>(t)];
+    tokens(t, 0) = list[static_cast<std::size_t>(t)];
   }
   return tokens;
+}
+
+Matrix<double> input_of(const nlohmann::json& given) {
+  return given.contains("image") ? patches(given["image"], 4) : numbers(given["tokens"]);
 }
 
 Matrix<double> output_of(const nlohmann::json& given) {
@@ -60,7 +63,9 @@ Matrix<double> output_of(const nlohmann::json& given) {
 double distance(const Architecture& architecture, const Parameters<double>& parameters,
                 const nlohmann::json& given) {
   const Matrix<double> output = output_of(given);
-  return (testing::forward(architecture, parameters, input_of(given)) - output).norm() /
+  const Matrix<double> source =
+      given.contains("source") ? numbers(given["source"]) : Matrix<double>();
+  return (testing::forward(architecture, parameters, input_of(given), source) - output).norm() /
          output.norm();
 }
 

@@ -27,13 +27,23 @@ Matrix<double> sequence(const Architecture& a, const lab::Batch& batch, std::int
   return input;
 }
 
+Matrix<double> source_of(const lab::Batch& batch, std::int64_t number) {
+  Matrix<double> source(batch.source_length, 1);
+  for (std::int64_t t = 0; t < batch.source_length; ++t) {
+    const auto i = static_cast<std::size_t>(number * batch.source_length + t);
+    source(t, 0) = static_cast<double>(batch.source[i]);
+  }
+  return source;
+}
+
 double parity(const Architecture& a, std::uint64_t seed) {
   const auto parameters = random_parameters(a, seed);
   const lab::Batch batch = testing::random_batch(a, 3, seed);
   const Matrix<double> outputs = lab::forward(a, parameters, batch);
   double largest = 0;
   for (std::int64_t s = 0; s < batch.sequences; ++s) {
-    const Matrix<double> expected = testing::forward(a, parameters, sequence(a, batch, s));
+    const Matrix<double> expected =
+        testing::forward(a, parameters, sequence(a, batch, s), source_of(batch, s));
     const Matrix<double> found = outputs.middleRows(s * expected.rows(), expected.rows());
     largest = std::max(largest,
                        (found - expected).cwiseAbs().maxCoeff() / expected.cwiseAbs().maxCoeff());
@@ -61,6 +71,8 @@ TEST(Forward, EqualsThePlainOneOnRandomArchitectures) {
     EXPECT_LE(parity(sinks, seed), 1e-11) << seed << " " << to_json(sinks).dump();
     const Architecture mixed = mixed_architecture(seed);
     EXPECT_LE(parity(mixed, seed), 1e-11) << seed << " " << to_json(mixed).dump();
+    const Architecture two = encoder_decoder(seed);
+    EXPECT_LE(parity(two, seed), 1e-11) << seed << " " << to_json(two).dump();
   }
 }
 

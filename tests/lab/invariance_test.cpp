@@ -47,6 +47,8 @@ std::vector<Architecture> architectures() {
   std::vector<Architecture> all;
   for (const auto& known : known_architectures()) all.push_back(known.architecture);
   for (std::uint64_t seed = 1000; seed < 1060; ++seed) all.push_back(random_architecture(seed));
+  for (std::uint64_t seed = 1000; seed < 1012; ++seed) all.push_back(router_architecture(seed));
+  for (std::uint64_t seed = 1000; seed < 1012; ++seed) all.push_back(latents_architecture(seed));
   return all;
 }
 

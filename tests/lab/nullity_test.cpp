@@ -101,6 +101,31 @@ Architecture branches_normed(int index) {
   return a;
 }
 
+// T5 and UMT5, gated and not, tied and not; and one drawn at random.
+Architecture two_stacks(int index) {
+  switch (index) {
+    case 0:
+      return t5_architecture({14, 6, 2, 1, 2, 5}, true, false);
+    case 1:
+      return t5_architecture({16, 6, 1, 2, 3, 5}, true, true);
+    case 2:
+      return t5_architecture({14, 4, 2, 1, 2, 4}, false, true);
+    case 3:
+      return t5_architecture({14, 4, 1, 2, 2, 4}, true, false, true);
+    default:
+      return encoder_decoder(static_cast<std::uint64_t>(index));
+  }
+}
+
+class TwoStacksNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(TwoStacksNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = two_stacks(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(EncoderDecoders, TwoStacksNullity, ::testing::Range(0, 5));
+
 class OutputNormNullity : public ::testing::TestWithParam<int> {};
 
 TEST_P(OutputNormNullity, IsTheDimensionOfTheGroup) {
@@ -209,6 +234,65 @@ TEST_P(OutputsNullity, IsTheDimensionOfTheGroup) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Outputs, OutputsNullity, ::testing::Range(0, 4));
+
+// Sigmoid scores; a bias that only selects; experts in groups of which some are chosen.
+Architecture with_routers(int index) {
+  Architecture a = known_architecture(index % 2 == 0 ? "llama" : "llama, qk norm");
+  a.vocabulary = 60;
+  a.layers = 1;
+  FeedForward& ffn = a.kinds[0].ffn;
+  ffn.width = 2;
+  ffn.experts = {.count = 4, .active = 2, .renormalised = index / 2 % 2 == 1};
+  ffn.experts.scoring = index == 5 ? Scoring::softmax : Scoring::sigmoid;
+  ffn.experts.weight_scale = 1.5;
+  ffn.experts.selection_bias = index >= 2;
+  if (index >= 4) {
+    ffn.experts.groups = 2;
+    ffn.experts.group_leaders = 2;
+    ffn.experts.active = 1;
+    ffn.experts.renormalised = false;
+  }
+  return a;
+}
+
+class RouterNullity : public ::testing::TestWithParam<int> {};
+
+// A bias that only selects has no derivative: the Jacobian has all of it, the group one number.
+TEST_P(RouterNullity, IsTheDimensionOfTheGroupButForWhatOnlySelects) {
+  const Architecture a = with_routers(GetParam());
+  const Experts& e = a.kinds[0].ffn.experts;
+  expect_complete(a, symmetry_of(a).dimension() + (e.selection_bias ? e.count - 1 : 0));
+}
+
+INSTANTIATE_TEST_SUITE_P(Routers, RouterNullity, ::testing::Range(0, 6));
+
+// Latents of keys and values, of queries, too, or with eps; few tokens, whose quadrics count.
+Architecture with_latents(int index) {
+  Architecture a = known_architecture(index % 2 == 0 ? "llama" : "llama, tied");
+  a.vocabulary = index == 4 ? 12 : 40;
+  a.layers = 1;
+  a.width = 6;
+  a.kinds[0].ffn.width = 3;
+  Attention& attention = a.kinds[0].attention;
+  attention.heads = attention.kv_heads = 2;
+  attention.qk_width = 4;
+  attention.v_width = 2;
+  attention.rotary_dims = 2;
+  attention.rotary_frequencies = {0.7};
+  attention.kv_latent = index == 4 ? 5 : 4;
+  if (index >= 2) attention.q_latent = 5;
+  if (index == 5) a.norm_eps = 0.01;
+  return a;
+}
+
+class LatentNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(LatentNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = with_latents(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(Latents, LatentNullity, ::testing::Range(0, 6));
 
 // As in gpt-oss, whole and in parts.
 Architecture with_sinks(int index) {

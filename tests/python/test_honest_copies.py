@@ -219,6 +219,7 @@ FAMILIES = [
     "gpt2",
     "gpt_neox",
     "bert-mlm",
+    "t5",
 ]
 
 

@@ -21,7 +21,8 @@ transformers.utils.logging.disable_progress_bar()
 
 FAMILIES = [
     "llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "gemma2", "olmo2", "phi", "cohere", "gpt2",
-    "qwen3_moe", "qwen3_moe-dense", "mixtral", "olmoe", "qwen2_moe", "gpt_oss",
+    "qwen3_moe", "qwen3_moe-dense", "glm4_moe", "deepseek_v3", "deepseek_v3-direct", "mixtral", "olmoe", "qwen2_moe", "gpt_oss",
+    "t5", "t5-tied", "t5-encoder", "mt5",
     "gpt_neox", "bert-mlm", "vit", "phi3", "bert-pretraining", "bert-classes", "bert-words", "roberta-classes",
     "distilbert-classes", "vit-hidden",
     "starcoder2", "stablelm", "seed_oss", "ernie4_5", "helium", "ministral", "qwen2-sliding", "qwen3-sliding",
@@ -60,9 +61,10 @@ def outputs(folder):
             if config.model_type == "vit":
                 shape = (2, config.num_channels, config.image_size, config.image_size)
                 return declared_outputs(model, torch.randn(shape, generator=generator, dtype=torch.float64))
-            return declared_outputs(
-                model, input_ids=torch.randint(0, config.vocab_size, (2, 40), generator=generator)
-            )
+            given = {"input_ids": torch.randint(0, config.vocab_size, (2, 40), generator=generator)}
+            if model.config.is_encoder_decoder:
+                given["decoder_input_ids"] = given["input_ids"].flip(1)[:, :30]
+            return declared_outputs(model, **given)
     except Exception:  # whatever a config that makes no sense leads to
         return None
 

@@ -25,6 +25,11 @@ LLAMA3 = dict(
     rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
     original_max_position_embeddings=256,
 )  # fmt: skip
+ROUTED = dict(
+    n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1, routed_scaling_factor=1.7,
+    first_k_dense_replace=1,
+)  # fmt: skip
+LATENT = dict(kv_lora_rank=9, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6)
 YARN = dict(
     rope_type="yarn", rope_theta=500.0, factor=4.0, beta_fast=4.0, beta_slow=0.5, truncate=False,
     original_max_position_embeddings=16,
@@ -40,6 +45,10 @@ FALCON = dict(
 ENCODER = dict(
     vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=4,
     max_position_embeddings=48, type_vocab_size=3,
+)  # fmt: skip
+T5 = dict(
+    vocab_size=61, d_model=20, d_kv=6, d_ff=27, num_layers=2, num_decoder_layers=3, num_heads=4,
+    relative_attention_num_buckets=8, relative_attention_max_distance=12,
 )  # fmt: skip
 WINDOWS = dict(sliding_window=5, layer_types=["full_attention", "sliding_attention", "full_attention"])
 IMAGE = dict(
@@ -159,6 +168,12 @@ MODELS = {
     "qwen3_moe: dense layers among sparse ones": (tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
         **{**SIZES, **GQA, "num_hidden_layers": 4}, head_dim=6, moe_intermediate_size=11, num_experts=5,
         num_experts_per_tok=2, decoder_sparse_step=2, mlp_only_layers=[3])),
+    "glm4_moe: sigmoid scores, groups, a bias that selects": (tf.Glm4MoeForCausalLM, tf.Glm4MoeConfig(
+        **SIZES, **GQA, head_dim=8, moe_intermediate_size=11, use_qk_norm=True, **ROUTED)),
+    "deepseek_v3: latents of queries, keys and values": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
+        **SIZES, num_key_value_heads=4, moe_intermediate_size=11, **ROUTED, **LATENT, q_lora_rank=11)),
+    "deepseek_v3-direct: latents of keys and values": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
+        **SIZES, num_key_value_heads=4, moe_intermediate_size=11, **ROUTED, **LATENT, q_lora_rank=None)),
     "mixtral: 2 of 5 experts": (tf.MixtralForCausalLM, tf.MixtralConfig(
         **SIZES, **GQA, head_dim=6, num_local_experts=5, num_experts_per_tok=2)),
     "olmoe: 2 of 5 experts, joint norms on q and k": (tf.OlmoeForCausalLM, tf.OlmoeConfig(
@@ -166,6 +181,11 @@ MODELS = {
     "qwen2_moe: 2 of 5 experts beside a shared one": (tf.Qwen2MoeForCausalLM, tf.Qwen2MoeConfig(
         **{**SIZES, **GQA, "hidden_size": 24}, moe_intermediate_size=11, shared_expert_intermediate_size=13,
         num_experts=5, num_experts_per_tok=2)),
+    "t5: gated, untied": (tf.T5ForConditionalGeneration, tf.T5Config(
+        **T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
+    "t5: relu, tied": (tf.T5ForConditionalGeneration, tf.T5Config(**T5, feed_forward_proj="relu")),
+    "mt5: gated, untied": (tf.MT5ForConditionalGeneration, tf.MT5Config(**T5)),
+    "t5-encoder: gated": (tf.T5EncoderModel, tf.T5Config(**T5, feed_forward_proj="gated-gelu")),
     "gpt_oss: sinks, biases, clamps, yarn": (tf.GptOssForCausalLM, tf.GptOssConfig(
         **SIZES, **GQA, head_dim=6, num_local_experts=5, num_experts_per_tok=2, swiglu_limit=0.8, sliding_window=5,
         rope_parameters=YARN)),
@@ -216,6 +236,9 @@ def randomise(model, seed):
             value.data = 0.3 * noise + (gain if name.endswith("weight") else 0.0)
         else:
             value.data = noise * value.shape[-1] ** -0.5
+    for name, value in sorted(model.named_buffers()):
+        if name.endswith("e_score_correction_bias"):
+            value.copy_(0.3 * torch.randn(value.shape, generator=generator))
     for module in model.modules():  # one bias under two names, of which the file may hold both
         if hasattr(module, "bias") and hasattr(module, "decoder"):
             module.bias.data.copy_(module.decoder.bias.data)
@@ -224,6 +247,8 @@ def randomise(model, seed):
 def make(name, folder, seed=1):
     cls, config = MODELS[name]
     model = cls(config)
+    if name.endswith("untied") and config.model_type in ("t5", "mt5"):  # transformers ties it whatever the config says
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     randomise(model, seed)
     model.save_pretrained(folder)
     return cls
@@ -241,6 +266,9 @@ def draw_inputs(config, seed):
     if getattr(config, "type_vocab_size", 0):
         types = torch.randint(0, config.type_vocab_size, tokens.shape, generator=generator)
         return {"input_ids": tokens, "token_type_ids": types}, {"tokens": tokens, "types": types}
+    if config.is_encoder_decoder:
+        source = torch.randint(2, config.vocab_size, (5, 17), generator=generator)
+        return {"input_ids": source, "decoder_input_ids": tokens}, {"tokens": tokens, "source": source}
     return {"input_ids": tokens}, {"tokens": tokens}
 
 
@@ -311,13 +339,17 @@ def make_double(model):
 @contextlib.contextmanager
 def no_float():
     """What transformers takes through float on its way (a norm, a softmax, a rotation) stays in double."""
-    softmax, to = torch.nn.functional.softmax, torch.Tensor.to
+    softmax, to, cast = torch.nn.functional.softmax, torch.Tensor.to, torch.Tensor.type
     softmax_in_double = lambda *arguments, dtype=None, **rest: softmax(*arguments, **rest)  # noqa: E731
 
     def to_double(tensor, *arguments, **rest):
         return to(tensor, *(torch.float64 if a is torch.float32 else a for a in arguments), **rest)
 
+    def type_double(tensor, *arguments, **rest):
+        return cast(tensor, *(torch.float64 if a is torch.float32 else a for a in arguments), **rest)
+
     with mock.patch.object(torch.Tensor, "float", torch.Tensor.double), \
+            mock.patch.object(torch.Tensor, "type", type_double), \
             mock.patch.object(torch.Tensor, "to", to_double), \
             mock.patch.object(torch.nn.functional, "softmax", softmax_in_double):  # fmt: skip
         yield

@@ -34,7 +34,8 @@ def outputs(model, seed=0):
             return declared_outputs(model, torch.randn(shape, generator=generator, dtype=torch.float64))
         # 0 and 1 may be padding, whose rows of a position table are nobody's business.
         tokens = torch.randint(2, config.vocab_size, (4, 12), generator=generator)
-        return declared_outputs(model, input_ids=tokens)
+        behind = {"decoder_input_ids": tokens.flip(1)[:, :10]} if model.config.is_encoder_decoder else {}
+        return declared_outputs(model, input_ids=tokens, **behind)
 
 
 def relative_change(before, after):

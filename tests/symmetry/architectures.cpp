@@ -231,6 +231,159 @@ Architecture outputs_architecture(std::uint64_t seed) {
   return a;
 }
 
+Architecture encoder_decoder(std::uint64_t seed) {
+  Architecture a = random_architecture(seed);
+  Draw draw(seed + 40000);
+  a.input = Input::tokens;
+  a.vocabulary = draw.between(20, 30);
+  a.input_width = a.token_types = a.classes = 0;
+  a.input_bias = a.class_token = a.embedding_norm = a.norm_bias = a.head_transform = false;
+  a.position_table = PositionTable::none;
+  a.norm = Norm::rms;
+  a.output = Output::tokens;
+  a.causal = true;
+  a.tied = draw.yes();
+  const auto prepared = [&](Layer layer) {
+    layer.placement = Placement::pre;
+    layer.parallel = false;
+    Attention& attention = layer.attention;
+    attention.qk_width = std::min(attention.qk_width, a.width - 1);
+    attention.v_width = std::min(attention.v_width, a.width - 1);
+    const bool rotary = attention.positions == Positions::rotary;
+    attention.rotary_dims =
+        rotary ? std::min(attention.rotary_dims, attention.qk_width / 2 * 2) : 0;
+    attention.rotary_frequencies.resize(static_cast<std::size_t>(attention.rotary_dims / 2));
+    if (!draw.yes(0.7)) return layer;
+    attention.positions = Positions::relative;
+    attention.rotary_dims = 0;
+    attention.rotary_frequencies.clear();
+    attention.relative_buckets = draw.one_of<std::int64_t>({4, 6, 8});
+    attention.relative_max_distance = draw.between(12, 16);
+    return layer;
+  };
+  const Layer encoder = prepared(a.kinds[0]);
+  Layer decoder = prepared(random_architecture(seed + 50000).kinds[0]);
+  Layer cross = prepared(random_architecture(seed + 60000).kinds[0]);
+  cross.attention.cross = true;
+  cross.attention.positions = Positions::none;
+  cross.attention.rotary_dims = cross.attention.window = 0;
+  cross.attention.rotary_frequencies.clear();
+  cross.attention.relative_buckets = cross.attention.relative_max_distance = 0;
+  if (draw.yes(0.7)) decoder.ffn = {};
+  const auto again = [&](Layer layer) {
+    const Attention& of = layer.attention;
+    layer.attention.shares_table =
+        of.positions == Positions::relative && !of.has_qk_norm() && draw.yes(0.8);
+    return layer;
+  };
+  std::vector<Layer> layers = {encoder};
+  if (draw.yes()) layers.push_back(again(encoder));
+  a.encoder_layers = static_cast<std::int64_t>(layers.size());
+  layers.push_back(decoder);
+  layers.push_back(cross);
+  if (draw.yes()) {
+    layers.push_back(again(decoder));
+    layers.push_back(cross);
+  }
+  a.set_layers(layers);
+  validate(a);
+  return a;
+}
+
+Architecture t5_architecture(const T5Sizes& sizes, bool gated, bool tied, bool alone) {
+  Architecture a;
+  a.width = sizes.width;
+  a.vocabulary = sizes.vocabulary;
+  a.tied = tied;
+  a.encoder_layers = sizes.encoder;
+  Layer encoder;
+  Attention& attention = encoder.attention;
+  attention.heads = attention.kv_heads = 2;
+  attention.qk_width = attention.v_width = sizes.head;
+  attention.scale = 1;
+  Layer cross = encoder;
+  attention.positions = Positions::relative;
+  attention.relative_buckets = attention.relative_max_distance = 4;
+  encoder.ffn.width = sizes.ffn;
+  encoder.ffn.activation = gated ? Activation::gelu_tanh : Activation::relu;
+  encoder.ffn.gated = gated;
+  cross.ffn = encoder.ffn;
+  cross.attention.cross = true;
+  Layer decoder = encoder;
+  decoder.ffn = {};
+  std::vector<Layer> layers;
+  for (std::int64_t n = 0; n < sizes.encoder; ++n) {
+    layers.push_back(encoder);
+    layers.back().attention.shares_table = n > 0 && !alone;
+  }
+  for (std::int64_t n = 0; n < sizes.decoder; ++n) {
+    layers.push_back(decoder);
+    layers.back().attention.shares_table = n > 0 && !alone;
+    layers.push_back(cross);
+  }
+  a.set_layers(layers);
+  validate(a);
+  return a;
+}
+
+Architecture router_architecture(std::uint64_t seed) {
+  Architecture a = experts_architecture(seed);
+  Draw draw(seed + 40000);
+  for (auto& layer : a.kinds) {
+    Experts& e = layer.ffn.experts;
+    if (draw.yes(0.75)) e.scoring = Scoring::sigmoid;
+    if (draw.yes()) e.weight_scale = 1.7;
+    if (draw.yes()) {
+      e.groups = draw.between(2, 3);
+      e.count = e.groups * 2;
+      e.active_groups = draw.between(1, e.groups - 1);
+      e.group_leaders = draw.between(1, 2);
+    }
+    e.selection_bias = draw.yes(0.6);
+    const std::int64_t open = e.active_groups * e.count / e.groups;
+    e.active = draw.between(1, open - (e.selection_bias ? 1 : 0));
+    e.renormalised = e.active > 1 && draw.yes();
+  }
+  validate(a);
+  return a;
+}
+
+Architecture latents_architecture(std::uint64_t seed) {
+  Architecture a = seed % 3 == 0 ? router_architecture(seed) : random_architecture(seed);
+  Draw draw(seed + 50000);
+  a.norm = Norm::rms;
+  a.norm_bias = a.head_transform = false;
+  a.position_table = PositionTable::none;
+  // Many tokens, or their normed rows lie on more than one quadric.
+  if (a.input == Input::tokens) a.vocabulary += kManyTokens;
+  Layer& layer = a.kinds[0];
+  layer.placement = Placement::pre;
+  Attention& attention = layer.attention;
+  attention.biases = {};
+  attention.qk_norm = QkNorm::none;
+  attention.softcap = 0;
+  attention.positions = Positions::rotary;
+  attention.relative_buckets = attention.relative_max_distance = 0;
+  attention.heads = attention.kv_heads = draw.between(1, 3);
+  attention.rotary_dims = 2 * draw.between(1, 2);
+  attention.rotary_frequencies = {0.9, 0.3};
+  attention.rotary_frequencies.resize(static_cast<std::size_t>(attention.rotary_dims / 2));
+  // A latent narrower than a head, or than what reads it, leaves more.
+  attention.v_width = draw.between(1, 3);
+  const std::int64_t plain = draw.between(1, 3);
+  attention.qk_width = plain + attention.rotary_dims;
+  const std::int64_t least = std::max(plain, attention.v_width);
+  const std::int64_t most = std::min(attention.heads * (plain + attention.v_width), a.width - 1);
+  attention.kv_latent = draw.between(least, std::max(least, most));
+  if (draw.yes()) {
+    const std::int64_t reads = attention.heads * attention.qk_width;
+    const std::int64_t own = std::max(plain, attention.rotary_dims);
+    attention.q_latent = draw.between(own, std::max(own, std::min(reads, a.width - 1)));
+  }
+  validate(a);
+  return a;
+}
+
 Architecture sinks_architecture(std::uint64_t seed) {
   Architecture a = random_architecture(seed);
   Draw draw(seed + 40000);

@@ -48,6 +48,23 @@ Architecture sinks_architecture(std::uint64_t seed);
 // The same with several outputs, poolers, and classes of every position.
 Architecture outputs_architecture(std::uint64_t seed);
 
+// Encoder-decoders: two stacks, tables that layers share, layers without a feed-forward,
+// cross-attention with heads of its own.
+Architecture encoder_decoder(std::uint64_t seed);
+
+// T5 with V tokens, width D, encoder and decoder blocks, two heads of width d, m neurons, four
+// buckets; eps = 0. `alone`: every layer has a table of its own (UMT5).
+struct T5Sizes {
+  std::int64_t vocabulary, width, encoder, decoder, head, ffn;
+};
+Architecture t5_architecture(const T5Sizes& sizes, bool gated, bool tied, bool alone = false);
+
+// The same with other routers: sigmoid scores, a bias that only selects, groups of experts.
+Architecture router_architecture(std::uint64_t seed);
+
+// The same with latents, of keys and values and in half of them of queries.
+Architecture latents_architecture(std::uint64_t seed);
+
 // Random rotary architectures of which one or two pairs come round to where they were at every
 // position, many with key biases.
 std::vector<Architecture> full_turn_architectures(std::size_t count);

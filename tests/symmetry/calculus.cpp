@@ -9,6 +9,7 @@
 
 #include "regauge/arch/parameters.h"
 #include "symmetry/calculus_positions.h"
+#include "symmetry/calculus_tables.h"
 #include "symmetry/calculus_wires.h"
 
 namespace regauge {
@@ -49,6 +50,20 @@ class Judge {
   bool forgets_length() const { return a_.norm_eps == 0; }
 
   Wire pre_norm() {
+    if (a_.encoder_layers > 0) {
+      const Tensor table = tensor("embed.tokens");
+      if (mistake_ == Mistake::table_doubled) {
+        tensors_.at("embed.tokens").change =
+            system_.parameter(table.value.rows(), d_, System::local);
+      }
+      encoded_ = stack_of_layers(0, a_.encoder_layers, "encoder.norm");
+      tensors_.at("embed.tokens") = table;
+    }
+    return stack_of_layers(a_.encoder_layers, a_.layers, "head.norm");
+  }
+
+  // Every stack has a stream of its own; that they move as one is for the equations to say.
+  Wire stack_of_layers(std::int64_t first, std::int64_t last, const std::string& final_norm) {
     const Similarity stream = similarity();
     Dense hull;
     if (a_.embedding_norm) {
@@ -58,7 +73,7 @@ class Judge {
     } else {
       hull = embed({stream.total, Forms(1, d_)}, seen_, a_.class_token).value;
     }
-    for (std::int64_t n = 0; n < a_.layers; ++n) {
+    for (std::int64_t n = first; n < last; ++n) {
       const std::string layer = fmt::format("layers.{}.", n);
       const Wire attended =
           written(n, attention(read(n, hull, stream, layer + "attn.norm"), layer), layer + "attn");
@@ -66,6 +81,7 @@ class Judge {
         read_by_norm({attended}, stream);
         hull = with_row(hull, attended.value);
       }
+      if (!a_.layer(n).has_ffn()) continue;
       const Wire fed = written(
           n, feed_forward(read(n, hull, stream, layer + a_.layer(n).norm_before_ffn()), layer),
           layer + "ffn");
@@ -77,7 +93,7 @@ class Judge {
       }
       hull = with_row(hull, fed.value);
     }
-    return norm(hull, stream.turn, "head.norm");
+    return norm(hull, stream.turn, final_norm);
   }
 
   // The stream behind its norm, or as it is.
@@ -113,42 +129,6 @@ class Judge {
     return norm(hull, change.turn, name);
   }
 
-  // The tables of which every embedded token or vector is a sum of rows; a class token has position
-  // 0 instead.
-  std::vector<Tensor> summed_tables() const {
-    const std::int64_t first = a_.class_token ? 1 : 0;
-    std::vector<Tensor> tables;
-    if (a_.input == Input::tokens) {
-      const Tensor& tokens = tensor("embed.tokens");
-      tables.push_back({a_.embedding_scale * tokens.value, a_.embedding_scale * tokens.change});
-    } else if (has("embed.input.bias")) {
-      tables.push_back(tensor("embed.input.bias"));
-    } else {
-      tables.push_back({Dense::Zero(1, d_), Forms(1, d_)});
-    }
-    if (a_.position_table == PositionTable::learned && a_.max_positions > first) {
-      const Tensor& positions = tensor("embed.positions");
-      const Index rows = a_.max_positions - first;
-      tables.push_back(
-          {positions.value.bottomRows(rows), positions.change.block(first, 0, rows, d_)});
-    }
-    if (a_.position_table == PositionTable::sinusoidal && a_.max_positions > first) {
-      const Dense positions = sinusoidal_hull(a_, first);
-      tables.push_back({positions, Forms(positions.rows(), d_)});
-    }
-    if (has("embed.types")) tables.push_back(tensor("embed.types"));
-    return tables;
-  }
-
-  Tensor class_token_row() const {
-    Tensor row = tensor("embed.class_token");
-    if (a_.position_table == PositionTable::learned) {
-      row.value += tensor("embed.positions").value.row(0);
-      row.change += tensor("embed.positions").change.row(0);
-    }
-    if (a_.position_table == PositionTable::sinusoidal) row.value += sinusoidal_hull(a_, 0).row(0);
-    return row;
-  }
 
   // The sum of tables changes by an affine map, each table by its linear part and a constant of its
   // own; the constants add up. A class token changes by the same map. Only `seen` counts.
@@ -160,7 +140,7 @@ class Judge {
     };
     Dense directions(0, d_), base = Dense::Zero(1, d_);
     Forms constants(1, d_);
-    for (const auto& table : summed_tables()) {
+    for (const auto& table : summed_tables(a_, tensors_)) {
       const Forms constant = system_.wire(1, d_, System::shared);
       follow(table, constant);
       constants += constant;
@@ -173,7 +153,7 @@ class Judge {
       directions = with_row(directions, tensor("embed.input.weight").value);
     }
     if (class_token) {
-      const Tensor row = class_token_row();
+      const Tensor row = class_token_row(a_, tensors_);
       follow(row, change.constant);
       directions = with_row(directions, row.value - base);
     }
@@ -196,12 +176,13 @@ class Judge {
       system_.require((excess.row(n.base()) - change.constant) * seen);
       directions = n.value.topRows(n.base());
       base = n.value.row(n.base());
-      if (a_.class_token) rows = {class_token_row()};
+      if (a_.class_token) rows = {class_token_row(a_, tensors_)};
     } else {
-      rows = sums_of_rows(summed_tables());
+      rows = sums_of_rows(summed_tables(a_, tensors_));
     }
     for (const auto& row : rows) {
-      const Wire n = norm_of_row(row, "embed.norm");
+      Wire n = norm_of_row(row, tensor("embed.norm.gain"), seen_ * seen_.transpose(), a_.norm_eps);
+      if (has("embed.norm.bias")) add_to_base(n, tensor("embed.norm.bias"));
       system_.require((n.change - n.value * change.linear - change.constant) * seen);
       if (base.size() == 0) base = n.value;
       directions = with_row(directions, n.value - base);
@@ -209,19 +190,6 @@ class Judge {
     return affine_wire(directions, base, change);
   }
 
-  // One vector e and its change, through the derivative of the norm: n = e^ gain + bias.
-  Wire norm_of_row(const Tensor& e, const std::string& name) const {
-    const Tensor& gain = tensor(name + ".gain");
-    const Dense scale = gain.value.row(0).asDiagonal();
-    const Dense centre = seen_ * seen_.transpose();
-    const Dense centred = e.value * centre;
-    const double length = std::sqrt(centred.squaredNorm() / static_cast<double>(d_) + a_.norm_eps);
-    const Dense unit = centred / length;
-    const Dense derivative = (centre - unit.transpose() * unit / static_cast<double>(d_)) / length;
-    Wire n{unit * scale, e.change * (derivative * scale) + unit * diagonal(gain.change)};
-    if (has(name + ".bias")) add_to_base(n, tensor(name + ".bias"));
-    return n;
-  }
 
   Similarity similarity() {
     const Index n = seen_.cols();
@@ -270,20 +238,13 @@ class Judge {
     return y;
   }
 
-  // The wire changes by an affine map of itself, and is handed on as such.
-  Wire affine(const Wire& x) {
-    const Index d = x.value.cols();
-    const AffineChange change{system_.wire(d, d, System::sublayer),
-                              system_.wire(1, d, System::sublayer)};
-    Forms excess = x.change - x.value * change.linear;
-    system_.require(excess.top(x.base()));
-    system_.require(excess.row(x.base()) - change.constant);
-    return affine_wire(x.value.topRows(x.base()), x.value.row(x.base()), change);
-  }
+  Wire affine(const Wire& x) { return calculus_system::affine(system_, x); }
 
   Wire attention(const Wire& x, const std::string& layer) {
     const std::string name = layer + "attn.";
     const Attention& a = a_.layer(layer_of(layer)).attention;
+    if (a.has_latents()) return latent_attention(a, x, name);
+    const Wire& source = a.cross ? encoded_ : x;
     const Index group = a.group(), dk = a.qk_width, dv = a.v_width;
     rotations_ = rotations(a);
     if (mistake_ == Mistake::rotary_forgotten) rotations_ = {{Dense::Identity(dk, dk), true}};
@@ -291,33 +252,68 @@ class Judge {
     Wire out{Dense(0, d_), Forms(0, d_)};
     Wire constant{Dense::Zero(1, d_), Forms(1, d_)};
     const std::vector<Wire> queries = queries_or_keys(a, x, name + "q", a.heads);
-    const std::vector<Wire> keys = queries_or_keys(a, x, name + "k", a.kv_heads);
+    const std::vector<Wire> keys = queries_or_keys(a, source, name + "k", a.kv_heads);
     for (Index kv = 0; kv < a.kv_heads; ++kv) {
-      const Wire v = affine(linear(x, name + "v", kv * dv, dv));
+      const Wire v = affine(linear(source, name + "v", kv * dv, dv));
       for (Index head = kv * group; head < (kv + 1) * group; ++head) {
         logits(a, queries[static_cast<std::size_t>(head)], keys[static_cast<std::size_t>(kv)]);
-        // A softmax average is an affine combination of values: it passes their change on
-        // unchanged.
-        const Dense rows = o.value.middleRows(head * dv, dv);
-        const Dense value = v.value * rows;
-        const Forms change = v.change * rows + v.value * o.change.block(head * dv, 0, dv, d_);
-        if (a.sinks && mistake_ != Mistake::sink_forgotten) {
-          // Some share of the average, another for each query: the constant counts as well.
-          out.value = with_row(out.value, value);
-          out.change = stack(out.change, change);
-          continue;
-        }
-        out.value = with_row(out.value, value.topRows(v.base()));
-        out.change = stack(out.change, change.top(v.base()));
-        constant.value += value.row(v.base());
-        constant.change += change.row(v.base());
+        write(v, o, head * dv, a.sinks && mistake_ != Mistake::sink_forgotten, out, constant);
       }
     }
+    if (a.positions == Positions::relative) relative_bias(layer_of(layer));
     if (a.sinks) system_.require(tensor(name + "sinks").change);
-    if (a.positions == Positions::relative) relative_bias(a, tensor(name + "relative_bias"));
     out = {with_row(out.value, constant.value), stack(out.change, constant.change)};
     if (has(name + "o.bias")) add_to_base(out, tensor(name + "o.bias"));
     return out;
+  }
+
+  // A softmax average is an affine combination of values: it passes their change on unchanged.
+  // With a sink it is some share of one, another for each query: the constant counts as well.
+  void write(const Wire& v, const Tensor& o, Index row, bool sink, Wire& out,
+             Wire& constant) const {
+    const Dense rows = o.value.middleRows(row, v.value.cols());
+    const Dense value = v.value * rows;
+    const Forms change = v.change * rows + v.value * o.change.block(row, 0, v.value.cols(), d_);
+    const Index rest = v.base() + (sink ? 1 : 0);
+    out.value = with_row(out.value, value.topRows(rest));
+    out.change = stack(out.change, change.top(rest));
+    if (sink) return;
+    constant.value += value.row(v.base());
+    constant.change += change.row(v.base());
+  }
+
+  // A latent may turn and (eps = 0) scale, as any vector in front of an rms norm; what reads it
+  // sees its direction times the gain.
+  Wire latent(const Wire& x, const std::string& name, Index width) {
+    if (width == 0) return x;
+    const Wire c = linear(x, name, 0, width);
+    return mistake_ == Mistake::latent_norm_forgotten ? affine(c) : normed(c, name + ".norm.gain");
+  }
+
+  // Logits are two sums. The rotating one has one key for all heads, so that all queries must agree
+  // on how it changes; the other is as without positions. They are different functions of the
+  // distance, so that nothing passes between them.
+  Wire latent_attention(const Attention& a, const Wire& x, const std::string& name) {
+    const Index rotating = a.rotary_dims, plain = a.plain_width(), dv = a.v_width;
+    const Wire of_q = latent(x, name + "q_latent", a.q_latent);
+    const Wire of_kv = latent(x, name + "kv_latent", a.kv_latent);
+    Attention part = a;
+    part.qk_width = rotating;
+    const std::vector<Rotation> turning = rotations(part);
+    const std::vector<Rotation> still = {{Dense::Identity(plain, plain), true}};
+    const Tensor& o = tensor(name + "o.weight");
+    const Wire shared = affine(linear(x, name + "k_rotary", 0, rotating));
+    Wire out{Dense(0, d_), Forms(0, d_)};
+    Wire constant{Dense::Zero(1, d_), Forms(1, d_)};
+    for (Index head = 0; head < a.heads; ++head) {
+      rotations_ = turning;
+      logits(a, affine(linear(of_q, name + "q_rotary", head * rotating, rotating)), shared);
+      rotations_ = still;
+      logits(a, affine(linear(of_q, name + "q", head * plain, plain)),
+             affine(linear(of_kv, name + "k", head * plain, plain)));
+      write(affine(linear(of_kv, name + "v", head * dv, dv)), o, head * dv, false, out, constant);
+    }
+    return {with_row(out.value, constant.value), stack(out.change, constant.change)};
   }
 
   // Queries or keys, head by head, as the logits see them.
@@ -340,18 +336,8 @@ class Judge {
     return heads;
   }
 
-  // A QK-norm: the vector may turn and (eps = 0) scale; its direction times the gain is handed on.
-  Wire normed(const Wire& x, const std::string& gain_name) {
-    const Index d = x.value.cols();
-    const Forms turn = system_.skew(d, System::sublayer);
-    Forms total = turn;
-    if (forgets_length()) total += diagonal(same(system_.wire(1, 1, System::sublayer), d));
-    system_.require(x.change - x.value * total);
-    const Tensor& gain = tensor(gain_name);
-    const Dense scale = gain.value.row(0).asDiagonal();
-    const Dense unit = row_basis(x.value);
-    return {with_row(unit * scale, Dense::Zero(1, d)),
-            stack(unit * (turn * scale + diagonal(gain.change)), Forms(1, d))};
+  Wire normed(const Wire& x, const std::string& gain) {
+    return calculus_system::normed(system_, x, tensor(gain), forgets_length());
   }
 
   // q R_t k^T changes by nothing that depends on the key or its distance t. R_t is a sum of fixed
@@ -368,9 +354,14 @@ class Judge {
   }
 
   // Softmax ignores one constant per head; a bucket that no distance falls into is never read.
-  void relative_bias(const Attention& a, const Tensor& table) {
+  void relative_bias(std::int64_t layer) {
+    const Attention& a = a_.layer(layer).attention;
+    const std::int64_t owner = a.shares_table ? a_.stack_of(layer) : layer;
+    const Tensor& table = tensor(fmt::format("layers.{}.attn.relative_bias", owner));
     const Forms shift = system_.wire(1, a.heads, System::sublayer);
-    for (const auto b : reached_buckets(a, a_.causal)) system_.require(table.change.row(b) - shift);
+    for (const auto b : reached_buckets(a, a_.is_causal(layer))) {
+      system_.require(table.change.row(b) - shift);
+    }
   }
 
   Wire feed_forward(const Wire& x, const std::string& layer) {
@@ -380,13 +371,20 @@ class Judge {
     if (e.count == 0) return out;
     if (f.biases.down)
       out = with_expert_biases(out, tensor(layer + "ffn.down.bias"), e.renormalised);
-    // Weights that sum to one (or, of the chosen ones, to less) see differences of logits alone;
-    // each expert's neurons are weighed by another function of x, so that they count one by one.
+    // Softmax sees differences of logits alone, a sigmoid each logit; each expert's neurons are
+    // weighed by another function of x, so that they count one by one.
     const Wire router = linear(x, layer + "ffn.router", 0, e.count);
+    const bool forgets = e.scoring == Scoring::softmax ? mistake_ != Mistake::router_shift_forgotten
+                                                       : mistake_ == Mistake::sigmoid_forgotten;
     const Forms common = system_.wire(x.value.rows(), 1, System::sublayer);
     const Dense ones = Dense::Ones(1, e.count);
-    system_.require(mistake_ == Mistake::router_shift_forgotten ? router.change
-                                                                : router.change - common * ones);
+    system_.require(forgets ? router.change - common * ones : router.change);
+    // What is only compared must keep every difference: an equation that no derivative of the
+    // output knows.
+    if (e.selection_bias && mistake_ != Mistake::choice_forgotten) {
+      const Forms same_for_all = system_.wire(1, 1, System::sublayer);
+      system_.require(tensor(layer + "ffn.selection.bias").change - same_for_all * ones);
+    }
     if (e.shared_width == 0) return out;
     if (e.shared_gate) system_.require(linear(x, layer + "ffn.shared.router", 0, 1).change);
     const Wire shared = neurons(f, x, layer + "ffn.shared.", e.shared_width);
@@ -406,7 +404,7 @@ class Judge {
       system_.require(up.change);
     } else if (f.gated) {
       // The product with the gate is linear in each coordinate of the other branch.
-      const Forms scales = scaled(up);
+      const Forms scales = scaled(system_, up);
       hidden.change += stack(diagonal(scales), Forms(1, m));
     }
     const bool biases_of_experts = f.experts.count > 0 && f.biases.down;
@@ -419,7 +417,7 @@ class Judge {
     const Index m = x.value.cols();
     Wire out{with_row(Dense::Identity(m, m), Dense::Zero(1, m)), Forms(m + 1, m)};
     if (kind == Activation::relu) {
-      out.change = stack(diagonal(scaled(x)), Forms(1, m));
+      out.change = stack(diagonal(scaled(system_, x)), Forms(1, m));
     } else {
       system_.require(x.change);
     }
@@ -482,7 +480,8 @@ class Judge {
   System system_;
   std::map<std::string, Tensor> tensors_;
   std::vector<Rotation> rotations_;
-  Dense seen_;  // D x n, orthonormal columns: what a norm sees of its input is x seen
+  Wire encoded_;  // what the encoder has written
+  Dense seen_;    // D x n, orthonormal columns: what a norm sees of its input is x seen
 };
 
 }  // namespace

@@ -22,7 +22,11 @@ enum class Mistake {
   centring_forgotten,      // a layer norm sees the component along 1
   tie_forgotten,           // the head of a tied model as a tensor of its own
   router_shift_forgotten,  // a router's softmax notices what all logits have in common
+  sigmoid_forgotten,       // a sigmoid does not notice it either
+  choice_forgotten,        // what only selects may change at will
+  latent_norm_forgotten,   // a latent may change by any linear map
   key_shift_forgotten,     // softmax notices a constant over the keys
+  table_doubled,           // encoder and decoder have a token table each
   sink_forgotten,          // rows of a softmax sum to one in spite of a sink
   clamp_forgotten,         // what is clamped scales as if it were not
 };

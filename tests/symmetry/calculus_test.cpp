@@ -112,6 +112,44 @@ TEST(Calculus, Experts) {
   EXPECT_EQ(calculus(a, 1).dimension - plain, 2 * m + a.width + 4);
 }
 
+TEST(Calculus, SigmoidRoutersAndWhatOnlySelects) {
+  Architecture a = known("llama").architecture;
+  a.layers = 1;
+  Experts& experts = a.kinds[0].ffn.experts;
+  experts = {.count = 4, .active = 2, .renormalised = true};
+  const std::int64_t softmax = calculus(a, 1).dimension;
+  experts.scoring = Scoring::sigmoid;
+  EXPECT_EQ(calculus(a, 1).dimension, softmax - a.width);
+  EXPECT_EQ(calculus(a, 1, Mistake::sigmoid_forgotten).dimension, softmax);
+  experts.selection_bias = true;
+  EXPECT_EQ(calculus(a, 1).dimension, softmax - a.width + 1);
+  EXPECT_EQ(calculus(a, 1, Mistake::choice_forgotten).dimension, softmax - a.width + 4);
+}
+
+// h (d_n^2 + d_v^2) + d_r + [r (r - 1)/2 + r + 1] for each latent.
+TEST(Calculus, Latents) {
+  Architecture a = known("llama").architecture;
+  a.layers = 1;
+  a.vocabulary = 40;
+  Attention& attention = a.kinds[0].attention;
+  const std::int64_t of_heads =
+      attention.kv_heads * (attention.qk_width + attention.v_width * attention.v_width);
+  const std::int64_t rest = calculus(a, 1).dimension - of_heads;
+  attention.heads = attention.kv_heads = 3;
+  attention.qk_width = 5;
+  attention.v_width = 2;
+  attention.rotary_dims = 2;
+  attention.rotary_frequencies = {0.7};
+  attention.kv_latent = 4;
+  const std::int64_t plain = 3 * (9 + 4) + 2 + (6 + 4 + 1);
+  EXPECT_EQ(calculus(a, 1).dimension, rest + plain);
+  EXPECT_GT(calculus(a, 1, Mistake::latent_norm_forgotten).dimension, rest + plain);
+  attention.q_latent = 5;
+  EXPECT_EQ(calculus(a, 1).dimension, rest + plain + (10 + 5 + 1));
+  a.norm_eps = 0.01;  // the stream's length and both latents'
+  EXPECT_EQ(calculus(a, 1).dimension, rest + plain + (10 + 5 + 1) - 3);
+}
+
 TEST(Calculus, SinksAndClamps) {
   Architecture a = known("llama").architecture;
   a.layers = 1;

@@ -1,5 +1,7 @@
 #include "symmetry/calculus_wires.h"
 
+#include <cmath>
+
 namespace regauge::calculus_system {
 
 Dense with_row(const Dense& top, const Dense& bottom) {
@@ -26,6 +28,16 @@ Wire affine_wire(const Dense& directions, const Dense& base, const AffineChange&
           stack(basis * change.linear, point * change.linear + change.constant)};
 }
 
+Wire norm_of_row(const Tensor& e, const Tensor& gain, const Dense& centre, double eps) {
+  const auto d = static_cast<double>(centre.rows());
+  const Dense scale = gain.value.row(0).asDiagonal();
+  const Dense centred = e.value * centre;
+  const double length = std::sqrt(centred.squaredNorm() / d + eps);
+  const Dense unit = centred / length;
+  const Dense derivative = (centre - unit.transpose() * unit / d) / length;
+  return {unit * scale, e.change * (derivative * scale) + unit * diagonal(gain.change)};
+}
+
 Wire with_expert_biases(const Wire& out, const Tensor& biases, bool sum_to_one) {
   const Index n = out.base(), count = biases.value.rows();
   Dense value = biases.value;
@@ -41,6 +53,34 @@ Wire with_expert_biases(const Wire& out, const Tensor& biases, bool sum_to_one) 
   }
   return {with_row(with_row(out.value.topRows(n), value), base.value),
           stack(stack(out.change.top(n), change), base.change)};
+}
+
+Wire affine(System& system, const Wire& x) {
+  const Index d = x.value.cols();
+  const AffineChange change{system.wire(d, d, System::sublayer),
+                            system.wire(1, d, System::sublayer)};
+  const Forms excess = x.change - x.value * change.linear;
+  system.require(excess.top(x.base()));
+  system.require(excess.row(x.base()) - change.constant);
+  return affine_wire(x.value.topRows(x.base()), x.value.row(x.base()), change);
+}
+
+Wire normed(System& system, const Wire& x, const Tensor& gain, bool forgets_length) {
+  const Index d = x.value.cols();
+  const Forms turn = system.skew(d, System::sublayer);
+  Forms total = turn;
+  if (forgets_length) total += diagonal(same(system.wire(1, 1, System::sublayer), d));
+  system.require(x.change - x.value * total);
+  const Dense scale = gain.value.row(0).asDiagonal();
+  const Dense unit = row_basis(x.value);
+  return {with_row(unit * scale, Dense::Zero(1, d)),
+          stack(unit * (turn * scale + diagonal(gain.change)), Forms(1, d))};
+}
+
+Forms scaled(System& system, const Wire& x) {
+  const Forms scales = system.wire(1, x.value.cols(), System::sublayer);
+  system.require(x.change - x.value * diagonal(scales));
+  return scales;
 }
 
 std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables) {

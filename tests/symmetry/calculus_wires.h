@@ -41,9 +41,18 @@ Forms same(const Forms& entry, Index n);
 void add_to_base(Wire& wire, const Tensor& bias);
 // A wire with an affine change, in coordinates of its own: those of the affine hull of its values.
 Wire affine_wire(const Dense& directions, const Dense& base, const AffineChange& change);
+// One vector e and its change, through the derivative of a norm that sees e `centre`: e^ gain.
+Wire norm_of_row(const Tensor& e, const Tensor& gain, const Dense& centre, double eps);
 // With a bias of each expert, weighed as the expert is. Weights that sum to one make a constant of
 // what all biases have in common.
 Wire with_expert_biases(const Wire& out, const Tensor& biases, bool sum_to_one);
+// The wire changes by an affine map of itself, and is handed on as such.
+Wire affine(System& system, const Wire& x);
+// An rms norm of its own: the vector may turn and, where lengths are forgotten, scale; its
+// direction times the gain is handed on.
+Wire normed(System& system, const Wire& x, const Tensor& gain, bool forgets_length);
+// Each coordinate scales by itself: the scales, a single row.
+Forms scaled(System& system, const Wire& x);
 // Every sum of one row of each table.
 std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables);
 

@@ -125,6 +125,75 @@ TEST(Dimension, EqualsTheCalculusWithSeveralOutputs) {
   EXPECT_GT(pooled, 12);
 }
 
+TEST(Dimension, EqualsTheCalculusOfEncoderDecoders) {
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    expect_the_calculus(encoder_decoder(seed), seed);
+  }
+}
+
+// The nullity of the Jacobian of transformers' own T5 and UMT5 at these sizes.
+TEST(Dimension, IsWhatWasMeasuredOnT5) {
+  const auto dimension = [](const Architecture& a) {
+    expect_the_calculus(a, 1);
+    return symmetry_of(a).dimension();
+  };
+  EXPECT_EQ(dimension(t5_architecture({14, 6, 2, 2, 3, 5}, true, false)), 330);
+  EXPECT_EQ(dimension(t5_architecture({18, 8, 1, 2, 4, 5}, true, true)), 414);
+  EXPECT_EQ(dimension(t5_architecture({14, 6, 2, 1, 3, 4}, false, true)), 211);
+  EXPECT_EQ(dimension(t5_architecture({12, 6, 2, 2, 3, 5}, true, false, true)), 336);
+  // With a table each the two streams would turn, and have their lengths, apart.
+  const Architecture a = t5_architecture({14, 6, 2, 2, 3, 5}, true, false);
+  EXPECT_EQ(calculus(a, 1, Mistake::table_doubled).dimension, 330 + 6 * 5 / 2 + 1);
+}
+
+TEST(Dimension, EqualsTheCalculusWithRoutersOfAllKinds) {
+  int compared = 0, sigmoid = 0;
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    const Architecture architecture = router_architecture(seed);
+    if (table_takes_up_its_norm(architecture)) continue;
+    ++compared;
+    sigmoid += architecture.kinds[0].ffn.experts.scoring == Scoring::sigmoid ? 1 : 0;
+    expect_the_calculus(architecture, seed);
+  }
+  EXPECT_GT(compared, 100);
+  EXPECT_GT(sigmoid, 60);
+}
+
+TEST(Dimension, EqualsTheCalculusWithLatents) {
+  int compared = 0, with_two = 0;
+  for (std::uint64_t seed = 0; seed < 140; ++seed) {
+    const Architecture architecture = latents_architecture(seed);
+    if (table_takes_up_its_norm(architecture)) continue;
+    ++compared;
+    with_two += architecture.kinds[0].attention.q_latent > 0 ? 1 : 0;
+    expect_the_calculus(architecture, seed);
+  }
+  EXPECT_GT(compared, 100);
+  EXPECT_GT(with_two, 40);
+}
+
+// theory.md, section 2: of few tokens a latent sees too little to pin its lengths.
+TEST(Dimension, CountsTheQuadricsOfAFirstLatent) {
+  Architecture a = latents_architecture(1);
+  a.input = Input::tokens;
+  a.output = Output::tokens;
+  a.class_token = a.input_bias = a.embedding_norm = false;
+  a.input_width = a.token_types = a.classes = 0;
+  a.norm_eps = 0;
+  a.width = 8;
+  a.kinds[0].attention.kv_latent = 5;
+  a.kinds[0].attention.q_latent = 0;
+  a.vocabulary = 60;
+  const std::int64_t many = symmetry_of(a).dimension();
+  a.vocabulary = 14;
+  EXPECT_EQ(symmetry_of(a).dimension(), many + 1);
+  a.norm_eps = 0.01;
+  a.vocabulary = 60;
+  const std::int64_t with_eps = symmetry_of(a).dimension();
+  a.vocabulary = 14;
+  EXPECT_EQ(symmetry_of(a).dimension(), with_eps + 2);
+}
+
 TEST(Dimension, EqualsTheCalculusWithSinksAndClamps) {
   int compared = 0, sinks = 0, clamps = 0, biases = 0;
   for (std::uint64_t seed = 0; seed < 120; ++seed) {

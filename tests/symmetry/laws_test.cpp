@@ -17,13 +17,14 @@ namespace {
 constexpr int kCases = 100;
 
 Space space_of(std::string name, BlockGroup group, std::int64_t count, Shuffle shuffle,
-               std::int64_t group_size = 1) {
+               std::int64_t group_size = 1, std::int64_t bundles = 1) {
   Space space;
   space.name = std::move(name);
   space.group = std::move(group);
   space.count = count;
   space.shuffle = shuffle;
   space.group_size = group_size;
+  space.bundles = bundles;
   return space;
 }
 
@@ -33,6 +34,7 @@ std::vector<Space> spaces() {
   return {
       space_of("permutation", Scaling(Kind::trivial), 7, Shuffle::symmetric),
       space_of("grouped permutation", Scaling(Kind::trivial), 6, Shuffle::grouped, 2),
+      space_of("permutation in bundles", Scaling(Kind::nonzero), 12, Shuffle::grouped, 2, 3),
       space_of("signed permutation", Scaling(Kind::signs), 6, Shuffle::symmetric),
       space_of("scaling", Scaling(Kind::nonzero), 5, Shuffle::none),
       space_of("monomial", Scaling(Kind::nonzero), 5, Shuffle::symmetric),
@@ -179,6 +181,12 @@ TEST(Spaces, RefuseOutsiders) {
   const Space grouped = space_of("g", Scaling(Scaling::Kind::trivial), 4, Shuffle::grouped, 2);
   EXPECT_EQ(grouped.violation(BlockMap<double>(4, 1, {2, 1, 0, 3}, {}), nullptr),
             std::numeric_limits<double>::infinity());
+  // Groups across bundles, which may change places as wholes.
+  const Space bundled = space_of("b", Scaling(Scaling::Kind::trivial), 8, Shuffle::grouped, 2, 2);
+  EXPECT_EQ(bundled.group_name(), "S(2) wr S(2) wr S(2)");
+  EXPECT_EQ(bundled.violation(BlockMap<double>(8, 1, {4, 5, 2, 3, 0, 1, 6, 7}, {}), nullptr),
+            std::numeric_limits<double>::infinity());
+  EXPECT_EQ(bundled.violation(BlockMap<double>(8, 1, {4, 5, 7, 6, 0, 1, 2, 3}, {}), nullptr), 0);
 }
 
 // Only a pattern of signs reaches q and k, and a sign decides a gate: noise must not pass for

@@ -22,6 +22,7 @@ enum class QkNorm { none, heads, joint };
 enum class Placement { pre, post, both, behind };
 // gelu_quick: x sigmoid(1.702 x); tanh: of a pooler
 enum class Activation { relu, gelu, gelu_tanh, gelu_quick, silu, tanh };
+enum class Scoring { softmax, sigmoid };  // of a router's logits
 enum class Output { tokens, classes, hidden, pooled };
 
 // What counts as the function: one output or several, each once.
@@ -49,6 +50,14 @@ struct Attention {
   std::vector<double> rotary_frequencies;  // one per pair, radians per position
   std::int64_t relative_buckets = 0;       // T5's table: buckets x heads
   std::int64_t relative_max_distance = 0;
+  bool shares_table = false;  // the table is that of the stack's first layer (T5)
+  bool cross = false;         // keys and values read what the encoder has written
+
+  // Keys and values are not read from the stream but from a normed vector of this width, which is
+  // (DeepSeek); 0: from the stream. Then the rotating part of the keys is read from the stream, one
+  // for all heads. Queries may have such a vector of their own.
+  std::int64_t kv_latent = 0;
+  std::int64_t q_latent = 0;
 
   // An rms norm on q and on k: of each head, with gains shared by the heads of a layer, or of all
   // heads together, with a gain for every coordinate of every head (OLMo 2).
@@ -68,14 +77,18 @@ struct Attention {
   bool operator==(const Attention&) const = default;
   std::int64_t group() const { return heads / kv_heads; }  // query heads of a kv head
   bool has_qk_norm() const { return qk_norm != QkNorm::none; }
+  // The coordinates of q and k that are maps of their own beside the rotating ones, which with
+  // latents are apart: all of a head, or those that do not rotate.
+  bool has_latents() const { return kv_latent > 0; }
+  std::int64_t plain_width() const { return has_latents() ? qk_width - rotary_dims : qk_width; }
   // The softmax does not see a number that is added to all logits of a query.
   bool forgets_common_logit() const { return softcap == 0 && !sinks; }
 };
 
 // A feed-forward that is many: of `count` experts a router chooses the `active` ones with the
-// largest weights, softmax(x router), and what these write is added up by their weights. The
-// experts stand side by side in the maps of the feed-forward: expert e has the neurons [e m, (e +
-// 1) m).
+// largest scores, softmax or sigmoid of x router, and what these write is added up by their scores.
+// The experts stand side by side in the maps of the feed-forward: expert e has the neurons [e m, (e
+// + 1) m), and routing group g the experts [g count / groups, (g + 1) count / groups).
 struct Experts {
   std::int64_t count = 0;     // 0: a plain feed-forward
   std::int64_t active = 0;    // of a token
@@ -83,12 +96,21 @@ struct Experts {
   bool router_bias = false;
   std::int64_t shared_width = 0;  // neurons of one more that all tokens see; 0: there is none
   bool shared_gate = false;       // what it writes is multiplied by sigmoid(x shared.router)
+  Scoring scoring = Scoring::softmax;
+  bool selection_bias = false;  // a number of each expert is added where scores are compared
+  double weight_scale = 1;      // multiplies the weights in the end
+  // Only experts of the `active_groups` best groups are chosen; a group counts what its
+  // `group_leaders` best experts score together.
+  std::int64_t groups = 1;
+  std::int64_t active_groups = 1;
+  std::int64_t group_leaders = 1;
 
   bool operator==(const Experts&) const = default;
+  bool has_groups() const { return active_groups < groups; }
 };
 
 struct FeedForward {
-  std::int64_t width = 0;  // m, of one expert
+  std::int64_t width = 0;  // m, of one expert; 0: the layer has none
   Activation activation = Activation::gelu;
   bool gated = false;
   // Gated only: what gate and up write is clamped, gate to at most `limit`, up to [-limit, limit],
@@ -114,7 +136,9 @@ struct FeedForward {
 //   post       x = norm(x + attention(x));     x = norm(x + ffn(x))
 //   both       x += norm(attention(norm(x)));  x += norm(ffn(norm(x)))   (Gemma 2, 3)
 //   behind     x += norm(attention(x));        x += norm(ffn(x))         (OLMo 2)
-// What a branch writes is multiplied by branch_scale before it is added (Granite).
+// What a branch writes is multiplied by branch_scale before it is added (Granite). A layer without
+// a feed-forward ends with its attention: a decoder's block with cross-attention is such a layer
+// and one whose attention is the cross-attention.
 struct Layer {
   Attention attention;
   FeedForward ffn;
@@ -130,7 +154,8 @@ struct Layer {
     return placement == Placement::both || placement == Placement::behind;
   }
   bool norms_sum() const { return placement == Placement::post; }
-  bool has_ffn_norm() const { return placement != Placement::behind && !shared_norm; }
+  bool has_ffn() const { return ffn.width > 0; }
+  bool has_ffn_norm() const { return has_ffn() && placement != Placement::behind && !shared_norm; }
   const char* norm_before_ffn() const { return shared_norm ? "attn.norm" : "ffn.norm"; }
 };
 
@@ -140,9 +165,13 @@ struct Layer {
 //   the outputs: tokens, head(x); hidden, x itself; pooled, what a pooler, activation(x W + b),
 //   makes of one position: the first, or the last one if causal; classes, read off that position,
 //   or off the pooler.
+// An encoder-decoder is one list of layers, too. The first `encoder_layers` of them read a sequence
+// of their own, in both directions; behind the last of them stands a norm, encoder.norm, whose
+// output the cross-attention of the others reads. Both sequences are embedded by the same tables.
 struct Architecture {
-  std::int64_t width = 0;   // D
-  std::int64_t layers = 0;  // L
+  std::int64_t width = 0;           // D
+  std::int64_t layers = 0;          // L
+  std::int64_t encoder_layers = 0;  // 0: there is one stack
   // Layers need not be alike: their kinds, all different, in the order of their first layers, and
   // the kind of each layer. An empty pattern: all layers are of the first kind.
   std::vector<Layer> kinds = {Layer{}};
@@ -189,6 +218,14 @@ struct Architecture {
                         ? 0
                         : static_cast<std::size_t>(pattern.at(static_cast<std::size_t>(index))));
   }
+  // The first layer of the stack that a layer belongs to.
+  std::int64_t stack_of(std::int64_t layer) const {
+    return layer < encoder_layers ? 0 : encoder_layers;
+  }
+  // A position of this layer does not see later ones.
+  bool is_causal(std::int64_t layer) const { return causal && layer >= encoder_layers; }
+  // Each layer with embedding and head is a model: none needs what another one has.
+  bool layers_stand_alone() const;
   // Sets layers, kinds and pattern.
   void set_layers(const std::vector<Layer>& all);
   // The same model with all layers, `count` of them, like the one at `index`.
@@ -234,17 +271,24 @@ struct ParameterSpec {
 //   sum; post_norm.gain: on its output) layers.N.attn.q.weight [D,h*d_k]  k.weight [D,h_kv*d_k]
 //   v.weight [D,h_kv*d_v]  o.weight [h*d_v,D] layers.N.attn.{q,k,v,o}.bias [1,cols]
 //   layers.N.attn.{q,k}_norm.gain [1,d_k] (joint: [1,cols]) layers.N.attn.relative_bias [buckets,h]
+//   (not where a layer shares the table)
 //   layers.N.attn.sinks [1,h]
 //   layers.N.ffn.norm.{gain,bias} [1,D]  layers.N.ffn.{gate,up}.{weight [D,m],bias [1,m]}
 //   layers.N.ffn.down.{weight [m,D],bias [1,D]}
-// of experts: layers.N.ffn.router.{weight [D,E],bias [1,E]}, gate and up [D,E*m], down [E*m,D],
-//   their biases [1,E*m] and [E,D],
+// of experts: layers.N.ffn.router.{weight [D,E],bias [1,E]}, layers.N.ffn.selection.bias [1,E],
+// gate
+//   and up [D,E*m], down [E*m,D], their biases [1,E*m] and [E,D],
 //   layers.N.ffn.shared.{gate,up,down}.weight, layers.N.ffn.shared.router.weight [D,1]
+// with latents of widths r and s: layers.N.attn.kv_latent.weight [D,r], kv_latent.norm.gain [1,r],
+//   q_latent.weight [D,s], q_latent.norm.gain [1,s], q.weight [s or D,h*(d_k-rot)], q_rotary.weight
+//   [s or D,h*rot], k.weight [r,h*(d_k-rot)], k_rotary.weight [D,rot], v.weight [r,h*d_v]
+// of an encoder-decoder: encoder.norm.{gain,bias} [1,D]
 //   head.transform.{weight [D,D],bias [1,D]}  head.norm.{gain,bias} [1,D]  head.weight [D,outputs]
 //   head.bias [1,outputs]  head.pooler.{weight [D,D],bias [1,D]}
 //   head.classes.{weight [D,classes],bias [1,classes]} beside a head of tokens
 // A tied model has no head.weight. Query head i reads kv head i / (h / h_kv). Of each head's d_k
-// coordinates the first rotary_dims rotate, in pairs (2b, 2b+1), pair b with rotary_frequencies[b].
+// coordinates the first rotary_dims rotate, in pairs (2b, 2b+1), pair b with rotary_frequencies[b];
+// with latents these are the parameters q_rotary and k_rotary, and q and k are the others.
 std::vector<ParameterSpec> parameter_specs(const Architecture& architecture);
 std::int64_t parameter_count(const Architecture& architecture);
 // The layer of a parameter, or of anything else that is named after one; -1: none.

@@ -17,6 +17,8 @@ struct Batch {
   std::vector<std::int64_t> tokens;   // sequences * length (Input::tokens)
   std::vector<std::int64_t> types;    // sequences * length, or empty: all of type 0
   Matrix<float> vectors;              // sequences * length rows (Input::vectors)
+  std::int64_t source_length = 0;     // of what an encoder reads
+  std::vector<std::int64_t> source;   // sequences * source_length tokens
   std::vector<std::int64_t> targets;  // by position (Output::tokens) or by sequence (classes);
                                       // kIgnore does not count
 };

@@ -17,7 +17,7 @@ namespace regauge {
 using BlockGroup = std::variant<Scaling, Orthogonal, GeneralLinear, RotaryCommutant, GainExchange>;
 
 // What a factor is about; `regauge act --only` takes these names.
-enum class Category { residual, scales, norms, heads, qk, vo, ffn, shifts };
+enum class Category { residual, scales, norms, heads, latents, qk, vo, ffn, shifts };
 std::string_view category_name(Category category);
 Category category_from_name(std::string_view name);  // throws UsageError with the choices
 std::set<Category> all_categories();
@@ -26,7 +26,8 @@ std::set<Category> all_categories();
 enum class Shuffle {
   none,
   symmetric,  // any permutation
-  grouped,    // query heads: within their kv head's group, and whole groups
+  grouped,    // query heads: within their kv head's group, and whole groups; the groups of a
+              // bundle among themselves, and whole bundles (experts of a routing group)
   follows     // as another space says: its permutation, or its permutation of groups
 };
 
@@ -43,6 +44,7 @@ struct Space {
   std::int64_t count = 1;
   Shuffle shuffle = Shuffle::none;
   std::int64_t group_size = 1;  // blocks of a group, for `grouped`
+  std::int64_t bundles = 1;     // of groups, for `grouped`
   std::string follows = {};     // the leader, for `follows`
   // A leader whose blocks are signed permutations, up to lengths, leads coordinates: one number of
   // this space for each. `lift`: the heads to which the leader is lifted first, as in an AxisPart.
@@ -52,6 +54,7 @@ struct Space {
   bool is_orthogonal() const { return std::holds_alternative<Orthogonal>(group); }
   std::int64_t width() const;
   std::int64_t size() const { return count * width(); }
+  std::int64_t groups() const { return count / group_size; }
   std::int64_t dimension() const;
   double log2_components() const;  // a follower's permutation counts with its leader
   std::string group_name() const;  // "GL(4)^2 wr S(2)"

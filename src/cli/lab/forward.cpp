@@ -23,7 +23,8 @@ std::vector<std::int64_t> read_numbers(const Checkpoint& file, const StoredTenso
 lab::Batch read_batch(const std::string& path) {
   const Checkpoint file = Checkpoint::open(path);
   for (const auto& tensor : file.tensors()) {
-    if (tensor.name != "tokens" && tensor.name != "vectors" && tensor.name != "types") {
+    if (tensor.name != "tokens" && tensor.name != "vectors" && tensor.name != "types" &&
+        tensor.name != "source") {
       throw UsageError(fmt::format(
           "{}: '{}' is not read (there is no padding mask: all sequences have one length)", path,
           tensor.name));
@@ -48,6 +49,13 @@ lab::Batch read_batch(const std::string& path) {
                   {batch.vectors.data(), static_cast<std::size_t>(batch.vectors.size())});
   }
   if (types != nullptr) batch.types = read_numbers(file, *types);
+  if (const auto* source = file.find("source")) {
+    if (source->shape.size() != 2 || source->shape[0] != batch.sequences) {
+      throw UsageError(fmt::format("{}: expected 'source' [sequences, length]", path));
+    }
+    batch.source_length = source->shape[1];
+    batch.source = read_numbers(file, *source);
+  }
   return batch;
 }
 
@@ -88,7 +96,8 @@ void add_forward(CLI::App& lab, int& exit_code) {
   verb->add_option("MODEL", options->model, "folder or file")->required();
   verb->add_option("--input", options->input,
                    "safetensors with 'tokens' [sequences, length] (I64), 'types' likewise, or "
-                   "'vectors' [sequences, length, width]")
+                   "'vectors' [sequences, length, width]; 'source' [sequences, length] is what an "
+                   "encoder reads")
       ->required();
   verb->add_option("-o,--output", options->output,
                    "safetensors with 'outputs' [sequences, positions, size]")

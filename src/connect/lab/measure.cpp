@@ -88,8 +88,8 @@ nlohmann::json head_ranks(const ModelPair& pair, const AlignSettings& settings,
   };
   nlohmann::json ranks = nlohmann::json::object();
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    const Space& heads = *pair.symmetry.find_space(fmt::format("layers.{}.attn.heads", layer));
-    if (!options.scope.contains(heads)) continue;
+    const Space* heads = pair.symmetry.find_space(fmt::format("layers.{}.attn.heads", layer));
+    if (heads == nullptr || !options.scope.contains(*heads)) continue;
     const double here = middle_loss(options);
     double best = here;
     std::int64_t rank = 1, count = 0;
@@ -129,7 +129,7 @@ std::map<std::string, double> imbalance(const Architecture& architecture,
     const auto map = [&](const char* name) {
       return Matrix<double>(model.at(at + name).cast<double>());
     };
-    result[at + "qk"] = of_heads(shape, map("q.weight"), map("k.weight"), shape.qk_width);
+    result[at + "qk"] = of_heads(shape, map("q.weight"), map("k.weight"), shape.plain_width());
     result[at + "vo"] =
         of_heads(shape, map("o.weight").transpose(), map("v.weight"), shape.v_width);
   }

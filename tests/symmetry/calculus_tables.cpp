@@ -1,0 +1,44 @@
+#include "symmetry/calculus_tables.h"
+
+#include "symmetry/calculus_positions.h"
+
+namespace regauge::calculus_system {
+
+std::vector<Tensor> summed_tables(const Architecture& a, const Tensors& tensors) {
+  const auto has = [&](const std::string& name) { return tensors.contains(name); };
+  const auto tensor = [&](const std::string& name) -> const Tensor& { return tensors.at(name); };
+  const std::int64_t first = a.class_token ? 1 : 0;
+  std::vector<Tensor> tables;
+  if (a.input == Input::tokens) {
+    const Tensor& tokens = tensor("embed.tokens");
+    tables.push_back({a.embedding_scale * tokens.value, a.embedding_scale * tokens.change});
+  } else if (has("embed.input.bias")) {
+    tables.push_back(tensor("embed.input.bias"));
+  } else {
+    tables.push_back({Dense::Zero(1, a.width), Forms(1, a.width)});
+  }
+  if (a.position_table == PositionTable::learned && a.max_positions > first) {
+    const Tensor& positions = tensor("embed.positions");
+    const Index rows = a.max_positions - first;
+    tables.push_back(
+        {positions.value.bottomRows(rows), positions.change.block(first, 0, rows, a.width)});
+  }
+  if (a.position_table == PositionTable::sinusoidal && a.max_positions > first) {
+    const Dense positions = sinusoidal_hull(a, first);
+    tables.push_back({positions, Forms(positions.rows(), a.width)});
+  }
+  if (has("embed.types")) tables.push_back(tensor("embed.types"));
+  return tables;
+}
+
+Tensor class_token_row(const Architecture& a, const Tensors& tensors) {
+  Tensor row = tensors.at("embed.class_token");
+  if (a.position_table == PositionTable::learned) {
+    row.value += tensors.at("embed.positions").value.row(0);
+    row.change += tensors.at("embed.positions").change.row(0);
+  }
+  if (a.position_table == PositionTable::sinusoidal) row.value += sinusoidal_hull(a, 0).row(0);
+  return row;
+}
+
+}  // namespace regauge::calculus_system

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "regauge/arch/architecture.h"
+#include "symmetry/calculus_wires.h"
+
+namespace regauge::calculus_system {
+
+using Tensors = std::map<std::string, Tensor>;
+
+// The tables of which every embedded token or vector is a sum of rows; a class token has position
+// 0 instead.
+std::vector<Tensor> summed_tables(const Architecture& a, const Tensors& tensors);
+Tensor class_token_row(const Architecture& a, const Tensors& tensors);
+
+}  // namespace regauge::calculus_system
