@@ -196,9 +196,9 @@ Element HeadMatch::solve() && {
     }
   }
   const bool may_shuffle = heads_.shuffle != Shuffle::none && scope_.contains(heads_);
-  Element found = HeadMatcher(heads_, std::move(gauges_), std::move(plain_), may_shuffle,
-                              std::move(may_turn_))
-                      .run();
+  Element found =
+      HeadMatcher(heads_, std::move(gauges_), std::move(plain_), may_shuffle, std::move(may_turn_))
+          .run();
   const BlockMap<double> places = map_of(symmetry_, found, heads_);
   for (const auto& rotary : rotary_) {
     if (!scope_.contains(*rotary.space)) continue;

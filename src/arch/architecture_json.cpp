@@ -381,8 +381,8 @@ std::vector<std::int64_t> read_pattern(const Json& json, std::vector<std::string
 
 // Fields that came later, and that files without them do not write.
 constexpr const char* kOnlyWhereSaid[] = {
-    "classes_everywhere", "pooler",       "pooler_activation", "classes_pooled",
-    "encoder_layers",     "shares_table", "cross"};
+    "classes_everywhere", "pooler", "pooler_activation", "classes_pooled", "encoder_layers",
+    "shares_table",       "cross"};
 
 }  // namespace
 

@@ -129,7 +129,6 @@ class Judge {
     return norm(hull, change.turn, name);
   }
 
-
   // The sum of tables changes by an affine map, each table by its linear part and a constant of its
   // own; the constants add up. A class token changes by the same map. Only `seen` counts.
   Wire embed(const AffineChange& change, const Dense& seen, bool class_token) {
@@ -189,7 +188,6 @@ class Judge {
     }
     return affine_wire(directions, base, change);
   }
-
 
   Similarity similarity() {
     const Index n = seen_.cols();

@@ -1,0 +1,158 @@
+#include <fmt/format.h>
+
+#include "regauge/arch/architecture.h"
+
+namespace regauge {
+namespace {
+
+class SpecList {
+ public:
+  explicit SpecList(const Architecture& architecture) : a_(architecture) {}
+
+  void add(std::string name, std::int64_t rows, std::int64_t cols) {
+    specs_.push_back({prefix_ + std::move(name), rows, cols, layer_});
+  }
+  void add_if(bool present, std::string name, std::int64_t rows, std::int64_t cols) {
+    if (present) add(std::move(name), rows, cols);
+  }
+  void add_norm(const std::string& name) {
+    add(name + ".gain", 1, a_.width);
+    add_if(a_.norm_bias, name + ".bias", 1, a_.width);
+  }
+  void add_linear(const std::string& name, std::int64_t in, std::int64_t out, bool bias) {
+    add(name + ".weight", in, out);
+    add_if(bias, name + ".bias", 1, out);
+  }
+  // Of experts, which stand side by side as slices of rows or of columns.
+  void add_sliced(std::string name, std::int64_t rows, std::int64_t cols, std::int64_t slices,
+                  bool of_rows) {
+    add(std::move(name), rows, cols);
+    specs_.back().slices = slices;
+    specs_.back().sliced_rows = of_rows;
+  }
+  void enter_layer(std::int64_t layer) {
+    layer_ = layer;
+    prefix_ = fmt::format("layers.{}.", layer);
+  }
+  void leave_layers() {
+    layer_ = -1;
+    prefix_.clear();
+  }
+  std::vector<ParameterSpec> take() { return std::move(specs_); }
+
+ private:
+  const Architecture& a_;
+  std::vector<ParameterSpec> specs_;
+  std::int64_t layer_ = -1;
+  std::string prefix_;
+};
+
+void add_embedding(SpecList& specs, const Architecture& a) {
+  if (a.input == Input::tokens) {
+    specs.add("embed.tokens", a.vocabulary, a.width);
+  } else {
+    specs.add_linear("embed.input", a.input_width, a.width, a.input_bias);
+  }
+  specs.add_if(a.class_token, "embed.class_token", 1, a.width);
+  specs.add_if(a.position_table == PositionTable::learned, "embed.positions", a.max_positions,
+               a.width);
+  specs.add_if(a.token_types > 0, "embed.types", a.token_types, a.width);
+  if (a.embedding_norm) specs.add_norm("embed.norm");
+}
+
+// A vector of its own width behind an rms norm, from which others are read; returns that width, or
+// the stream's where there is none.
+std::int64_t add_latent(SpecList& specs, const std::string& name, std::int64_t width,
+                        std::int64_t latent) {
+  if (latent == 0) return width;
+  specs.add_linear(name, width, latent, false);
+  specs.add(name + ".norm.gain", 1, latent);
+  return latent;
+}
+
+void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
+  const Attention& a = layer.attention;
+  if (layer.norms_input()) specs.add_norm("attn.norm");
+  const std::int64_t rotating = a.has_latents() ? a.rotary_dims : 0;
+  const std::int64_t into_q = add_latent(specs, "attn.q_latent", width, a.q_latent);
+  specs.add_linear("attn.q", into_q, a.heads * a.plain_width(), a.biases.q);
+  specs.add_if(rotating > 0, "attn.q_rotary.weight", into_q, a.heads * rotating);
+  const std::int64_t into_kv = add_latent(specs, "attn.kv_latent", width, a.kv_latent);
+  specs.add_linear("attn.k", into_kv, a.kv_heads * a.plain_width(), a.biases.k);
+  specs.add_if(rotating > 0, "attn.k_rotary.weight", width, rotating);
+  specs.add_linear("attn.v", into_kv, a.kv_heads * a.v_width, a.biases.v);
+  const bool joint = a.qk_norm == QkNorm::joint;
+  specs.add_if(a.has_qk_norm(), "attn.q_norm.gain", 1, (joint ? a.heads : 1) * a.qk_width);
+  specs.add_if(a.has_qk_norm(), "attn.k_norm.gain", 1, (joint ? a.kv_heads : 1) * a.qk_width);
+  specs.add_if(a.positions == Positions::relative && !a.shares_table, "attn.relative_bias",
+               a.relative_buckets, a.heads);
+  specs.add_if(a.sinks, "attn.sinks", 1, a.heads);
+  specs.add_linear("attn.o", a.heads * a.v_width, width, a.biases.o);
+  if (layer.norms_output()) specs.add_norm("attn.post_norm");
+  if (layer.norms_sum()) specs.add_norm("attn.norm");
+}
+
+void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
+  const FeedForward& f = layer.ffn;
+  if (!layer.has_ffn()) return;
+  if (layer.norms_input() && layer.has_ffn_norm()) specs.add_norm("ffn.norm");
+  if (const Experts& e = f.experts; e.count > 0) {
+    const std::int64_t all = f.neurons();
+    specs.add_linear("ffn.router", width, e.count, e.router_bias);
+    specs.add_if(e.selection_bias, "ffn.selection.bias", 1, e.count);
+    if (f.gated) specs.add_sliced("ffn.gate.weight", width, all, e.count, false);
+    if (f.biases.gate) specs.add_sliced("ffn.gate.bias", 1, all, e.count, false);
+    specs.add_sliced("ffn.up.weight", width, all, e.count, false);
+    if (f.biases.up) specs.add_sliced("ffn.up.bias", 1, all, e.count, false);
+    specs.add_sliced("ffn.down.weight", all, width, e.count, true);
+    if (f.biases.down) specs.add_sliced("ffn.down.bias", e.count, width, e.count, true);
+    if (e.shared_width > 0) {
+      if (e.shared_gate) specs.add_linear("ffn.shared.router", width, 1, false);
+      if (f.gated) specs.add_linear("ffn.shared.gate", width, e.shared_width, false);
+      specs.add_linear("ffn.shared.up", width, e.shared_width, false);
+      specs.add_linear("ffn.shared.down", e.shared_width, width, false);
+    }
+  } else {
+    if (f.gated) specs.add_linear("ffn.gate", width, f.width, f.biases.gate);
+    specs.add_linear("ffn.up", width, f.width, f.biases.up);
+    specs.add_linear("ffn.down", f.width, width, f.biases.down);
+  }
+  if (layer.norms_output()) specs.add_norm("ffn.post_norm");
+  if (layer.norms_sum()) specs.add_norm("ffn.norm");
+}
+
+}  // namespace
+
+std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
+  SpecList specs(a);
+  add_embedding(specs, a);
+  for (std::int64_t layer = 0; layer < a.layers; ++layer) {
+    if (layer > 0 && layer == a.encoder_layers) {
+      specs.leave_layers();
+      specs.add_norm("encoder.norm");
+    }
+    specs.enter_layer(layer);
+    add_attention(specs, a.layer(layer), a.width);
+    add_feed_forward(specs, a.layer(layer), a.width);
+  }
+  specs.leave_layers();
+  if (a.head_transform) specs.add_linear("head.transform", a.width, a.width, true);
+  if (a.has_final_norm()) specs.add_norm("head.norm");
+  if (a.has_head()) {
+    specs.add_if(!a.tied, "head.weight", a.width, a.outputs());
+    specs.add_if(a.head_bias, "head.bias", 1, a.outputs());
+  }
+  if (a.pooler) specs.add_linear("head.pooler", a.width, a.width, true);
+  if (a.output.has(Output::tokens) && a.output.has(Output::classes)) {
+    specs.add_linear("head.classes", a.width, a.classes, a.head_bias);
+  }
+  return specs.take();
+}
+
+std::int64_t parameter_count(const Architecture& architecture) {
+  std::int64_t count = 0;
+  for (const auto& spec : parameter_specs(architecture)) count += spec.rows * spec.cols;
+  return count;
+}
+
+}  // namespace regauge

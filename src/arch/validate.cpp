@@ -1,0 +1,324 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "regauge/arch/architecture.h"
+#include "regauge/base/error.h"
+
+namespace regauge {
+namespace {
+
+constexpr std::int64_t kLargest = std::int64_t{1} << 31;
+
+// What is wrong with an architecture, in the order found; each problem once.
+class Problems {
+ public:
+  void require(bool holds, std::string problem) {
+    if (holds || std::ranges::find(list_, problem) != list_.end()) return;
+    list_.push_back(std::move(problem));
+  }
+  void require_size(std::int64_t value, const char* name) {
+    require(value > 0 && value < kLargest,
+            fmt::format("{} is {}; expected a positive number below 2^31", name, value));
+  }
+  void report() const {
+    if (list_.empty()) return;
+    throw UsageError(fmt::format("[architecture] {}", fmt::join(list_, "\n[architecture] ")));
+  }
+
+ private:
+  std::vector<std::string> list_;
+};
+
+void check_pattern(const Architecture& a, Problems& problems) {
+  std::vector<std::int64_t> seen;  // kinds in the order of their first layers
+  for (const auto kind : a.pattern) {
+    if (std::ranges::find(seen, kind) == seen.end()) seen.push_back(kind);
+  }
+  bool canonical = a.pattern.empty() ? a.kinds.size() == 1
+                                     : static_cast<std::int64_t>(a.pattern.size()) == a.layers &&
+                                           seen.size() == a.kinds.size() && seen.size() > 1;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    if (seen[i] != static_cast<std::int64_t>(i)) canonical = false;
+  }
+  for (std::size_t i = 0; i < a.kinds.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) canonical = canonical && !(a.kinds[i] == a.kinds[j]);
+  }
+  problems.require(canonical,
+                   fmt::format("pattern [{}] does not go with {} layers of {} kinds; expected the "
+                               "kind of each layer, from 0 on in the order of first use, kinds "
+                               "that all differ, and no pattern where there is one kind",
+                               fmt::join(a.pattern, ", "), a.layers, a.kinds.size()));
+  for (const auto& kind : a.kinds) {
+    problems.require(kind.placement == a.kinds.front().placement,
+                     "placement differs between layers");
+    problems.require(kind.parallel == a.kinds.front().parallel, "parallel differs between layers");
+    problems.require(kind.shared_norm == a.kinds.front().shared_norm,
+                     "shared_norm differs between layers");
+  }
+}
+
+void check_attention(const Attention& a, Problems& problems) {
+  problems.require_size(a.heads, "heads");
+  problems.require_size(a.kv_heads, "kv_heads");
+  problems.require_size(a.qk_width, "qk_width");
+  problems.require_size(a.v_width, "v_width");
+  problems.require(
+      a.kv_heads <= 0 || a.heads % a.kv_heads == 0,
+      fmt::format("heads ({}) is not a multiple of kv_heads ({})", a.heads, a.kv_heads));
+  if (a.positions == Positions::rotary) {
+    problems.require(a.rotary_dims > 0 && a.rotary_dims % 2 == 0 && a.rotary_dims <= a.qk_width,
+                     fmt::format("rotary_dims is {}; expected an even number in [2, qk_width = {}]",
+                                 a.rotary_dims, a.qk_width));
+    problems.require(2 * static_cast<std::int64_t>(a.rotary_frequencies.size()) == a.rotary_dims,
+                     fmt::format("rotary_frequencies has {} entries; expected rotary_dims/2 = {}",
+                                 a.rotary_frequencies.size(), a.rotary_dims / 2));
+    for (const double frequency : a.rotary_frequencies) {
+      problems.require(std::isfinite(frequency) && frequency > 0,
+                       fmt::format("a rotary frequency is {}; expected a positive number (leave "
+                                   "un-rotated coordinates out of rotary_dims)",
+                                   frequency));
+    }
+  } else {
+    problems.require(a.rotary_dims == 0 && a.rotary_frequencies.empty(),
+                     "rotary_dims and rotary_frequencies need positions 'rotary'");
+  }
+  if (a.positions == Positions::relative) {
+    problems.require_size(a.relative_buckets, "relative_buckets");
+    problems.require_size(a.relative_max_distance, "relative_max_distance");
+  } else {
+    problems.require(a.relative_buckets == 0 && a.relative_max_distance == 0,
+                     "relative_buckets and relative_max_distance need positions 'relative'");
+  }
+  problems.require(std::isfinite(a.scale) && a.scale != 0,
+                   "attention_scale is not a number other than 0");
+  problems.require(a.window >= 0, "attention_window is negative");
+  problems.require(std::isfinite(a.softcap) && a.softcap >= 0,
+                   "attention_softcap is not a number >= 0");
+  const bool plain = !a.has_qk_norm() && a.softcap == 0 &&
+                     (a.positions == Positions::none || a.positions == Positions::rotary);
+  problems.require(!a.sinks || plain,
+                   "attention_sinks are understood where logits are scale * q.k, without norms, "
+                   "caps or biases of distance");
+}
+
+void check_clamps(const FeedForward& f, Problems& problems) {
+  problems.require(std::isfinite(f.limit) && f.limit >= 0, "ffn_limit is not a number >= 0");
+  problems.require(std::isfinite(f.up_offset), "up_offset is not a number");
+  problems.require(f.gated || f.limit == 0, "ffn_limit needs a gated feed-forward");
+  problems.require(f.up_offset == 0 || f.limit > 0,
+                   "up_offset without ffn_limit leaves up a scale that is not understood");
+}
+
+void check_latents(const Architecture& a, const Layer& layer, Problems& problems) {
+  const Attention& of = layer.attention;
+  problems.require(of.kv_latent >= 0 && of.q_latent >= 0, "a latent's width is negative");
+  problems.require(of.has_latents() || of.q_latent == 0, "q_latent needs kv_latent");
+  if (!of.has_latents()) return;
+  problems.require_size(of.kv_latent, "kv_latent");
+  problems.require(of.heads == of.kv_heads, "latents need as many kv_heads as heads");
+  problems.require(of.positions == Positions::rotary && of.rotary_dims < of.qk_width,
+                   "latents need positions 'rotary' of some coordinates of a head, not of all");
+  problems.require(!of.has_qk_norm(), "latents beside norms of q and k are not understood");
+  problems.require(of.biases == Attention::Biases{} && of.softcap == 0 && !of.sinks,
+                   "latents beside biases of attention, a cap or sinks are not understood");
+  problems.require(a.norm == Norm::rms && layer.norms_input() && !layer.norms_output(),
+                   "latents need rms norms before the branches alone");
+}
+
+bool is_plain_router(const Experts& e) {
+  return e.scoring == Scoring::softmax && !e.selection_bias && e.weight_scale == 1 &&
+         !e.has_groups();
+}
+
+void check_experts(const Layer& layer, Norm norm, Problems& problems) {
+  const FeedForward& f = layer.ffn;
+  const Experts& e = f.experts;
+  if (e.count == 0) {
+    problems.require(e == Experts{}, "what is said of experts and their router needs experts");
+    return;
+  }
+  problems.require_size(e.count, "experts");
+  problems.require(
+      e.active > 0 && e.active <= e.count,
+      fmt::format("active_experts is {}; expected 1 to experts = {}", e.active, e.count));
+  problems.require(e.shared_width >= 0, "shared_expert_width is negative");
+  problems.require(!e.shared_gate || e.shared_width > 0,
+                   "shared_expert_gate needs shared_expert_width");
+  problems.require(!e.renormalised || e.active > 1,
+                   "one active expert of weight one, chosen by a router that does nothing else, is "
+                   "not understood");
+  problems.require(std::isfinite(e.weight_scale) && e.weight_scale > 0,
+                   "expert_weight_scale is not a positive number");
+  const bool divided = e.groups > 0 && e.count % e.groups == 0;
+  problems.require(divided && e.active_groups > 0 && (e.has_groups() || e.groups == 1),
+                   fmt::format("expert_groups is {}, of which {} are active; expected a divisor of "
+                               "experts = {}, and fewer active ones, or 1",
+                               e.groups, e.active_groups, e.count));
+  const std::int64_t size = divided ? e.count / e.groups : e.count;
+  problems.require(e.group_leaders > 0 && e.group_leaders <= (e.groups > 1 ? size : 1),
+                   fmt::format("expert_group_leaders is {}; expected 1 to the {} of a group, and 1 "
+                               "without groups",
+                               e.group_leaders, size));
+  // Where all are taken a bias would only rank groups, or nothing.
+  const std::int64_t most = e.active_groups * size - (e.selection_bias ? 1 : 0);
+  problems.require(!divided || e.active <= most,
+                   fmt::format("active_experts is {}; expected at most {} of the {} in the active "
+                               "groups",
+                               e.active, most, e.active_groups * size));
+  const bool biases = f.biases.gate || f.biases.up || f.biases.down || e.router_bias;
+  problems.require(!biases || (layer.placement == Placement::pre && !layer.parallel &&
+                               norm == Norm::rms && e.shared_width == 0 && is_plain_router(e)),
+                   "biases of experts or their router are understood in sequential layers with an "
+                   "rms norm before them and without a shared expert, behind a plain softmax");
+  problems.require(layer.norms_input(), "experts need a norm before them");
+}
+
+void check_feed_forward(const Layer& layer, Problems& problems) {
+  const FeedForward& f = layer.ffn;
+  problems.require(f.gated || !f.biases.gate, "a gate bias needs gated");
+  if (f.width != 0) {
+    problems.require_size(f.width, "ffn_width");
+    return;
+  }
+  problems.require(
+      layer.placement == Placement::pre && !layer.parallel && f == FeedForward{},
+      "a layer without a feed-forward (ffn_width 0) needs placement 'pre', and neither "
+      "parallel nor any other setting of feed-forwards");
+}
+
+// Encoder and decoder, and which layers share a table; where kinds and pattern fit.
+void check_stacks(const Architecture& a, Problems& problems) {
+  problems.require(a.encoder_layers >= 0 && (a.encoder_layers == 0 || a.encoder_layers < a.layers),
+                   fmt::format("encoder_layers is {}; expected 0, or fewer than the {} layers",
+                               a.encoder_layers, a.layers));
+  problems.require(a.encoder_layers == 0 ||
+                       (a.input == Input::tokens && a.output == Output::tokens && a.causal &&
+                        !a.has_position_table() && a.token_types == 0 && !a.embedding_norm &&
+                        a.norm == Norm::rms && a.kinds.front().placement == Placement::pre),
+                   "encoder_layers needs input and output 'tokens', causal, norm 'rms', placement "
+                   "'pre', and no position table, token types or embedding norm");
+  const auto fits = [&](std::int64_t kind) {
+    return kind >= 0 && kind < static_cast<std::int64_t>(a.kinds.size());
+  };
+  const bool listed = static_cast<std::int64_t>(a.pattern.size()) == a.layers;
+  if (!a.pattern.empty() && (!listed || !std::ranges::all_of(a.pattern, fits))) return;
+  const auto reads_encoder = [&](std::int64_t kind) {
+    return a.kinds[static_cast<std::size_t>(kind)].attention.cross;
+  };
+  problems.require(a.encoder_layers == 0 || std::ranges::any_of(a.pattern, reads_encoder),
+                   "encoder_layers needs a layer that reads the encoder (cross)");
+  // Of layers that are all alike the first stands for the others.
+  for (std::int64_t n = 0; n < (a.pattern.empty() ? 1 : a.layers); ++n) {
+    const Attention& attention = a.layer(n).attention;
+    problems.require(!attention.cross || (a.encoder_layers > 0 && n >= a.encoder_layers),
+                     "cross needs an encoder, and is for the layers behind it");
+    problems.require(!attention.cross || (attention.positions == Positions::none &&
+                                          attention.window == 0 && !a.layer(n).parallel),
+                     "cross with positions, attention_window or parallel is not understood");
+    if (!attention.shares_table) continue;
+    const std::int64_t owner = a.stack_of(n);
+    const Attention& owned = a.layer(std::min(owner, n)).attention;
+    Attention alike = attention;
+    alike.shares_table = false;
+    problems.require(owner < n && alike == owned && attention.positions == Positions::relative,
+                     "shares_table needs relative positions, and a first layer of the stack that "
+                     "has the table and the same attention");
+    problems.require(!attention.has_qk_norm(), "shares_table with qk_norm is not understood");
+  }
+}
+
+void check_input(const Architecture& a, Problems& problems) {
+  if (a.input == Input::tokens) {
+    problems.require_size(a.vocabulary, "vocabulary");
+    problems.require(!a.class_token,
+                     "class_token needs input 'vectors'; with tokens it is a token");
+    problems.require(!a.input_bias, "input_bias needs input 'vectors'");
+  } else {
+    problems.require_size(a.input_width, "input_width");
+    problems.require(!a.tied, "tied needs input 'tokens'");
+    problems.require(a.token_types == 0, "token_types needs input 'tokens'");
+    problems.require(!a.output.has(Output::tokens), "output 'tokens' needs input 'tokens'");
+    problems.require(a.embedding_scale == 1, "embedding_scale needs input 'tokens'");
+  }
+  problems.require(a.token_types >= 0, "token_types is negative");
+  problems.require(std::isfinite(a.embedding_scale) && a.embedding_scale > 0,
+                   "embedding_scale is not a positive number");
+  if (a.has_position_table()) problems.require_size(a.max_positions, "max_positions");
+  problems.require(a.max_positions >= 0, "max_positions is negative");
+}
+
+void check_output(const Architecture& a, Problems& problems) {
+  const bool tokens = a.output.has(Output::tokens), classes = a.output.has(Output::classes);
+  if (classes) {
+    problems.require_size(a.classes, "classes");
+  } else {
+    problems.require(a.classes == 0, "classes needs output 'classes'");
+    problems.require(!a.classes_everywhere, "classes_everywhere needs output 'classes'");
+  }
+  problems.require(!a.classes_pooled || (classes && a.pooler),
+                   "classes_pooled needs output 'classes' and a pooler");
+  problems.require(!a.pooler || a.classes_pooled || a.output.has(Output::pooled),
+                   "a pooler needs output 'pooled' or classes_pooled");
+  problems.require(a.pooler || !a.output.has(Output::pooled), "output 'pooled' needs a pooler");
+  problems.require(a.pooler || a.pooler_activation == Activation::tanh,
+                   "pooler_activation needs a pooler");
+  problems.require(!a.tied || tokens, "tied needs output 'tokens'");
+  problems.require(!a.head_bias || a.has_head(), "a head bias needs a head");
+  problems.require(std::isfinite(a.logit_scale) && a.logit_scale != 0,
+                   "logit_scale is not a number other than 0");
+  problems.require(std::isfinite(a.logit_softcap) && a.logit_softcap >= 0,
+                   "logit_softcap is not a number >= 0");
+  problems.require((a.logit_scale == 1 && a.logit_softcap == 0) || (tokens != classes),
+                   "logit_scale and logit_softcap need one head");
+  problems.require(!a.log_probabilities || a.has_head(), "log_probabilities needs a head");
+  problems.require(!a.head_transform || (!a.plain_stream() && tokens),
+                   "head_transform needs placement 'post' and output 'tokens'");
+}
+
+}  // namespace
+
+void validate(const Architecture& a) {
+  Problems problems;
+  problems.require_size(a.width, "width");
+  problems.require_size(a.layers, "layers");
+  check_pattern(a, problems);
+  for (const auto& layer : a.kinds) {
+    check_attention(layer.attention, problems);
+    problems.require(
+        !a.has_position_table() || layer.attention.positions == Positions::none,
+        "a position table beside rotary, alibi or relative positions is not understood");
+    check_feed_forward(layer, problems);
+    check_latents(a, layer, problems);
+    problems.require(layer.ffn.activation != Activation::tanh,
+                     "activation 'tanh' is understood of a pooler only");
+    check_clamps(layer.ffn, problems);
+    problems.require(!layer.attention.sinks || !layer.norms_sum(),
+                     "attention_sinks in layers that norm the sum are not understood");
+    check_experts(layer, a.norm, problems);
+    problems.require(!layer.parallel || layer.placement == Placement::pre,
+                     "parallel needs placement 'pre'");
+    problems.require(!layer.shared_norm || layer.parallel, "shared_norm needs parallel");
+    problems.require(std::isfinite(layer.branch_scale) && layer.branch_scale != 0,
+                     "branch_scale is not a number other than 0");
+    problems.require(layer.branch_scale == 1 || layer.placement != Placement::post,
+                     "branch_scale with placement 'post' is not understood");
+    problems.require(!layer.norms_output() || (a.norm == Norm::rms && !a.embedding_norm),
+                     "placements 'both' and 'behind' need norm 'rms' and no embedding norm");
+    const Attention::Biases& biases = layer.attention.biases;
+    const bool reads_with_bias =
+        biases.q || biases.k || biases.v || layer.ffn.biases.gate || layer.ffn.biases.up;
+    problems.require(layer.placement != Placement::behind || !reads_with_bias,
+                     "placement 'behind' with biases of q, k, v, gate or up is not understood");
+  }
+  check_stacks(a, problems);
+  check_input(a, problems);
+  problems.require(a.norm == Norm::layer || !a.norm_bias, "norm_bias needs norm 'layer'");
+  problems.require(std::isfinite(a.norm_eps) && a.norm_eps >= 0, "norm_eps is not a number >= 0");
+  check_output(a, problems);
+  problems.report();
+}
+
+}  // namespace regauge
