@@ -49,6 +49,11 @@ void keep_best_groups(const Experts& experts, std::vector<Scalar>& scores) {
 
 }  // namespace
 
+bool groups_bind(const Experts& experts) {
+  return experts.has_groups() &&
+         (experts.group_leaders > 1 || experts.active > experts.active_groups);
+}
+
 template <class Scalar>
 Matrix<Scalar> expert_weights(const Experts& experts, const Matrix<Scalar>& logits,
                               const Matrix<Scalar>* selection) {

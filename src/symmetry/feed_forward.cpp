@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "builder.h"
+#include "regauge/arch/experts.h"
 
 namespace regauge {
 
@@ -22,7 +23,7 @@ Reader SymmetryBuilder::add_neurons(std::int64_t layer, const std::string& at, s
              .count = count,
              .shuffle = group_size < count ? Shuffle::grouped : Shuffle::symmetric,
              .group_size = group_size < count ? group_size : 1,
-             .bundles = group_size < count && f.experts.has_groups() ? f.experts.groups : 1});
+             .bundles = group_size < count && groups_bind(f.experts) ? f.experts.groups : 1});
   const bool gate_scales = f.gated && relu && f.limit == 0;
   Axis gate = {{.space = neurons, .take = AxisPart::Take::permutation}};
   Axis down = {{.space = neurons, .dual = true}};

@@ -1,6 +1,7 @@
 #include "controls.h"
 
 #include "regauge/action/act.h"
+#include "regauge/arch/experts.h"
 #include "regauge/symmetry/block_map.h"
 #include "regauge/symmetry/decompositions.h"
 #include "regauge/symmetry/matrix_group.h"
@@ -231,11 +232,7 @@ const std::vector<Control>& negative_controls() {
       {"gains read as w instead of 1 + w", [](const Architecture&) { return true; },
        gains_as_offsets},
       {"experts that change their routing groups",
-       [](const Architecture&
-              a) {  // ranked by its best expert alone a group that has one chosen is open
-         const Experts& e = a.kinds[0].ffn.experts;
-         return e.has_groups() && (e.group_leaders > 1 || e.active > e.active_groups);
-       },
+       [](const Architecture& a) { return groups_bind(a.kinds[0].ffn.experts); },
        experts_across_groups},
       {"a vector common to all columns of a sigmoid router",
        [](const Architecture& a) { return a.kinds[0].ffn.experts.scoring == Scoring::sigmoid; },

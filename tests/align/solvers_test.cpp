@@ -145,7 +145,7 @@ TEST(Nested, KeepsBundlesTogether) {
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     members(static_cast<Eigen::Index>(i), wanted[i]) = 1;
   }
-  members(0, 11) = members(1, 10) = 2;  // another group for one of a bundle, but not for the other
+  members(0, 11) = members(1, 10) = 3;  // another group for one of a bundle, but not for the other
   EXPECT_EQ(assign_nested(members, Matrix<double>::Zero(6, 6), 3).target, wanted);
   EXPECT_NE(assign_nested(members, Matrix<double>::Zero(6, 6)).target, wanted);
   EXPECT_THROW(assign_nested(members, Matrix<double>::Zero(6, 6), 4), UsageError);

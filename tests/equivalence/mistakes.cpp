@@ -19,6 +19,9 @@ bool stream_turns(const Architecture& a) {
          a.position_table != PositionTable::sinusoidal && a.output != Output::hidden;
 }
 bool anything(const Architecture&) { return true; }
+bool several_kv_heads(const Architecture& a) { return a.kinds[0].attention.kv_heads > 1; }
+// Three maps that a file may hold as one.
+bool fusible(const Architecture& a) { return !a.kinds[0].attention.has_latents(); }
 
 // The columns of each head from adjacent pairs to halves, and back.
 M to_halves(const M& m, std::int64_t heads, std::int64_t dims) {
@@ -343,12 +346,12 @@ const std::vector<Injection>& injections() {
        [](const Architecture& a) { return a.kinds[0].ffn.gated; }, gate_and_up},
       {"q, k, v in another order", Mistake::qkv_order,
        [](const Architecture& a) {
-         return a.kinds[0].attention.heads == a.kinds[0].attention.kv_heads &&
+         return fusible(a) && a.kinds[0].attention.heads == a.kinds[0].attention.kv_heads &&
                 a.kinds[0].attention.qk_width == a.kinds[0].attention.v_width;
        },
        qkv_order},
       {"q, k, v split head by head", Mistake::qkv_order,
-       [](const Architecture& a) { return a.kinds[0].attention.kv_heads > 1; }, split_by_head},
+       [](const Architecture& a) { return fusible(a) && several_kv_heads(a); }, split_by_head},
       {"a square matrix transposed", Mistake::transposed,
        [](const Architecture& a) { return !square(a).empty(); }, transpose},
       {"two layers exchanged", Mistake::layers_exchanged,
@@ -361,7 +364,7 @@ const std::vector<Injection>& injections() {
       {"a general linear map on rotary heads", Mistake::not_rotary, rotary, make_control<0>},
       {"a rotation in the wrong pairs", Mistake::not_rotary, rotary, make_control<1>},
       {"coordinates across heads", Mistake::across_heads,
-       [](const Architecture& a) { return a.kinds[0].attention.kv_heads > 1; }, make_control<4>,
+       [](const Architecture& a) { return fusible(a) && several_kv_heads(a); }, make_control<4>,
        false},
       {"a rotation past the gains", Mistake::rotation_unfolded,
        [](const Architecture& a) { return stream_turns(a) && !a.tied; }, make_control<6>, false},

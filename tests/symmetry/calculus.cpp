@@ -49,6 +49,8 @@ class Judge {
   const Tensor& tensor(const std::string& name) const { return tensors_.at(name); }
   bool forgets_length() const { return a_.norm_eps == 0; }
 
+  // --- The graph ---------------------------------------------------------------------------------
+
   Wire pre_norm() {
     if (a_.encoder_layers > 0) {
       const Tensor table = tensor("embed.tokens");
@@ -129,6 +131,8 @@ class Judge {
     return norm(hull, change.turn, name);
   }
 
+  // --- Rules: input ------------------------------------------------------------------------------
+
   // The sum of tables changes by an affine map, each table by its linear part and a constant of its
   // own; the constants add up. A class token changes by the same map. Only `seen` counts.
   Wire embed(const AffineChange& change, const Dense& seen, bool class_token) {
@@ -189,6 +193,8 @@ class Judge {
     return affine_wire(directions, base, change);
   }
 
+  // --- Rules: norms ------------------------------------------------------------------------------
+
   Similarity similarity() {
     const Index n = seen_.cols();
     const Forms turn = seen_ * system_.skew(n, System::shared) * seen_.transpose();
@@ -237,6 +243,8 @@ class Judge {
   }
 
   Wire affine(const Wire& x) { return calculus_system::affine(system_, x); }
+
+  // --- Rules: attention --------------------------------------------------------------------------
 
   Wire attention(const Wire& x, const std::string& layer) {
     const std::string name = layer + "attn.";
@@ -362,6 +370,8 @@ class Judge {
     }
   }
 
+  // --- Rules: feed-forward -----------------------------------------------------------------------
+
   Wire feed_forward(const Wire& x, const std::string& layer) {
     const FeedForward& f = a_.layer(layer_of(layer)).ffn;
     const Experts& e = f.experts;
@@ -422,12 +432,7 @@ class Judge {
     return out;
   }
 
-  // Each coordinate scales by itself: the scales, a single row.
-  Forms scaled(const Wire& x) {
-    const Forms scales = system_.wire(1, x.value.cols(), System::sublayer);
-    system_.require(x.change - x.value * diagonal(scales));
-    return scales;
-  }
+  // --- Rules: output -----------------------------------------------------------------------------
 
   // No output changes.
   void output(const Wire& x) {

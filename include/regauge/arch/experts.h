@@ -5,6 +5,10 @@
 
 namespace regauge {
 
+// False where the best experts of all are chosen whatever their groups: their groups are ranked by
+// their best expert alone, and no more experts are chosen than groups.
+bool groups_bind(const Experts& experts);
+
 // What a router makes of its logits, [tokens, experts]: the weight of each expert, 0 for those that
 // are not chosen. `selection`: the bias of the choice, [1, experts], or null.
 template <class Scalar>
