@@ -17,30 +17,14 @@ struct Reads {
   std::string norm, tensor;
 };
 
-// Which maps read which norm.
-std::vector<Reads> norm_readers(const Architecture& a) {
+// Which maps read the stream behind which norm.
+std::vector<Reads> norm_readers(const Symmetry& symmetry) {
   std::vector<Reads> all;
-  for (std::int64_t layer = 0; layer < a.layers; ++layer) {
-    const std::string at = fmt::format("layers.{}.", layer);
-    const Attention& attention = a.layer(layer).attention;
-    for (const char* name : {"q", "k", "v"}) {
-      const bool encoded = attention.cross && name != std::string_view("q");
-      all.push_back({encoded ? "encoder.norm" : at + "attn.norm", at + "attn." + name + ".weight"});
-    }
-    if (!a.layer(layer).has_ffn()) continue;
-    const std::string norm = at + a.layer(layer).norm_before_ffn();
-    const FeedForward& ffn = a.layer(layer).ffn;
-    for (const char* maps : {"ffn.", "ffn.shared."}) {
-      const bool shared = maps != std::string_view("ffn.");
-      if (shared && ffn.experts.shared_width == 0) continue;
-      const bool routed = shared ? ffn.experts.shared_gate : ffn.experts.count > 0;
-      if (ffn.gated) all.push_back({norm, at + maps + "gate.weight"});
-      all.push_back({norm, at + maps + "up.weight"});
-      if (routed) all.push_back({norm, at + maps + "router.weight"});
+  for (const auto& [tensor, axes] : symmetry.tensors) {
+    for (const auto& part : axes.rows) {
+      if (part.space == "residual" && !part.through.empty()) all.push_back({part.through, tensor});
     }
   }
-  if (a.head_reads_stream()) all.push_back({"head.norm", "head.weight"});
-  if (a.pooler) all.push_back({"head.norm", "head.pooler.weight"});
   return all;
 }
 
@@ -98,12 +82,12 @@ bool may_turn(const Architecture& shape, const Symmetry& symmetry) {
 }
 
 // W as it is in B is R^T W: the gains belong in between. `turn` is R^T.
-Change unfolded(const Architecture& shape, const Matrix<double>& turn) {
+Change unfolded(const Symmetry& symmetry, const Matrix<double>& turn) {
   Change change;
   change.mistake = Mistake::rotation_unfolded;
   change.what = "the stream was turned without folding the gains of the norms";
   change.repair = "turn these maps through the gains";
-  for (const auto& [norm, tensor] : norm_readers(shape)) {
+  for (const auto& [norm, tensor] : norm_readers(symmetry)) {
     change.undo[tensor] = mixing([turn, norm = norm, tensor = tensor](const ReadTensor& read) {
       const Matrix<double> gain = read(norm + ".gain");
       const Matrix<double> straight = turn.transpose() * read(tensor);
@@ -126,7 +110,7 @@ std::vector<Change> stream_changes(const Pair& pair, const Symmetry& symmetry) {
   const Matrix<double> turn =
       by_embedding ? by_embedding->maps.at("residual").blocks() : Matrix<double>();
   if (by_embedding && nearly(embed_a, embed_b * turn)) {
-    changes.push_back(unfolded(shape, turn));
+    changes.push_back(unfolded(symmetry, turn));
     const Matrix<double> head_b = has_head ? pair.b("head.weight") : Matrix<double>();
     if (has_head &&
         (nearly(pair.a("head.weight"), head_b) || nearly(embed_b.transpose(), head_b))) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "action/controls.h"
 
@@ -243,9 +244,29 @@ void transpose(Victim& v, Random& random) {
   tensor = halves ? from_halves(file, heads, a.kinds[0].attention.rotary_dims) : file;
 }
 
+// Pairs of layers whose tensors have the same shapes.
+std::vector<std::pair<std::int64_t, std::int64_t>> alike(const Architecture& a) {
+  using Shapes = std::map<std::string, std::pair<std::int64_t, std::int64_t>>;
+  std::vector<Shapes> shapes(static_cast<std::size_t>(a.layers));
+  for (const auto& spec : parameter_specs(a)) {
+    if (spec.layer < 0) continue;
+    shapes[static_cast<std::size_t>(spec.layer)][spec.name.substr(at(spec.layer, "").size())] = {
+        spec.rows, spec.cols};
+  }
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+  for (std::int64_t j = 1; j < a.layers; ++j) {
+    for (std::int64_t i = 0; i < j; ++i) {
+      if (shapes[static_cast<std::size_t>(i)] == shapes[static_cast<std::size_t>(j)]) {
+        pairs.emplace_back(i, j);
+      }
+    }
+  }
+  return pairs;
+}
 void exchange_layers(Victim& v, Random& random) {
-  const auto layers = v.architecture.layers;
-  const auto i = random.below(layers), j = (i + 1 + random.below(layers - 1)) % layers;
+  const auto pairs = alike(v.architecture);
+  const auto [i, j] =
+      pairs[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(pairs.size())))];
   for (const auto& spec : parameter_specs(v.architecture)) {
     if (spec.layer != i) continue;
     const std::string rest = spec.name.substr(at(i, "").size());
@@ -355,7 +376,7 @@ const std::vector<Injection>& injections() {
       {"a square matrix transposed", Mistake::transposed,
        [](const Architecture& a) { return !square(a).empty(); }, transpose},
       {"two layers exchanged", Mistake::layers_exchanged,
-       [](const Architecture& a) { return a.layers > 1; }, exchange_layers},
+       [](const Architecture& a) { return !alike(a).empty(); }, exchange_layers},
       {"rows of another tensor", Mistake::rows_elsewhere, anything, rows_from_another, false},
       {"one weight changed", Mistake::damaged, anything, one_weight, false},
       {"another rope base", Mistake::rope, rotary, other_base},
