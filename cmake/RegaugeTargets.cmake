@@ -12,6 +12,7 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 
 function(regauge_compile_options target)
   target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src")
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
   if(REGAUGE_WARNINGS_AS_ERRORS)
     target_compile_options(${target} PRIVATE -Werror)
@@ -21,7 +22,8 @@ endfunction()
 # regauge_module(NAME DEPENDS ...): the sources of src/NAME as the object library regauge_NAME.
 function(regauge_module name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*.cpp")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*.cpp")
+  list(FILTER sources EXCLUDE REGEX "/src/${name}/lab/")  # which sees libtorch
   add_library(regauge_${name} OBJECT ${sources})
   set_target_properties(regauge_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON LINKER_LANGUAGE CXX)
   target_include_directories(regauge_${name} PUBLIC
@@ -32,7 +34,7 @@ endfunction()
 
 # regauge_link_up_to(TARGET MODULE): the modules up to MODULE, lowest first.
 function(regauge_link_up_to target highest)
-  foreach(module base io arch symmetry action align equivalence connect)
+  foreach(module base io numerics arch symmetry action align equivalence connect)
     target_link_libraries(${target} PRIVATE regauge_${module})
     if(module STREQUAL highest)
       break()
@@ -63,6 +65,7 @@ function(regauge_core_library)
     target_sources(regauge_core PRIVATE $<TARGET_OBJECTS:regauge_${module}>)
   endforeach()
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/regauge/*.h")
+  list(FILTER headers EXCLUDE REGEX "/regauge/lab/")
   target_sources(regauge_core PUBLIC FILE_SET HEADERS
     BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${headers})
   target_link_libraries(regauge_core

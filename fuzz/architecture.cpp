@@ -4,8 +4,8 @@
 
 #include <string_view>
 
+#include "io/json.h"
 #include "regauge/base/error.h"
-#include "regauge/io/json.h"
 #include "require.h"
 
 // A description is refused with an Error, or it survives being written and read again.

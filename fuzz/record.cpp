@@ -1,10 +1,10 @@
-#include "regauge/connect/record.h"
+#include "connect/record.h"
 
 #include <string_view>
 
+#include "connect/report.h"
+#include "io/json.h"
 #include "regauge/base/error.h"
-#include "regauge/connect/report.h"
-#include "regauge/io/json.h"
 #include "require.h"
 
 // A record is refused with an Error, or it survives being written and read again and has a page.

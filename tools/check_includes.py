@@ -14,14 +14,15 @@ import tempfile
 MAY_SEE = {
     "base": set(),
     "io": {"base"},
-    "arch": {"base", "io"},
-    "symmetry": {"base", "io", "arch"},
-    "action": {"base", "io", "arch", "symmetry"},
-    "equivalence": {"base", "io", "arch", "symmetry", "action"},
-    "align": {"base", "io", "arch", "symmetry", "action"},
-    "lab": {"base", "io", "arch", "symmetry", "action"},
-    "connect": {"base", "io", "arch", "symmetry", "action", "equivalence", "align", "lab"},
-    "cli": {"base", "io", "arch", "symmetry", "action", "equivalence", "align", "lab", "connect"},
+    "numerics": {"base"},
+    "arch": {"base", "io", "numerics"},
+    "symmetry": {"base", "io", "numerics", "arch"},
+    "action": {"base", "io", "numerics", "arch", "symmetry"},
+    "equivalence": {"base", "io", "numerics", "arch", "symmetry", "action"},
+    "align": {"base", "io", "numerics", "arch", "symmetry", "action"},
+    "lab": {"base", "io", "numerics", "arch", "symmetry", "action"},
+    "connect": {"base", "io", "numerics", "arch", "symmetry", "action", "equivalence", "align", "lab"},
+    "cli": {"base", "io", "numerics", "arch", "symmetry", "action", "equivalence", "align", "lab", "connect"},
 }
 ROOMS = ("include/regauge", "src", "tests", "bench")
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')

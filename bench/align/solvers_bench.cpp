@@ -2,9 +2,10 @@
 #include <Eigen/SVD>
 #include <benchmark/benchmark.h>
 
-#include "regauge/align/procrustes.h"
-#include "regauge/align/rotary_fit.h"
-#include "regauge/symmetry/polar.h"
+#include "align/two_stage/rotary_fit.h"
+#include "numerics/polar.h"
+#include "numerics/random_matrix.h"
+#include "symmetry/procrustes.h"
 
 namespace regauge {
 namespace {

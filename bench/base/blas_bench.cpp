@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "regauge/base/blas.h"
+#include "base/blas.h"
 #include "regauge/base/random.h"
 
 namespace regauge {

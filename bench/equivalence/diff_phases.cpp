@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "regauge/base/blas.h"
+#include "arch/joint_architecture.h"
+#include "base/blas.h"
+#include "equivalence/recover/recover.h"
 #include "regauge/equivalence/compare.h"
-#include "regauge/equivalence/recover.h"
 
 namespace {
 

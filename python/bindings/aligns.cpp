@@ -4,6 +4,7 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
+#include "arch/joint_architecture.h"
 #include "bindings.h"
 #include "progress.h"
 #include "regauge/align/align.h"

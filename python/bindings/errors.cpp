@@ -1,6 +1,6 @@
 #include "bindings.h"
+#include "io/corrupt.h"
 #include "regauge/base/error.h"
-#include "regauge/io/corrupt.h"
 
 namespace regauge::python {
 

@@ -9,7 +9,7 @@
 #include "arrays.h"
 #include "bindings.h"
 #include "regauge/base/error.h"
-#include "regauge/symmetry/factors.h"
+#include "symmetry/factors.h"
 
 namespace regauge::python {
 

@@ -4,12 +4,12 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
+#include "align/comparable_pair.h"
+#include "align/learned/learned.h"
 #include "arrays.h"
 #include "bindings.h"
 #include "progress.h"
-#include "regauge/action/parameter_source.h"
-#include "regauge/align/comparable_pair.h"
-#include "regauge/align/learned.h"
+#include "regauge/arch/parameter_source.h"
 #include "regauge/base/error.h"
 
 namespace regauge::python {

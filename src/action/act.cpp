@@ -1,6 +1,6 @@
 #include "regauge/action/act.h"
 
-#include "regauge/action/executor.h"
+#include "executor.h"
 
 namespace regauge {
 

@@ -1,9 +1,9 @@
-#include "regauge/action/balance.h"
+#include "balance.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "regauge/symmetry/decompositions.h"
+#include "numerics/decompositions.h"
 
 namespace regauge {
 namespace {

@@ -1,4 +1,4 @@
-#include "regauge/action/executor.h"
+#include "executor.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "regauge/action/moved_matrix.h"
+#include "moved_matrix.h"
 
 #include <algorithm>
 

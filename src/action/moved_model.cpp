@@ -1,8 +1,8 @@
-#include "regauge/action/moved_model.h"
+#include "moved_model.h"
 
 #include <fmt/format.h>
 
-#include "regauge/action/executor.h"
+#include "executor.h"
 #include "regauge/base/error.h"
 
 namespace regauge {

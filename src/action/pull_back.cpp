@@ -1,6 +1,6 @@
-#include "regauge/action/pull_back.h"
+#include "pull_back.h"
 
-#include "regauge/base/blas.h"
+#include "base/blas.h"
 
 namespace regauge {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "regauge/action/executor.h"
+#include "executor.h"
+#include "io/companions.h"
 #include "regauge/base/error.h"
-#include "regauge/io/companions.h"
 
 namespace regauge {
 namespace {

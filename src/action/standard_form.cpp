@@ -1,4 +1,4 @@
-#include "regauge/action/standard_form.h"
+#include "standard_form.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <cmath>
 #include <optional>
 
+#include "moved_model.h"
 #include "regauge/action/fold.h"
-#include "regauge/action/moved_model.h"
 #include "regauge/base/error.h"
 
 namespace regauge {

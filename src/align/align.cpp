@@ -7,9 +7,9 @@
 #include <array>
 #include <cmath>
 
-#include "regauge/action/balance.h"
-#include "regauge/action/moved_model.h"
-#include "regauge/action/standard_form.h"
+#include "action/balance.h"
+#include "action/moved_model.h"
+#include "action/standard_form.h"
 #include "regauge/base/error.h"
 
 namespace regauge {

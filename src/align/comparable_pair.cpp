@@ -1,4 +1,4 @@
-#include "regauge/align/comparable_pair.h"
+#include "comparable_pair.h"
 
 #include "regauge/action/act.h"
 

@@ -1,4 +1,4 @@
-#include "regauge/arch/activation.h"
+#include "activation.h"
 
 #include <cmath>
 #include <numbers>

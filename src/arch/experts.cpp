@@ -1,4 +1,4 @@
-#include "regauge/arch/experts.h"
+#include "experts.h"
 
 #include <algorithm>
 #include <functional>

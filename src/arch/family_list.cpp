@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "config_path.h"
+#include "embedded.h"
 #include "family.h"
-#include "regauge/arch/embedded.h"
 #include "regauge/arch/layout.h"
 #include "regauge/base/error.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "regauge/arch/embedded.h"
+#include "embedded.h"
 #include "regauge/base/error.h"
 #include "rope.h"
 

@@ -9,10 +9,10 @@
 
 #include "config.h"
 #include "family.h"
+#include "io/companions.h"
 #include "layout_builder.h"
 #include "regauge/arch/layout.h"
 #include "regauge/base/error.h"
-#include "regauge/io/companions.h"
 #include "rope.h"
 
 namespace regauge {

@@ -1,4 +1,4 @@
-#include "regauge/base/blas.h"
+#include "blas.h"
 
 #include <Eigen/Core>
 #include <Eigen/Eigenvalues>

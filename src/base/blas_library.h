@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "regauge/base/blas.h"
+#include "blas.h"
 
 namespace regauge {
 

@@ -8,10 +8,11 @@
 #include <fstream>
 
 #include "align_task.h"
+#include "arch/joint_architecture.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/compare.h"
-#include "regauge/symmetry/require_layers.h"
 #include "rewriting.h"
+#include "symmetry/require_layers.h"
 
 namespace regauge::cli {
 namespace {

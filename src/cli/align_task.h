@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
-#include "regauge/action/parameter_source.h"
 #include "regauge/align/align.h"
+#include "regauge/arch/parameter_source.h"
 
 namespace regauge::cli {
 

@@ -8,7 +8,7 @@
 
 #include "diff_page_style.h"
 #include "diff_text.h"
-#include "regauge/io/page.h"
+#include "io/page.h"
 
 namespace regauge::cli {
 namespace {

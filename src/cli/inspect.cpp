@@ -6,7 +6,7 @@
 
 #include "print.h"
 #include "regauge/arch/layout.h"
-#include "regauge/symmetry/factors.h"
+#include "symmetry/factors.h"
 #include "verb.h"
 
 namespace regauge::cli {

@@ -1,8 +1,8 @@
-#include "regauge/connect/report.h"
+#include "connect/report.h"
 
+#include "io/page.h"
 #include "print.h"
 #include "regauge/base/error.h"
-#include "regauge/io/page.h"
 #include "verb.h"
 
 namespace regauge::cli {

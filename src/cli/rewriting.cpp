@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/blas.h"
 #include "print.h"
-#include "regauge/base/blas.h"
 #include "regauge/base/error.h"
 
 namespace regauge::cli {

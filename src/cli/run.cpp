@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "io/json.h"
 #include "print.h"
 #include "regauge/arch/layout.h"
 #include "regauge/base/error.h"
-#include "regauge/io/json.h"
 #include "verb.h"
 
 namespace regauge::cli {

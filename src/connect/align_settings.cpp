@@ -1,4 +1,4 @@
-#include "regauge/connect/align_settings.h"
+#include "align_settings.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "regauge/connect/record.h"
+#include "record.h"
 
 namespace regauge::connect {
 

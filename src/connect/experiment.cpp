@@ -1,4 +1,4 @@
-#include "regauge/connect/experiment.h"
+#include "experiment.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 
 #include "regauge/arch/architecture.h"
 #include "regauge/base/error.h"
-#include "regauge/symmetry/require_layers.h"
+#include "symmetry/require_layers.h"
 
 namespace regauge::connect {
 namespace {

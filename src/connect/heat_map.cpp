@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "regauge/io/page.h"
+#include "io/page.h"
 #include "svg.h"
 
 namespace regauge::connect {

@@ -3,7 +3,7 @@
 #include <limits>
 #include <set>
 
-#include "regauge/io/page.h"
+#include "io/page.h"
 #include "svg.h"
 
 namespace regauge::connect {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "regauge/connect/summary.h"
+#include "summary.h"
 
 namespace regauge::connect {
 namespace {

@@ -4,9 +4,9 @@
 #include <fstream>
 #include <tuple>
 
+#include "io/json.h"
+#include "record.h"
 #include "regauge/base/error.h"
-#include "regauge/connect/record.h"
-#include "regauge/io/json.h"
 
 namespace regauge::connect {
 namespace {

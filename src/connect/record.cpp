@@ -1,4 +1,4 @@
-#include "regauge/connect/record.h"
+#include "record.h"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
-#include "regauge/connect/report.h"
+#include "report.h"
 
 #include <algorithm>
 
+#include "chart.h"
+#include "io/page.h"
 #include "regauge/base/version.h"
-#include "regauge/connect/chart.h"
-#include "regauge/io/page.h"
 #include "report_parts.h"
 #include "report_style.h"
 

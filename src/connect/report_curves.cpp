@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include "regauge/connect/chart.h"
-#include "regauge/io/page.h"
+#include "chart.h"
+#include "io/page.h"
 #include "report_parts.h"
 #include "svg.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "regauge/connect/summary.h"
+#include "summary.h"
 
 namespace regauge::connect {
 

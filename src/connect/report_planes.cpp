@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "regauge/connect/chart.h"
-#include "regauge/io/page.h"
+#include "chart.h"
+#include "io/page.h"
 #include "report_parts.h"
 #include "svg.h"
 

@@ -5,8 +5,8 @@
 #include <limits>
 #include <set>
 
-#include "regauge/connect/chart.h"
-#include "regauge/io/page.h"
+#include "chart.h"
+#include "io/page.h"
 #include "report_parts.h"
 #include "svg.h"
 

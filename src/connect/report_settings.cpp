@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <set>
 
-#include "regauge/io/page.h"
+#include "io/page.h"
 #include "report_parts.h"
 
 namespace regauge::connect {

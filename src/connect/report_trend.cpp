@@ -4,8 +4,8 @@
 #include <optional>
 #include <set>
 
-#include "regauge/connect/chart.h"
-#include "regauge/io/page.h"
+#include "chart.h"
+#include "io/page.h"
 #include "report_parts.h"
 
 namespace regauge::connect {

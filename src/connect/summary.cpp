@@ -1,4 +1,4 @@
-#include "regauge/connect/summary.h"
+#include "summary.h"
 
 #include <algorithm>
 #include <cmath>

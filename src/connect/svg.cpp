@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "regauge/io/page.h"
+#include "io/page.h"
 
 namespace regauge::connect {
 namespace {

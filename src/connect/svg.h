@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "regauge/connect/chart.h"
+#include "chart.h"
 
 namespace regauge::connect {
 

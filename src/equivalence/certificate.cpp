@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "arch/joint_architecture.h"
+#include "equivalence/beside/unread.h"
+#include "equivalence/beside/vocabulary.h"
 #include "regauge/base/error.h"
-#include "unread.h"
-#include "vocabulary.h"
 
 namespace regauge {
 namespace {

@@ -7,10 +7,11 @@
 #include <map>
 #include <set>
 
+#include "arch/joint_architecture.h"
+#include "equivalence/beside/not_compared.h"
+#include "equivalence/beside/unread.h"
+#include "equivalence/beside/vocabulary.h"
 #include "nearest.h"
-#include "not_compared.h"
-#include "unread.h"
-#include "vocabulary.h"
 
 namespace regauge {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "change.h"
-#include "regauge/action/moved_model.h"
+#include "action/moved_model.h"
+#include "equivalence/diagnose/change.h"
 #include "rounding.h"
 
 namespace regauge {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "regauge/action/parameter_source.h"
+#include "regauge/arch/parameter_source.h"
 #include "regauge/symmetry/element.h"
 
 namespace regauge {

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "directions.h"
 #include "element_noise.h"
+#include "equivalence/judge/directions.h"
+#include "equivalence/judge/products.h"
+#include "equivalence/recover/recover.h"
 #include "honest_copy.h"
-#include "products.h"
 #include "regauge/base/error.h"
-#include "regauge/equivalence/recover.h"
 #include "rounding.h"
 #include "tolerances.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <string>
 
-#include "regauge/action/parameter_source.h"
+#include "regauge/arch/parameter_source.h"
 #include "regauge/symmetry/element.h"
 
 namespace regauge {

@@ -9,14 +9,14 @@
 
 #include "checked.h"
 #include "close_names.h"
+#include "corrupt.h"
 #include "gguf.h"
+#include "json.h"
 #include "llama2c.h"
 #include "mapping.h"
 #include "regauge/base/error.h"
-#include "regauge/io/corrupt.h"
-#include "regauge/io/json.h"
-#include "regauge/io/sha256.h"
 #include "safetensors.h"
+#include "sha256.h"
 #include "shard_index.h"
 
 namespace regauge {

@@ -9,13 +9,13 @@
 #include <set>
 #include <unordered_map>
 
+#include "companions.h"
 #include "coverage.h"
 #include "describe.h"
 #include "gguf.h"
 #include "llama2c.h"
 #include "partial.h"
 #include "regauge/base/error.h"
-#include "regauge/io/companions.h"
 #include "safetensors.h"
 #include "shard_index.h"
 

@@ -1,4 +1,4 @@
-#include "regauge/io/companions.h"
+#include "companions.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "json.h"
 #include "regauge/base/error.h"
-#include "regauge/io/json.h"
 
 namespace regauge::io {
 namespace {

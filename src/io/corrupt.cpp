@@ -1,4 +1,4 @@
-#include "regauge/io/corrupt.h"
+#include "corrupt.h"
 
 namespace regauge {
 

@@ -1,4 +1,4 @@
-#include "regauge/io/file_lock.h"
+#include "file_lock.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

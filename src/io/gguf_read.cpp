@@ -6,10 +6,10 @@
 #include <tuple>
 
 #include "checked.h"
+#include "corrupt.h"
 #include "describe.h"
 #include "gguf.h"
-#include "regauge/io/corrupt.h"
-#include "regauge/io/json.h"
+#include "json.h"
 
 namespace regauge::io {
 namespace {

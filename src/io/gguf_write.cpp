@@ -6,8 +6,8 @@
 #include "checked.h"
 #include "describe.h"
 #include "gguf.h"
+#include "json.h"
 #include "regauge/base/error.h"
-#include "regauge/io/json.h"
 
 namespace regauge::io {
 namespace {

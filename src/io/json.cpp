@@ -1,4 +1,4 @@
-#include "regauge/io/json.h"
+#include "json.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "corrupt.h"
 #include "mapping.h"
 #include "regauge/base/error.h"
 #include "regauge/base/printable.h"
-#include "regauge/io/corrupt.h"
 
 namespace regauge::io {
 namespace {

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "checked.h"
+#include "corrupt.h"
 #include "llama2c.h"
-#include "regauge/io/corrupt.h"
 
 namespace regauge::io {
 namespace {

@@ -1,4 +1,4 @@
-#include "regauge/io/page.h"
+#include "page.h"
 
 #include <fmt/format.h>
 

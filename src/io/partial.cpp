@@ -11,8 +11,8 @@
 #include <cstring>
 #include <utility>
 
+#include "json.h"
 #include "regauge/base/error.h"
-#include "regauge/io/json.h"
 
 namespace regauge::io {
 namespace {

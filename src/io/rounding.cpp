@@ -1,4 +1,4 @@
-#include "regauge/io/rounding.h"
+#include "rounding.h"
 
 #include <fmt/format.h>
 

@@ -7,9 +7,9 @@
 #include <tuple>
 
 #include "checked.h"
+#include "corrupt.h"
 #include "describe.h"
-#include "regauge/io/corrupt.h"
-#include "regauge/io/json.h"
+#include "json.h"
 #include "safetensors.h"
 
 namespace regauge::io {

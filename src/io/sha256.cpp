@@ -1,4 +1,4 @@
-#include "regauge/io/sha256.h"
+#include "sha256.h"
 
 #include <fmt/format.h>
 

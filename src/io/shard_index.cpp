@@ -5,8 +5,8 @@
 
 #include <set>
 
-#include "regauge/io/corrupt.h"
-#include "regauge/io/json.h"
+#include "corrupt.h"
+#include "json.h"
 
 namespace regauge::io {
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "gzip.h"
-#include "regauge/io/corrupt.h"
+#include "io/corrupt.h"
 #include "request.h"
 
 namespace regauge::lab {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "gzip.h"
+#include "io/corrupt.h"
 #include "regauge/base/random.h"
-#include "regauge/io/corrupt.h"
 #include "request.h"
 
 namespace regauge::lab {

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "regauge/io/corrupt.h"
+#include "io/corrupt.h"
 
 namespace regauge::lab {
 namespace {

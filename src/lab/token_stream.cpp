@@ -2,7 +2,7 @@
 #include <charconv>
 
 #include "gzip.h"
-#include "regauge/io/corrupt.h"
+#include "io/corrupt.h"
 #include "request.h"
 #include "tokenizer.h"
 

@@ -7,7 +7,7 @@
 #include <queue>
 
 #include "gzip.h"
-#include "regauge/io/corrupt.h"
+#include "io/corrupt.h"
 
 namespace regauge::lab {
 namespace {

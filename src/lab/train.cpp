@@ -12,10 +12,10 @@
 #include <optional>
 #include <thread>
 
+#include "io/file_lock.h"
 #include "regauge/arch/layout.h"
 #include "regauge/base/error.h"
 #include "regauge/io/checkpoint_writer.h"
-#include "regauge/io/file_lock.h"
 #include "regauge/symmetry/scope.h"
 #include "sampler.h"
 #include "transformer.h"

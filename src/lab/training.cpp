@@ -7,7 +7,7 @@
 #include "regauge/base/error.h"
 #include "regauge/base/random.h"
 #include "regauge/lab/train.h"
-#include "regauge/symmetry/require_layers.h"
+#include "symmetry/require_layers.h"
 
 namespace regauge::lab {
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "gzip.h"
-#include "regauge/io/corrupt.h"
+#include "io/corrupt.h"
 #include "request.h"
 #include "spectrum.h"
 

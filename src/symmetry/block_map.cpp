@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "regauge/base/blas.h"
+#include "base/blas.h"
+#include "numerics/decompositions.h"
 #include "regauge/base/error.h"
-#include "regauge/symmetry/decompositions.h"
 
 namespace regauge {
 namespace {

@@ -1,4 +1,4 @@
-#include "regauge/symmetry/factors.h"
+#include "factors.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
+#include "arch/experts.h"
 #include "builder.h"
-#include "regauge/arch/experts.h"
 
 namespace regauge {
 

@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
-#include "regauge/symmetry/decompositions.h"
+#include "numerics/decompositions.h"
+#include "numerics/random_matrix.h"
 
 namespace regauge {
 
 std::string GeneralLinear::name() const { return fmt::format("GL({})", size_); }
+
+Matrix<double> GeneralLinear::random(Random& random) const {
+  return random_invertible(size_, random);
+}
 
 double GeneralLinear::violation(const Matrix<double>& matrix) const {
   if (!matrix.allFinite()) return 1;

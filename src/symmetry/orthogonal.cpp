@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "numerics/decompositions.h"
+#include "numerics/random_matrix.h"
 #include "regauge/symmetry/block_map.h"
-#include "regauge/symmetry/decompositions.h"
 
 namespace regauge {
 

@@ -9,7 +9,8 @@
 #include <map>
 #include <numbers>
 
-#include "regauge/symmetry/decompositions.h"
+#include "numerics/decompositions.h"
+#include "numerics/random_matrix.h"
 
 namespace regauge {
 namespace {

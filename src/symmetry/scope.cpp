@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "regauge/base/error.h"
-#include "regauge/symmetry/require_layers.h"
+#include "require_layers.h"
 
 namespace regauge {
 namespace {

@@ -6,8 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "numerics/decompositions.h"
 #include "regauge/base/error.h"
-#include "regauge/symmetry/decompositions.h"
 
 namespace regauge {
 namespace {

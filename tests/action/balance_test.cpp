@@ -1,5 +1,5 @@
 // The balanced gauge: the same function, the least norm, and nothing lost on degenerate heads.
-#include "regauge/action/balance.h"
+#include "action/balance.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

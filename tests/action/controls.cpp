@@ -1,9 +1,10 @@
 #include "controls.h"
 
+#include "arch/experts.h"
+#include "numerics/decompositions.h"
+#include "numerics/random_matrix.h"
 #include "regauge/action/act.h"
-#include "regauge/arch/experts.h"
 #include "regauge/symmetry/block_map.h"
-#include "regauge/symmetry/decompositions.h"
 #include "regauge/symmetry/matrix_group.h"
 
 namespace regauge::testing {

@@ -5,9 +5,10 @@
 #include <filesystem>
 #include <set>
 
+#include "action/pull_back.h"
+#include "numerics/random_matrix.h"
 #include "regauge/action/act.h"
 #include "regauge/action/plan.h"
-#include "regauge/action/pull_back.h"
 #include "regauge/base/error.h"
 #include "symmetry/architectures.h"
 

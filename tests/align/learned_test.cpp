@@ -1,13 +1,13 @@
 // Learning an element, judged without a model: the loss is the distance to A.
-#include "regauge/align/learned.h"
+#include "align/learned/learned.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
 
+#include "action/pull_back.h"
 #include "regauge/action/act.h"
-#include "regauge/action/pull_back.h"
 #include "regauge/base/error.h"
 #include "symmetry/architectures.h"
 

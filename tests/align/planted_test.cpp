@@ -4,9 +4,9 @@
 #include <cstdio>
 
 #include "action/function.h"
+#include "action/standard_form.h"
 #include "arch/fixture.h"
 #include "regauge/action/act.h"
-#include "regauge/action/standard_form.h"
 #include "regauge/align/align.h"
 #include "regauge/base/error.h"
 #include "symmetry/architectures.h"

@@ -8,13 +8,14 @@
 #include <limits>
 #include <numeric>
 
-#include "../../src/align/brent.h"
-#include "regauge/align/nested.h"
-#include "regauge/align/procrustes.h"
-#include "regauge/align/rotary_fit.h"
+#include "align/two_stage/rotary_fit.h"
+#include "numerics/brent.h"
+#include "numerics/nested.h"
+#include "numerics/polar.h"
+#include "numerics/random_matrix.h"
 #include "regauge/base/error.h"
 #include "regauge/base/random.h"
-#include "regauge/symmetry/polar.h"
+#include "symmetry/procrustes.h"
 
 namespace regauge {
 namespace {

@@ -1,5 +1,5 @@
 // The single-token pass is the model itself on sequences of length one.
-#include "../../src/align/token_stream.h"
+#include "align/weights/token_stream.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "regauge/arch/activation.h"
+#include "arch/activation.h"
 
 #include <gtest/gtest.h>
 

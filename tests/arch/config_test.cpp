@@ -1,5 +1,5 @@
 
-#include "../../src/arch/config.h"
+#include "arch/config.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "../../src/arch/family.h"
+#include "arch/family.h"
 
 #include <gtest/gtest.h>
 
-#include "../../src/arch/formula.h"
-#include "regauge/arch/embedded.h"
+#include "arch/embedded.h"
+#include "arch/formula.h"
 #include "regauge/arch/layout.h"
 #include "regauge/base/error.h"
 

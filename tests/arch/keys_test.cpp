@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "../../src/arch/config.h"
-#include "../../src/arch/known_keys.h"
+#include "arch/config.h"
+#include "arch/known_keys.h"
 #include "fixture.h"
 #include "regauge/base/error.h"
 

@@ -2,7 +2,7 @@
 // refused, and by the key that says so.
 #include <gtest/gtest.h>
 
-#include "../../src/arch/config.h"
+#include "arch/config.h"
 #include "fixture.h"
 #include "regauge/base/error.h"
 

@@ -1,4 +1,4 @@
-#include "regauge/base/blas.h"
+#include "base/blas.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Charts are well-formed, hold all that they were given and nothing that was only text.
-#include "regauge/connect/chart.h"
+#include "connect/chart.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <cmath>
 #include <regex>
 
-#include "connect/records.h"
-#include "connect/xml.h"
-#include "regauge/connect/report.h"
+#include "connect/report.h"
+#include "records.h"
+#include "xml.h"
 
 namespace regauge::connect {
 namespace {

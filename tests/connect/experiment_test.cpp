@@ -1,5 +1,5 @@
 // An experiment's file: which models and measurements follow from it.
-#include "regauge/connect/experiment.h"
+#include "connect/experiment.h"
 
 #include <gtest/gtest.h>
 

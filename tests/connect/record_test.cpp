@@ -1,5 +1,5 @@
 // Records survive being written and read; what is wrong with one is said with file and line.
-#include "regauge/connect/record.h"
+#include "connect/record.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <fstream>
 #include <functional>
 
-#include "connect/records.h"
 #include "equivalence/temporary.h"
+#include "records.h"
 #include "regauge/base/error.h"
 
 namespace regauge::connect {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "regauge/connect/record.h"
+#include "connect/record.h"
 
 namespace regauge::testing {
 

@@ -1,12 +1,12 @@
 // Means, spreads, shares of naive and what is missing, against numbers made by hand.
-#include "regauge/connect/summary.h"
+#include "connect/summary.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "connect/records.h"
+#include "records.h"
 
 namespace regauge::connect {
 namespace {

@@ -1,5 +1,5 @@
 // Directions are drawn from what the two files hold, and from nothing else.
-#include "../../src/equivalence/directions.h"
+#include "equivalence/judge/directions.h"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "action/executor.h"
 #include "arch/fixture.h"
 #include "regauge/action/act.h"
-#include "regauge/action/executor.h"
 #include "regauge/equivalence/compare.h"
 #include "symmetry/architectures.h"
 #include "temporary.h"

@@ -1,5 +1,5 @@
 // Wide models, whose layers are looked at through a frame.
-#include "../../src/equivalence/frame.h"
+#include "equivalence/recover/frame.h"
 
 #include <gtest/gtest.h>
 

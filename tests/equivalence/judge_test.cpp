@@ -1,12 +1,12 @@
 // The parts of the judge, each with what it must accept and what it must not.
 #include <gtest/gtest.h>
 
-#include "../../src/equivalence/chance.h"
-#include "../../src/equivalence/element_noise.h"
-#include "../../src/equivalence/honest_copy.h"
-#include "../../src/equivalence/whiteness.h"
+#include "equivalence/element_noise.h"
+#include "equivalence/honest_copy.h"
+#include "equivalence/judge/chance.h"
+#include "equivalence/judge/whiteness.h"
+#include "numerics/decompositions.h"
 #include "regauge/action/act.h"
-#include "regauge/symmetry/decompositions.h"
 #include "symmetry/architectures.h"
 #include "written.h"
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "numerics/random_matrix.h"
 #include "regauge/action/act.h"
 #include "regauge/equivalence/diff.h"
 #include "symmetry/architectures.h"

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "../../src/equivalence/probe.h"
+#include "equivalence/recover/probe.h"
 
 namespace regauge {
 namespace {

@@ -1,5 +1,5 @@
 // Vocabularies: read from every kind of file, compared by the text of the tokens.
-#include "regauge/equivalence/tokenizer.h"
+#include "equivalence/beside/tokenizer.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // What was not understood or not read is compared all the same, and told.
-#include "../../src/equivalence/unread.h"
+#include "equivalence/beside/unread.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -7,9 +7,9 @@
 #include <cstring>
 #include <fstream>
 
-#include "../../src/equivalence/not_compared.h"
-#include "../../src/equivalence/vocabulary.h"
 #include "arch/fixture.h"
+#include "equivalence/beside/not_compared.h"
+#include "equivalence/beside/vocabulary.h"
 #include "regauge/arch/layout.h"
 #include "temporary.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "io/files.h"
+#include "files.h"
 #include "regauge/base/error.h"
 #include "regauge/base/random.h"
 

@@ -1,11 +1,11 @@
-#include "regauge/io/corrupt.h"
+#include "io/corrupt.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <set>
 
-#include "io/files.h"
+#include "files.h"
 #include "regauge/io/checkpoint.h"
 
 namespace regauge {

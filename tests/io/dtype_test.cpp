@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "io/files.h"
+#include "files.h"
 #include "regauge/base/error.h"
 #include "regauge/base/random.h"
 

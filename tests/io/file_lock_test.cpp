@@ -1,4 +1,4 @@
-#include "regauge/io/file_lock.h"
+#include "io/file_lock.h"
 
 #include <gtest/gtest.h>
 

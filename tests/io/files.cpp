@@ -1,4 +1,4 @@
-#include "io/files.h"
+#include "files.h"
 
 #include <unistd.h>
 

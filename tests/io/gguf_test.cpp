@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "io/files.h"
+#include "files.h"
 #include "regauge/base/error.h"
 #include "regauge/io/checkpoint_writer.h"
 

@@ -1,4 +1,4 @@
-#include "regauge/io/json.h"
+#include "io/json.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <ctime>
 
-#include "io/files.h"
+#include "files.h"
 #include "regauge/io/checkpoint.h"
 
 namespace regauge {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "io/files.h"
+#include "files.h"
 #include "regauge/base/error.h"
 #include "regauge/io/checkpoint_writer.h"
 

@@ -1,5 +1,5 @@
 // What rounding leaves open, against numbers that are rounded by encode(), and blocks by hand.
-#include "regauge/io/rounding.h"
+#include "io/rounding.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "io/files.h"
+#include "files.h"
 #include "regauge/base/error.h"
 #include "regauge/io/checkpoint.h"
 

@@ -1,8 +1,8 @@
-#include "regauge/io/sha256.h"
+#include "io/sha256.h"
 
 #include <gtest/gtest.h>
 
-#include "io/files.h"
+#include "files.h"
 #include "regauge/io/checkpoint.h"
 
 namespace regauge {

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <numeric>
 
-#include "io/files.h"
+#include "files.h"
 #include "regauge/base/error.h"
 #include "regauge/io/checkpoint.h"
 

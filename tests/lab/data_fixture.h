@@ -9,8 +9,8 @@
 #include <functional>
 #include <numeric>
 
+#include "io/corrupt.h"
 #include "regauge/base/error.h"
-#include "regauge/io/corrupt.h"
 #include "regauge/lab/data.h"
 
 namespace regauge::lab {

@@ -1,4 +1,4 @@
-#include "symmetry/architectures.h"
+#include "architectures.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "symmetry/calculus.h"
+#include "calculus.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,10 @@
 #include <map>
 #include <string>
 
+#include "calculus_positions.h"
+#include "calculus_tables.h"
+#include "calculus_wires.h"
 #include "regauge/arch/parameters.h"
-#include "symmetry/calculus_positions.h"
-#include "symmetry/calculus_tables.h"
-#include "symmetry/calculus_wires.h"
 
 namespace regauge {
 namespace {

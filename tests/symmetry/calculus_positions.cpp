@@ -1,4 +1,4 @@
-#include "symmetry/calculus_positions.h"
+#include "calculus_positions.h"
 
 #include <Eigen/SVD>
 

@@ -4,8 +4,8 @@
 #include <set>
 #include <vector>
 
+#include "calculus_system.h"
 #include "regauge/arch/architecture.h"
-#include "symmetry/calculus_system.h"
 
 namespace regauge::calculus_system {
 

@@ -1,4 +1,4 @@
-#include "symmetry/calculus_system.h"
+#include "calculus_system.h"
 
 #include <Eigen/QR>
 #include <Eigen/SVD>

@@ -1,6 +1,6 @@
-#include "symmetry/calculus_tables.h"
+#include "calculus_tables.h"
 
-#include "symmetry/calculus_positions.h"
+#include "calculus_positions.h"
 
 namespace regauge::calculus_system {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "calculus_wires.h"
 #include "regauge/arch/architecture.h"
-#include "symmetry/calculus_wires.h"
 
 namespace regauge::calculus_system {
 

@@ -1,4 +1,4 @@
-#include "symmetry/calculus.h"
+#include "calculus.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "symmetry/architectures.h"
+#include "architectures.h"
 
 namespace regauge {
 namespace {

@@ -1,4 +1,4 @@
-#include "symmetry/calculus_wires.h"
+#include "calculus_wires.h"
 
 #include <cmath>
 

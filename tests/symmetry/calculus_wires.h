@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "symmetry/calculus_system.h"
+#include "calculus_system.h"
 
 namespace regauge::calculus_system {
 

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "architectures.h"
+#include "calculus.h"
 #include "regauge/symmetry/symmetry.h"
-#include "symmetry/architectures.h"
-#include "symmetry/calculus.h"
 
 namespace regauge {
 namespace {

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "architectures.h"
 #include "regauge/base/random.h"
-#include "symmetry/architectures.h"
 
 namespace regauge {
 namespace {

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "numerics/random_matrix.h"
 #include "regauge/symmetry/space.h"
 
 namespace regauge {

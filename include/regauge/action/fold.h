@@ -1,6 +1,6 @@
 #pragma once
 
-#include "regauge/action/read_tensor.h"
+#include "regauge/arch/read_tensor.h"
 #include "regauge/base/progress.h"
 #include "regauge/symmetry/element.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "regauge/action/parameter_source.h"
 #include "regauge/action/plan.h"
+#include "regauge/arch/parameter_source.h"
 #include "regauge/base/progress.h"
 #include "regauge/io/checkpoint_writer.h"
 

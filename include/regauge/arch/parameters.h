@@ -1,17 +1,13 @@
 #pragma once
 
-#include <Eigen/Core>
-
 #include <map>
 #include <string>
 
 #include "regauge/arch/architecture.h"
 #include "regauge/base/random.h"
+#include "regauge/numerics/matrix.h"
 
 namespace regauge {
-
-template <class Scalar>
-using Matrix = Eigen::Matrix<Scalar, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 // A whole model in the canonical form, by name. For models that fit in memory: tests, the lab,
 // alignment of small models. Files go through Layout one tensor at a time.

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "regauge/action/parameter_source.h"
+#include "regauge/arch/parameter_source.h"
 #include "regauge/base/progress.h"
 #include "regauge/symmetry/element.h"
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "regauge/action/parameter_source.h"
+#include "regauge/arch/parameter_source.h"
 #include "regauge/base/progress.h"
 
 namespace regauge {

@@ -2,8 +2,7 @@
 
 #include <vector>
 
-#include "regauge/arch/parameters.h"
-#include "regauge/symmetry/dense.h"
+#include "regauge/numerics/matrix.h"
 
 namespace regauge {
 

@@ -13,7 +13,7 @@ class GeneralLinear {
   std::int64_t size() const { return size_; }
   std::int64_t dimension() const { return size_ * size_; }
   double log2_components() const { return 1; }
-  Matrix<double> random(Random& random) const { return random_invertible(size_, random); }
+  Matrix<double> random(Random& random) const;
   Matrix<double> project(const Matrix<double>& matrix) const { return matrix; }
   double violation(const Matrix<double>& matrix) const;
 

@@ -3,8 +3,8 @@
 #include <concepts>
 #include <string>
 
-#include "regauge/arch/parameters.h"
 #include "regauge/base/random.h"
+#include "regauge/numerics/matrix.h"
 
 namespace regauge {
 
@@ -28,11 +28,6 @@ concept MatrixGroup = requires(const G& group, Random& random, const Matrix<doub
   { group.project(matrix) } -> std::convertible_to<Matrix<double>>;
   { group.violation(matrix) } -> std::convertible_to<double>;
 };
-
-// Gaussian entries; the orthogonal factor of such a matrix, Haar distributed; U diag(2^[-1,1]) V.
-Matrix<double> random_gaussian(std::int64_t size, Random& random);
-Matrix<double> random_rotation(std::int64_t size, Random& random);
-Matrix<double> random_invertible(std::int64_t size, Random& random);
 
 double log2_factorial(std::int64_t n);  // log2(n!)
 

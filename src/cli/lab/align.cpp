@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 
 #include "../align_task.h"
+#include "connect/align_models.h"
 #include "lab_verb.h"
 #include "regauge/base/error.h"
-#include "regauge/connect/align_models.h"
 #include "regauge/lab/train.h"
 
 namespace regauge::cli {

@@ -2,13 +2,14 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "arch/joint_architecture.h"
+#include "connect/chart.h"
+#include "connect/measure.h"
+#include "io/page.h"
 #include "lab_verb.h"
 #include "print.h"
 #include "regauge/base/error.h"
-#include "regauge/connect/chart.h"
-#include "regauge/connect/measure.h"
 #include "regauge/equivalence/compare.h"
-#include "regauge/io/page.h"
 #include "regauge/lab/train.h"
 
 namespace regauge::cli {

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lab_verb.h"
-#include "regauge/action/parameter_source.h"
+#include "regauge/arch/parameter_source.h"
 #include "regauge/base/error.h"
 #include "regauge/lab/sample.h"
 

@@ -1,4 +1,4 @@
-#include "regauge/connect/sweep.h"
+#include "connect/sweep.h"
 
 #include <fmt/format.h>
 #include <sys/prctl.h>

@@ -1,13 +1,13 @@
-#include "regauge/connect/align_models.h"
+#include "connect/align_models.h"
 
 #include <fmt/format.h>
 
-#include "regauge/align/activations.h"
-#include "regauge/align/comparable_pair.h"
+#include "align/activations/activations.h"
+#include "align/comparable_pair.h"
 #include "regauge/base/error.h"
 #include "regauge/lab/activations.h"
 #include "regauge/lab/objective.h"
-#include "regauge/symmetry/require_layers.h"
+#include "symmetry/require_layers.h"
 
 namespace regauge::connect {
 namespace {

@@ -1,12 +1,12 @@
-#include "regauge/connect/measure.h"
+#include "connect/measure.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 
-#include "regauge/action/moved_model.h"
-#include "regauge/connect/record.h"
+#include "action/moved_model.h"
+#include "connect/record.h"
 
 namespace regauge::connect {
 

@@ -1,4 +1,4 @@
-#include "regauge/connect/sweep.h"
+#include "connect/sweep.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,11 +9,11 @@
 #include <set>
 #include <thread>
 
+#include "connect/measure.h"
+#include "connect/record.h"
+#include "io/file_lock.h"
 #include "regauge/base/error.h"
 #include "regauge/base/version.h"
-#include "regauge/connect/measure.h"
-#include "regauge/connect/record.h"
-#include "regauge/io/file_lock.h"
 #include "regauge/lab/plane.h"
 #include "regauge/lab/train.h"
 #include "study_commit.h"

@@ -5,10 +5,10 @@
 
 #include <optional>
 
+#include "align/activations/activations.h"
+#include "align/learned/learned.h"
 #include "lab/inputs.h"
 #include "regauge/action/act.h"
-#include "regauge/align/activations.h"
-#include "regauge/align/learned.h"
 #include "regauge/base/error.h"
 #include "regauge/lab/activations.h"
 #include "regauge/lab/forward.h"

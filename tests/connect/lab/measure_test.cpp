@@ -1,5 +1,5 @@
 // What is measured on a pair besides its line.
-#include "regauge/connect/measure.h"
+#include "connect/measure.h"
 
 #include <gtest/gtest.h>
 

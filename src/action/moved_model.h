@@ -1,0 +1,41 @@
+#pragma once
+
+#include "regauge/action/plan.h"
+#include "regauge/arch/parameter_source.h"
+
+namespace regauge {
+
+// A model as an element moves it, a layer at a time. The symmetry must outlive it.
+class MovedModel {
+ public:
+  MovedModel(ReadTensor read, const Symmetry& symmetry, Element element);
+  MovedModel(const ParameterSource& source, const Symmetry& symmetry, Element element)
+      : MovedModel(source.reader(), symmetry, std::move(element)) {}
+
+  const Element& element() const { return element_; }
+  // The canonical tensors of a layer; of embedding and head for -1.
+  template <class Scalar = double>
+  Parameters<Scalar> layer(std::int64_t layer) const;
+
+ protected:
+  const Symmetry& symmetry() const { return symmetry_; }
+  // The steps of a layer.
+  LayerPlan plan_of(std::int64_t layer) const;
+
+ private:
+  ReadTensor read_;
+  const Symmetry& symmetry_;
+  Element element_;
+};
+
+// The same of numbers that a function gives.
+Parameters<double> moved_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
+                               const ReadTensor& read);
+
+// The element on one layer's tensors in memory, in place. Throws UsageError if it needs a norm of
+// another layer.
+template <class Scalar>
+void act_on_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
+                  Parameters<Scalar>& parameters);
+
+}  // namespace regauge

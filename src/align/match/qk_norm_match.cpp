@@ -1,0 +1,305 @@
+#include "qk_norm_match.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "numerics/nested.h"
+
+namespace regauge {
+namespace {
+
+constexpr int kRefits = 8;
+constexpr std::size_t kStarts = 4;
+
+using Pair = RotaryClasses::Pair;
+
+// The quarter turns of pair p of B into the place of pair q of A.
+std::array<Eigen::Matrix2d, 4> quarter_turns(const Pair& p, const Pair& q) {
+  std::array<Eigen::Matrix2d, 4> turns;
+  constexpr std::array<std::array<double, 2>, 4> kUnits = {{{1, 0}, {0, 1}, {-1, 0}, {0, -1}}};
+  for (std::size_t i = 0; i < kUnits.size(); ++i) {
+    const auto [x, y] = kUnits[i];
+    turns[i] << x, q.sign * y, -p.sign * y, p.sign * q.sign * x;
+  }
+  return turns;
+}
+
+class NormedHeads {
+ public:
+  template <class Scalar>
+  NormedHeads(const Symmetry& symmetry, std::int64_t layer, const Scope& scope,
+              const Parameters<Scalar>& a, const Parameters<Scalar>& b)
+      : shape_(symmetry.architecture.layer(layer).attention),
+        at_(fmt::format("layers.{}.attn", layer)),
+        heads_(*symmetry.find_space(at_ + ".heads")),
+        signs_(*symmetry.find_space(at_ + ".k")),
+        exchange_(*symmetry.find_space(at_ + ".qk_gain")),
+        values_(symmetry, *symmetry.find_space(at_ + ".vo"), a, b),
+        may_shuffle_(heads_.shuffle != Shuffle::none && scope.contains(heads_)),
+        may_exchange_(scope.contains(exchange_)),
+        may_turn_(scope.contains(values_.space())) {
+    query_ = cross<Scalar>({".q.weight", ".q.bias"}, a, b);
+    key_ = cross<Scalar>({".k.weight", ".k.bias"}, a, b);
+    moduli_ = cross<Scalar>({".q_norm.gain", ".k_norm.gain"}, a, b);
+    plain_ = Matrix<double>::Zero(shape_.heads, shape_.heads);
+    if (a.contains(at_ + ".relative_bias")) plain_ = cross<Scalar>({".relative_bias"}, a, b);
+    scale_a_ = sizes<Scalar>(a);
+    scale_b_ = sizes<Scalar>(b);
+  }
+
+  Element run() const {
+    Fit best;
+    best.value = -std::numeric_limits<double>::infinity();
+    for (const auto& start : starts()) {
+      Fit fit = places_for(start);
+      for (int round = 0; round < kRefits; ++round) {
+        Fit next = places_for(exchange_for(fit));
+        if (!(next.value > fit.value)) break;
+        fit = std::move(next);
+      }
+      if (fit.value > best.value) best = std::move(fit);
+    }
+    return element(best);
+  }
+
+ private:
+  struct GroupFit {
+    std::vector<std::int64_t> inner;
+    double sign = 1;
+    Matrix<double> turn;
+    double value = 0;
+  };
+  struct Fit {
+    Matrix<double> exchange;
+    std::vector<std::int64_t> outer;
+    std::vector<GroupFit> groups;  // by kv head of B
+    double value = 0;
+  };
+
+  std::int64_t group() const { return shape_.group(); }
+
+  template <class Scalar>
+  Matrix<double> cross(std::initializer_list<const char*> names, const Parameters<Scalar>& a,
+                       const Parameters<Scalar>& b) const {
+    Matrix<Scalar> sum;
+    for (const char* name : names) {
+      const auto found = a.find(at_ + name);
+      if (found == a.end()) continue;
+      if (sum.size() == 0) sum = Matrix<Scalar>::Zero(found->second.cols(), found->second.cols());
+      add_cross(b.at(at_ + name), found->second, 1, sum);
+    }
+    return sum.template cast<double>();
+  }
+
+  template <class Scalar>
+  Eigen::VectorXd sizes(const Parameters<Scalar>& model) const {
+    Eigen::VectorXd result(shape_.kv_heads);
+    const Matrix<double> keys = model.at(at_ + ".k.weight").template cast<double>();
+    for (std::int64_t i = 0; i < shape_.kv_heads; ++i) {
+      result(i) = keys.middleCols(i * shape_.qk_width, shape_.qk_width).norm() + 1e-300;
+    }
+    return result;
+  }
+
+  Matrix<double> block(const Matrix<double>& of, std::int64_t i, std::int64_t j) const {
+    return of.block(i * shape_.qk_width, j * shape_.qk_width, shape_.qk_width, shape_.qk_width);
+  }
+
+  BlockFit best_exchange(const Matrix<double>& cross) const {
+    if (may_exchange_) return fit_exchange(std::get<GainExchange>(exchange_.group), cross, moduli_);
+    return {Matrix<double>::Identity(cross.rows(), cross.cols()), cross.trace() + moduli_.trace()};
+  }
+
+  // Nothing, and what the most alike keys say.
+  std::vector<Matrix<double>> starts() const {
+    std::vector<std::pair<double, Matrix<double>>> found;
+    for (std::int64_t i = 0; i < shape_.kv_heads; ++i) {
+      for (std::int64_t j = 0; j < shape_.kv_heads; ++j) {
+        if (!may_shuffle_ && i != j) continue;
+        const double scale = scale_b_(i) * scale_a_(j);
+        BlockFit fit = best_exchange(block(key_, i, j) / scale);
+        found.emplace_back(fit.value, std::move(fit.block));
+      }
+    }
+    std::sort(found.begin(), found.end(),
+              [](const auto& x, const auto& y) { return x.first > y.first; });
+    std::vector<Matrix<double>> result = {
+        Matrix<double>::Identity(shape_.qk_width, shape_.qk_width)};
+    for (std::size_t i = 0; i < std::min(kStarts, found.size()); ++i) {
+      result.push_back(found[i].second);
+    }
+    return result;
+  }
+
+  BlockFit turn(const Matrix<double>& cross) const {
+    if (may_turn_) return fit_block(values_.space().group, cross);
+    return {Matrix<double>::Identity(cross.rows(), cross.cols()), cross.trace()};
+  }
+
+  GroupFit fit_group(std::int64_t i, std::int64_t j, const Matrix<double>& exchange) const {
+    const auto size = group();
+    GroupFit best;
+    for (const double sign : {1.0, -1.0}) {
+      Matrix<double> worth = plain_.block(i * size, j * size, size, size);
+      for (std::int64_t s = 0; s < size; ++s) {
+        for (std::int64_t t = 0; t < size; ++t) {
+          worth(s, t) +=
+              sign * block(query_, i * size + s, j * size + t).cwiseProduct(exchange).sum();
+          if (size > 1) worth(s, t) += turn(values_.query(i * size + s, j * size + t)).value;
+        }
+      }
+      GroupFit fit{{}, sign, {}, 0};
+      for (std::int64_t s = 0; s < size; ++s) fit.inner.push_back(s);
+      if (may_shuffle_) fit.inner = assign_rows(worth).target;
+      Matrix<double> of_values = values_.shared(i, j);
+      fit.value = sign * block(key_, i, j).cwiseProduct(exchange).sum();
+      for (std::int64_t s = 0; s < size; ++s) {
+        const auto t = fit.inner[static_cast<std::size_t>(s)];
+        fit.value += plain_(i * size + s, j * size + t) +
+                     sign * block(query_, i * size + s, j * size + t).cwiseProduct(exchange).sum();
+        of_values += values_.query(i * size + s, j * size + t);
+      }
+      BlockFit value_turn = turn(of_values);
+      fit.value += value_turn.value;
+      fit.turn = std::move(value_turn.block);
+      if (best.inner.empty() || fit.value > best.value) best = std::move(fit);
+    }
+    return best;
+  }
+
+  Fit places_for(const Matrix<double>& exchange) const {
+    const auto groups = shape_.kv_heads;
+    Fit fit{exchange, {}, {}, moduli_.cwiseProduct(exchange.cwiseAbs()).sum()};
+    std::vector<GroupFit> all(static_cast<std::size_t>(groups * groups));
+    Matrix<double> worth = Matrix<double>::Zero(groups, groups);
+    for (std::int64_t i = 0; i < groups; ++i) {
+      fit.outer.push_back(i);
+      for (std::int64_t j = 0; j < groups; ++j) {
+        if (!may_shuffle_ && i != j) continue;
+        auto& one = all[static_cast<std::size_t>(i * groups + j)] = fit_group(i, j, exchange);
+        worth(i, j) = one.value;
+      }
+    }
+    if (may_shuffle_) fit.outer = assign_rows(worth).target;
+    for (std::int64_t i = 0; i < groups; ++i) {
+      const auto to = fit.outer[static_cast<std::size_t>(i)];
+      fit.groups.push_back(all[static_cast<std::size_t>(i * groups + to)]);
+      fit.value += fit.groups.back().value;
+    }
+    return fit;
+  }
+
+  Matrix<double> exchange_for(const Fit& fit) const {
+    Matrix<double> sum = Matrix<double>::Zero(shape_.qk_width, shape_.qk_width);
+    for (std::int64_t i = 0; i < shape_.kv_heads; ++i) {
+      const auto j = fit.outer[static_cast<std::size_t>(i)];
+      const GroupFit& one = fit.groups[static_cast<std::size_t>(i)];
+      sum += one.sign * block(key_, i, j);
+      for (std::int64_t s = 0; s < group(); ++s) {
+        sum += one.sign *
+               block(query_, i * group() + s, j * group() + one.inner[static_cast<std::size_t>(s)]);
+      }
+    }
+    return best_exchange(sum).block;
+  }
+
+  Element element(const Fit& fit) const {
+    std::vector<std::int64_t> places;
+    Matrix<double> signs(shape_.kv_heads, 1);
+    Matrix<double> turns(values_.space().size(), shape_.v_width);
+    for (std::int64_t i = 0; i < shape_.kv_heads; ++i) {
+      const GroupFit& one = fit.groups[static_cast<std::size_t>(i)];
+      for (const auto s : one.inner) {
+        places.push_back(fit.outer[static_cast<std::size_t>(i)] * group() + s);
+      }
+      signs(i, 0) = one.sign;
+      turns.middleRows(i * shape_.v_width, shape_.v_width) = one.turn;
+    }
+    Element found;
+    const BlockMap<double> map(shape_.heads, 1, places, {});
+    if (may_shuffle_) found.maps[heads_.name] = map;
+    found.maps[signs_.name] =
+        BlockMap<double>(signs_.count, 1, signs_.following(map).permutation(), signs);
+    found.maps[values_.space().name] = BlockMap<double>(
+        values_.space().count, shape_.v_width, values_.space().following(map).permutation(), turns);
+    found.maps[exchange_.name] = BlockMap<double>(1, shape_.qk_width, {}, fit.exchange);
+    return found;
+  }
+
+  const Attention& shape_;
+  std::string at_;
+  const Space& heads_;
+  const Space& signs_;
+  const Space& exchange_;
+  HeadCross values_;
+  bool may_shuffle_, may_exchange_, may_turn_;
+  Matrix<double> query_, key_, moduli_, plain_;
+  Eigen::VectorXd scale_a_, scale_b_;
+};
+
+}  // namespace
+
+BlockFit fit_exchange(const GainExchange& group, const Matrix<double>& cross,
+                      const Matrix<double>& moduli) {
+  BlockFit fit{Matrix<double>::Zero(cross.rows(), cross.cols()), 0};
+  for (const auto& pairs : group.turning()) {
+    const auto count = static_cast<Eigen::Index>(pairs.size());
+    Matrix<double> worth(count, count);
+    std::vector<Eigen::Matrix2d> best(pairs.size() * pairs.size());
+    for (Eigen::Index i = 0; i < count; ++i) {
+      for (Eigen::Index j = 0; j < count; ++j) {
+        const Pair &p = pairs[static_cast<std::size_t>(i)], &q = pairs[static_cast<std::size_t>(j)];
+        worth(i, j) = -std::numeric_limits<double>::infinity();
+        for (const auto& turn : quarter_turns(p, q)) {
+          const double value =
+              cross.block(p.first, q.first, 2, 2).cwiseProduct(turn).sum() +
+              moduli.block(p.first, q.first, 2, 2).cwiseProduct(turn.cwiseAbs()).sum();
+          if (value <= worth(i, j)) continue;
+          worth(i, j) = value;
+          best[static_cast<std::size_t>(i * count + j)] = turn;
+        }
+      }
+    }
+    const NestedAssignment places = assign_rows(worth);
+    for (Eigen::Index i = 0; i < count; ++i) {
+      const auto j = places.target[static_cast<std::size_t>(i)];
+      fit.block.block(pairs[static_cast<std::size_t>(i)].first,
+                      pairs[static_cast<std::size_t>(j)].first, 2, 2) =
+          best[static_cast<std::size_t>(i * count + j)];
+    }
+    fit.value += places.value;
+  }
+  for (const auto& coordinates : group.plain()) {
+    const auto count = static_cast<Eigen::Index>(coordinates.size());
+    Matrix<double> worth(count, count);
+    const auto at = [&](Eigen::Index i) { return coordinates[static_cast<std::size_t>(i)]; };
+    for (Eigen::Index i = 0; i < count; ++i) {
+      for (Eigen::Index j = 0; j < count; ++j) {
+        worth(i, j) = std::abs(cross(at(i), at(j))) + moduli(at(i), at(j));
+      }
+    }
+    const NestedAssignment places = assign_rows(worth);
+    for (Eigen::Index i = 0; i < count; ++i) {
+      const auto j = places.target[static_cast<std::size_t>(i)];
+      fit.block(at(i), at(j)) = cross(at(i), at(j)) < 0 ? -1 : 1;
+    }
+    fit.value += places.value;
+  }
+  return fit;
+}
+
+template <class Scalar>
+Element match_heads_behind_norm(const Symmetry& symmetry, std::int64_t layer, const Scope& scope,
+                                const Parameters<Scalar>& a, const Parameters<Scalar>& b) {
+  return NormedHeads(symmetry, layer, scope, a, b).run();
+}
+
+template Element match_heads_behind_norm(const Symmetry&, std::int64_t, const Scope&,
+                                         const Parameters<float>&, const Parameters<float>&);
+template Element match_heads_behind_norm(const Symmetry&, std::int64_t, const Scope&,
+                                         const Parameters<double>&, const Parameters<double>&);
+
+}  // namespace regauge

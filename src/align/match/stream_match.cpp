@@ -1,0 +1,116 @@
+#include "stream_match.h"
+
+#include <algorithm>
+
+#include "symmetry/procrustes.h"
+
+namespace regauge {
+namespace {
+
+constexpr const char* kStream = "residual";
+constexpr const char* kSign = "residual.sign";
+constexpr double kMember = 1e-9;  // of a violation: closer is in the group
+
+bool acts(const Axis& axis, std::string_view space) {
+  return std::any_of(axis.begin(), axis.end(),
+                     [&](const AxisPart& part) { return part.space == space; });
+}
+
+template <class Scalar>
+Matrix<Scalar> from_origin(const Symmetry& symmetry, const std::string& name, Matrix<Scalar> rows) {
+  for (Eigen::Index i = 0; i < rows.cols(); ++i) {
+    rows.col(i).array() += static_cast<Scalar>(fixed_origin(symmetry.architecture, name, i));
+  }
+  return rows;
+}
+
+}  // namespace
+
+template <class Scalar>
+StreamMatch<Scalar>::StreamMatch(const Symmetry& symmetry)
+    : symmetry_(symmetry),
+      space_(symmetry.find_space(kStream)),
+      common_sign_(symmetry.find_space(kSign) != nullptr) {
+  const auto size = space_ == nullptr ? 0 : space_->size();
+  cross_ = Matrix<Scalar>::Zero(size, size);
+  if (exists() && !space_->is_orthogonal()) constant_ = cross_;
+}
+
+template <class Scalar>
+void StreamMatch<Scalar>::add(const Parameters<Scalar>& a, const Parameters<Scalar>& b) {
+  if (!exists()) return;
+  for_axes(symmetry_, a, kStream, [&](const std::string& name, int axis, const AxisPart& part) {
+    const TensorAxes& axes = symmetry_.tensors.at(name);
+    if (acts(axes.rows, kStream) && acts(axes.cols, kStream)) return;  // quadratic in the map
+    const bool still = constant_.size() != 0 &&
+                       (part.take != AxisPart::Take::whole ||
+                        (common_sign_ && !acts(axis == 0 ? axes.rows : axes.cols, kSign)));
+    Matrix<Scalar>& sum = still ? constant_ : cross_;
+    if (axes.pinned && axis == 1) {
+      add_cross(from_origin(symmetry_, name, b.at(name)), from_origin(symmetry_, name, a.at(name)),
+                axis, sum);
+    } else {
+      add_cross(b.at(name), a.at(name), axis, sum);
+    }
+  });
+}
+
+template <class Scalar>
+double StreamMatch<Scalar>::value() const {
+  const double moved = static_cast<double>(cross_.trace());
+  return constant_.size() == 0 ? moved : moved + static_cast<double>(constant_.trace());
+}
+
+template <class Scalar>
+Element StreamMatch<Scalar>::solve(double& value) const {
+  Element found;
+  value = 0;
+  if (!exists()) return found;
+  if (const auto* group = std::get_if<Orthogonal>(&space_->group)) {
+    const Matrix<double> cross = cross_.template cast<double>();
+    Matrix<double> turn = orthogonal_procrustes(*group, cross);
+    value = turn.cwiseProduct(cross).sum();
+    found.maps[kStream] = BlockMap<double>(1, space_->size(), {}, std::move(turn));
+    return found;
+  }
+  if (!common_sign_) {
+    UnitSimilarity<Scalar> similarity(*space_);
+    similarity.plain = constant_;
+    (similarity.turned.size() != 0 ? similarity.turned : similarity.plain) += cross_;
+    found.maps[kStream] = match_units(*space_, std::move(similarity), value);
+    return found;
+  }
+  for (const double sign : {1.0, -1.0}) {
+    UnitSimilarity<Scalar> similarity(*space_);
+    similarity.plain = constant_ + static_cast<Scalar>(sign) * cross_;
+    double worth = 0;
+    BlockMap<double> map = match_units(*space_, std::move(similarity), worth);
+    if (!found.maps.empty() && worth <= value) continue;
+    value = worth;
+    found.maps[kStream] = std::move(map);
+    found.maps[kSign] = BlockMap<double>(1, 1, {}, Matrix<double>::Constant(1, 1, sign));
+  }
+  return found;
+}
+
+template <class Scalar>
+Element StreamMatch<Scalar>::solve_permutation() const {
+  Element found;
+  const auto* group = exists() ? std::get_if<Orthogonal>(&space_->group) : nullptr;
+  if (group == nullptr) {
+    double value = 0;
+    return solve(value);
+  }
+  const auto places =
+      signed_permutation_procrustes(cross_.template cast<double>(), false).permutation();
+  Matrix<double> map = Matrix<double>::Zero(space_->size(), space_->size());
+  for (Eigen::Index i = 0; i < map.rows(); ++i) map(i, places[static_cast<std::size_t>(i)]) = 1;
+  if (group->violation(map) > kMember) return found;
+  found.maps[kStream] = BlockMap<double>(1, space_->size(), {}, std::move(map));
+  return found;
+}
+
+template class StreamMatch<float>;
+template class StreamMatch<double>;
+
+}  // namespace regauge

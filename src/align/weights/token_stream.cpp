@@ -1,0 +1,203 @@
+#include "token_stream.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "arch/activation.h"
+#include "arch/experts.h"
+#include "arch/linear.h"
+#include "regauge/symmetry/block_map.h"
+
+namespace regauge {
+namespace {
+
+// The token's own share of its softmax beside the sink: sigmoid(scale q.k - sink).
+template <class Scalar>
+void weigh_against_sinks(const Attention& shape, const std::string& at, const Matrix<Scalar>& x,
+                         const Parameters<Scalar>& tensors, Matrix<Scalar>& values) {
+  const Matrix<Scalar> q = linear(tensors, at + ".q", x), k = linear(tensors, at + ".k", x);
+  const auto width = shape.qk_width;
+  for (std::int64_t i = 0; i < shape.heads; ++i) {
+    const auto logits = static_cast<Scalar>(shape.scale) *
+                        q.middleCols(i * width, width)
+                            .cwiseProduct(k.middleCols(i / shape.group() * width, width))
+                            .rowwise()
+                            .sum()
+                            .array();
+    const Scalar sink = tensors.at(at + ".sinks")(0, i);
+    values.middleCols(i * shape.v_width, shape.v_width).array().colwise() /=
+        (1 + (sink - logits).exp()).eval();
+  }
+}
+
+}  // namespace
+
+template <class Scalar>
+TokenStream<Scalar>::TokenStream(const Architecture& architecture, const Parameters<Scalar>& ends,
+                                 const std::vector<std::int64_t>& tokens)
+    : shape_(architecture) {
+  const Matrix<Scalar>& table = ends.at("embed.tokens");
+  stream_.resize(static_cast<Eigen::Index>(tokens.size()), table.cols());
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    stream_.row(static_cast<Eigen::Index>(i)) =
+        static_cast<Scalar>(shape_.embedding_scale) * table.row(tokens[i]);
+  }
+  for (const char* other : {"embed.positions", "embed.types"}) {
+    if (const auto found = ends.find(other); found != ends.end()) {
+      stream_.rowwise() += found->second.row(0);
+    }
+  }
+  if (shape_.position_table == PositionTable::sinusoidal) {
+    for (Eigen::Index i = 0; i < stream_.cols(); ++i) {
+      stream_.col(i).array() += static_cast<Scalar>(sinusoid(0, i, shape_.width));
+    }
+  }
+  if (shape_.embedding_norm) stream_ = normed(stream_, "embed.norm", ends);
+  if (shape_.encoder_layers == 0) return;
+  embedded_ = stream_;
+  for (const auto& [name, value] : ends) {
+    if (name.starts_with("encoder.norm.")) encoder_norm_.emplace(name, value);
+  }
+}
+
+template <class Scalar>
+Matrix<Scalar> TokenStream<Scalar>::normed(const Matrix<Scalar>& x, const std::string& norm,
+                                           const Parameters<Scalar>& tensors) const {
+  Matrix<Scalar> y = x;
+  if (shape_.norm == Norm::layer) y.colwise() -= y.rowwise().mean().eval();
+  const Eigen::Array<Scalar, Eigen::Dynamic, 1> size =
+      (y.rowwise().squaredNorm().array() / static_cast<Scalar>(y.cols()) +
+       static_cast<Scalar>(shape_.norm_eps))
+          .sqrt();
+  y.array().colwise() /= size;
+  y.array().rowwise() *= tensors.at(norm + ".gain").row(0).array();
+  const auto bias = tensors.find(norm + ".bias");
+  if (bias != tensors.end()) y.rowwise() += bias->second.row(0);
+  return y;
+}
+
+template <class Scalar>
+Matrix<Scalar> TokenStream<Scalar>::attended(std::int64_t layer,
+                                             const Parameters<Scalar>& tensors) const {
+  const Attention& shape = shape_.layer(layer).attention;
+  const std::string at = fmt::format("layers.{}.attn", layer);
+  const auto read = [&]() -> Matrix<Scalar> {
+    const Matrix<Scalar>& x = read_by_keys(layer);
+    if (!shape.has_latents()) return x;
+    return normed(linear(tensors, at + ".kv_latent", x), at + ".kv_latent.norm", tensors);
+  };
+  const Matrix<Scalar> values = linear(tensors, at + ".v", read());
+  const auto group = shape.group(), width = shape.v_width;
+  if (group == 1 && !shape.sinks) return linear(tensors, at + ".o", values);
+  Matrix<Scalar> spread(values.rows(), shape.heads * width);
+  for (std::int64_t i = 0; i < shape.heads; ++i) {
+    spread.middleCols(i * width, width) = values.middleCols(i / group * width, width);
+  }
+  if (shape.sinks) weigh_against_sinks(shape, at, attention_, tensors, spread);
+  return linear(tensors, at + ".o", spread);
+}
+
+template <class Scalar>
+Matrix<Scalar> TokenStream<Scalar>::fed_forward(std::int64_t layer, const Matrix<Scalar>& x,
+                                                const Parameters<Scalar>& tensors) const {
+  const FeedForward& shape = shape_.layer(layer).ffn;
+  const std::string at = fmt::format("layers.{}.ffn", layer);
+  const auto hidden_of = [&](const std::string& maps) {
+    const auto limit = static_cast<Scalar>(shape.limit);
+    Matrix<Scalar> hidden = linear(tensors, maps + (shape.gated ? ".gate" : ".up"), x);
+    if (limit > 0) hidden = hidden.cwiseMin(limit);
+    activate(shape.activation, hidden);
+    if (!shape.gated) return hidden;
+    Matrix<Scalar> up = linear(tensors, maps + ".up", x);
+    if (limit > 0) up = up.cwiseMin(limit).cwiseMax(-limit);
+    up.array() += static_cast<Scalar>(shape.up_offset);
+    return Matrix<Scalar>(hidden.cwiseProduct(up));
+  };
+  Matrix<Scalar> hidden = hidden_of(at);
+  const Experts& experts = shape.experts;
+  if (experts.count == 0) return linear(tensors, at + ".down", hidden);
+  const auto selection = tensors.find(at + ".selection.bias");
+  const Matrix<Scalar> weights =
+      expert_weights(experts, linear(tensors, at + ".router", x),
+                     selection == tensors.end() ? nullptr : &selection->second);
+  for (Eigen::Index i = 0; i < hidden.cols(); ++i) {
+    hidden.col(i).array() *= weights.col(i / shape.width).array();
+  }
+  Matrix<Scalar> written = hidden * tensors.at(at + ".down.weight");
+  if (shape.biases.down) written += weights * tensors.at(at + ".down.bias");
+  if (experts.shared_width == 0) return written;
+  Matrix<Scalar> shared = linear(tensors, at + ".shared.down", hidden_of(at + ".shared"));
+  if (experts.shared_gate) {
+    const Matrix<Scalar> gate = linear(tensors, at + ".shared.router", x);
+    shared.array().colwise() /= 1 + (-gate.col(0).array()).exp();
+  }
+  return written + shared;
+}
+
+template <class Scalar>
+void TokenStream<Scalar>::advance(std::int64_t layer, const Parameters<Scalar>& tensors) {
+  const std::string at = fmt::format("layers.{}.attn", layer);
+  const std::string ffn = fmt::format("layers.{}.ffn", layer);
+  if (layer > 0 && layer == shape_.encoder_layers) {
+    encoded_ = normed(stream_, "encoder.norm", encoder_norm_);
+    stream_ = embedded_;
+  }
+  if (!shape_.plain_stream()) {
+    attention_ = stream_;
+    stream_ = normed(stream_ + attended(layer, tensors), at + ".norm", tensors);
+    feed_forward_ = stream_;
+    stream_ = normed(stream_ + fed_forward(layer, feed_forward_, tensors), ffn + ".norm", tensors);
+    return;
+  }
+  const Layer& shape = shape_.layer(layer);
+  const auto read = [&](const std::string& branch) {
+    return shape.norms_input() ? normed(stream_, branch + ".norm", tensors) : stream_;
+  };
+  const auto written = [&](const Matrix<Scalar>& x, const std::string& branch) {
+    const Matrix<Scalar> y = shape.norms_output() ? normed(x, branch + ".post_norm", tensors) : x;
+    return Matrix<Scalar>(static_cast<Scalar>(shape.branch_scale) * y);
+  };
+  attention_ = read(at);
+  const Matrix<Scalar> attended_to = written(attended(layer, tensors), at);
+  if (!shape.parallel) stream_ += attended_to;
+  if (!shape.has_ffn()) return;
+  feed_forward_ = shape.shared_norm ? attention_ : read(ffn);
+  stream_ += written(fed_forward(layer, feed_forward_, tensors), ffn);
+  if (shape.parallel) stream_ += attended_to;
+}
+
+template <class Scalar>
+Matrix<Scalar> TokenStream<Scalar>::read_by_head(const Parameters<Scalar>& ends) const {
+  if (!shape_.plain_stream()) return stream_;
+  return normed(stream_, "head.norm", ends);
+}
+
+template <class Scalar>
+Matrix<Scalar> TokenStream<Scalar>::predictions(const Parameters<Scalar>& ends) const {
+  Matrix<Scalar> x = read_by_head(ends);
+  if (shape_.head_transform) {
+    x = linear(ends, "head.transform", x);
+    activate(shape_.kinds.front().ffn.activation, x);
+    x = normed(x, "head.norm", ends);
+  }
+  Matrix<Scalar> logits = shape_.tied ? product(x, ends.at("embed.tokens").transpose())
+                                      : product(x, ends.at("head.weight"));
+  if (const auto bias = ends.find("head.bias"); bias != ends.end()) {
+    logits.rowwise() += bias->second.row(0);
+  }
+  logits *= static_cast<Scalar>(shape_.logit_scale);
+  if (shape_.logit_softcap != 0) {
+    const auto cap = static_cast<Scalar>(shape_.logit_softcap);
+    logits = cap * (logits.array() / cap).tanh();
+  }
+  logits.colwise() -= logits.rowwise().maxCoeff().eval();
+  logits = logits.array().exp();
+  logits.array().colwise() /= logits.rowwise().sum().array().eval();
+  return logits;
+}
+
+template class TokenStream<float>;
+template class TokenStream<double>;
+
+}  // namespace regauge

@@ -1,0 +1,207 @@
+#include "regauge/arch/parameter_source.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "io/rounding.h"
+#include "regauge/base/error.h"
+
+namespace regauge {
+
+bool works_in_double(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
+
+ParameterSource::ParameterSource(const Model& model, Architecture target, Patches patches)
+    : model_(model), target_(std::move(target)), patches_(std::move(patches)) {
+  for (const auto& spec : parameter_specs(model.architecture)) held_.insert(spec.name);
+  for (const auto& spec : parameter_specs(target_)) {
+    const bool untied_head = spec.name == "head.weight" && model.architecture.tied;
+    if (!held_.contains(spec.name) && !untied_head && !spec.name.ends_with(".bias")) {
+      throw UsageError(fmt::format("[rewrite] {} holds no {}, and nothing stands for it",
+                                   model.checkpoint.path().string(), spec.name));
+    }
+  }
+}
+
+const StoredTensor* ParameterSource::stored(std::string_view parameter) const {
+  if (held_.contains(parameter)) return &model_.checkpoint.at(model_.layout.holder(parameter).name);
+  if (parameter == "head.weight") return stored("embed.tokens");
+  return nullptr;
+}
+
+std::vector<Layout::Piece> ParameterSource::pieces(std::string_view parameter) const {
+  if (is_patched(parameter)) return {};
+  if (held_.contains(parameter)) return model_.layout.pieces(parameter);
+  if (parameter != "head.weight" || is_patched("embed.tokens")) return {};
+  Layout::Piece table = model_.layout.pieces("embed.tokens").front();
+  Layout::Place& place = table.place;
+  for (std::size_t j = 0; j < place.columns.size(); ++j) {
+    if (place.columns[j] != static_cast<std::int64_t>(j)) return {};
+  }
+  std::swap(table.rows, table.cols);
+  place.transposed = !place.transposed;
+  place.columns.resize(static_cast<std::size_t>(target_.vocabulary));
+  std::iota(place.columns.begin(), place.columns.end(), 0);
+  return {table};
+}
+
+template <class Scalar>
+Matrix<Scalar> ParameterSource::read(std::string_view parameter) const {
+  const auto patch = patches_.find(parameter);
+  if (patch != patches_.end()) {
+    return patch->second([this](std::string_view name) { return read_file<double>(name); })
+        .template cast<Scalar>();
+  }
+  const bool implied = parameter == "head.weight" && !held_.contains(parameter);
+  if (implied && is_patched("embed.tokens")) return read<Scalar>("embed.tokens").transpose();
+  return read_file<Scalar>(parameter);
+}
+
+template <class Scalar>
+Matrix<Scalar> ParameterSource::read_file(std::string_view parameter) const {
+  if (held_.contains(parameter)) {
+    Matrix<Scalar> value = model_.read<Scalar>(parameter);
+    for (const auto* holder : model_.layout.holders(parameter)) {
+      model_.checkpoint.release(model_.checkpoint.at(holder->name));
+    }
+    if (target_.vocabulary < model_.architecture.vocabulary) crop(parameter, value);
+    return value;
+  }
+  if (parameter == "head.weight") return read_file<Scalar>("embed.tokens").transpose();
+  for (const auto& spec : parameter_specs(target_)) {
+    if (spec.name == parameter) return Matrix<Scalar>::Zero(spec.rows, spec.cols);
+  }
+  throw UsageError(fmt::format("[rewrite] the architecture has no {}", parameter));
+}
+
+// The first tokens' share.
+template <class Scalar>
+void ParameterSource::crop(std::string_view parameter, Matrix<Scalar>& value) const {
+  const auto tokens = target_.vocabulary;
+  if (parameter == "embed.tokens") value.conservativeResize(tokens, Eigen::NoChange);
+  const bool head = parameter == "head.weight" || parameter == "head.bias";
+  if (head && target_.output.has(Output::tokens)) value.conservativeResize(Eigen::NoChange, tokens);
+}
+
+template <class Scalar, class DecodeAll>
+Matrix<Scalar> ParameterSource::gather(std::string_view parameter,
+                                       const DecodeAll& decode_all) const {
+  if (!held_.contains(parameter)) {
+    if (parameter == "head.weight") {
+      return gather<Scalar>("embed.tokens", decode_all).transpose();
+    }
+    return Matrix<Scalar>::Zero(read<Scalar>(parameter).rows(), read<Scalar>(parameter).cols());
+  }
+  const auto of_holder = [&](const Layout::Stored& holder, std::span<Scalar> numbers) {
+    const StoredTensor& tensor = model_.checkpoint.at(holder.name);
+    decode_all(tensor, numbers);
+    model_.checkpoint.release(tensor);
+  };
+  Matrix<Scalar> value = model_.layout.arrange<Scalar>(parameter, of_holder);
+  if (target_.vocabulary < model_.architecture.vocabulary) crop(parameter, value);
+  return value;
+}
+
+std::optional<ParameterSource::Patched> ParameterSource::patched(std::string_view parameter) const {
+  const bool implied = parameter == "head.weight" && !held_.contains(parameter);
+  const auto patch = patches_.find(implied && !is_patched(parameter) ? "embed.tokens" : parameter);
+  if (patch == patches_.end()) return std::nullopt;
+  const bool each = patch->second.does == Patch::Does::change_each;
+  Patched result{patch->second, read<double>(parameter), {}, std::nullopt, false};
+  result.rounded = each ? Matrix<double>(result.made - read_file<double>(parameter)) : result.made;
+  const StoredTensor* tensor = stored(parameter);
+  if (tensor != nullptr && is_floating(tensor->dtype)) {
+    const std::span numbers(result.rounded.data(), static_cast<std::size_t>(result.rounded.size()));
+    result.bytes.emplace(
+        static_cast<std::size_t>(stored_bytes(tensor->dtype, result.rounded.size())));
+    encode<double>(tensor->dtype, numbers, *result.bytes);
+  }
+  result.file_counts =
+      held_.contains(patch->first) && (!result.bytes || patch->second.does != Patch::Does::move);
+  return result;
+}
+
+template <class Scalar>
+Matrix<Scalar> ParameterSource::variances(std::string_view parameter) const {
+  const auto of_file = [&](std::string_view name) {
+    return gather<Scalar>(name, [&](const StoredTensor& tensor, std::span<Scalar> numbers) {
+      rounding_variances<Scalar>(tensor.dtype, model_.checkpoint.bytes(tensor), numbers);
+    });
+  };
+  const auto patch = patched(parameter);
+  if (!patch) return of_file(parameter);
+  Matrix<Scalar> result = Matrix<Scalar>::Zero(patch->made.rows(), patch->made.cols());
+  if (patch->bytes) {
+    rounding_variances<Scalar>(stored(parameter)->dtype, *patch->bytes,
+                               std::span(result.data(), static_cast<std::size_t>(result.size())));
+  }
+  if (!patch->file_counts) return result;
+  const Matrix<Scalar> before = of_file(parameter);
+  if (patch->patch.does == Patch::Does::change_each) return result + before;
+  return result.cwiseMax(before.mean());
+}
+template Matrix<float> ParameterSource::variances(std::string_view) const;
+template Matrix<double> ParameterSource::variances(std::string_view) const;
+
+ParameterSource::Bounds ParameterSource::bounds(std::string_view parameter) const {
+  const auto one_side = [&](std::string_view name, bool above) {
+    return gather<double>(name, [&](const StoredTensor& tensor, std::span<double> numbers) {
+      std::vector<double> values(numbers.size()), other(numbers.size());
+      const auto bytes = model_.checkpoint.bytes(tensor);
+      decode<double>(tensor.dtype, bytes, values);
+      rounding_bounds(tensor.dtype, bytes, values, above ? std::span(other) : numbers,
+                      above ? numbers : std::span(other));
+    });
+  };
+  const auto patch = patched(parameter);
+  if (!patch) return {one_side(parameter, false), one_side(parameter, true)};
+  Bounds result{Matrix<double>::Zero(patch->made.rows(), patch->made.cols()),
+                Matrix<double>::Zero(patch->made.rows(), patch->made.cols())};
+  const auto size = static_cast<std::size_t>(patch->made.size());
+  if (patch->bytes) {
+    rounding_bounds(stored(parameter)->dtype, *patch->bytes, std::span(patch->rounded.data(), size),
+                    std::span(result.below.data(), size), std::span(result.above.data(), size));
+  }
+  if (!patch->file_counts) return result;
+  const Matrix<double> below = one_side(parameter, false), above = one_side(parameter, true);
+  if (patch->patch.does == Patch::Does::change_each) {
+    result.below += below;
+    result.above += above;
+    // The change may be the mean of a row: of rounded numbers, three standard deviations, and
+    // calculated in float.
+    constexpr double kInFloat = 0x1p-22;
+    for (Eigen::Index i = 0; i < below.rows(); ++i) {
+      const auto width = static_cast<double>(below.cols());
+      const double of_mean = std::sqrt(3 * below.row(i).squaredNorm()) / width;
+      const double in_float = kInFloat * patch->made.row(i).cwiseAbs().maxCoeff();
+      result.below.row(i).array() += std::max(of_mean, in_float);
+      result.above.row(i).array() += std::max(of_mean, in_float);
+    }
+    return result;
+  }
+  // As well as the largest number of its kind that the file holds is known, and a few times that
+  // where several errors meet.
+  constexpr double kSeveral = 4;
+  const double room = size == 0 ? 0 : kSeveral * std::max(below.maxCoeff(), above.maxCoeff());
+  result.below = result.below.cwiseMax(room);
+  result.above = result.above.cwiseMax(room);
+  return result;
+}
+
+AnyMatrix ParameterSource::read_any(std::string_view parameter) const {
+  const StoredTensor* tensor = stored(parameter);
+  if (tensor == nullptr || is_patched(parameter) || works_in_double(tensor->dtype)) {
+    return read<double>(parameter);
+  }
+  return read<float>(parameter);
+}
+
+ReadTensor ParameterSource::reader() const {
+  return [this](std::string_view name) { return read_any(name); };
+}
+
+template Matrix<float> ParameterSource::read(std::string_view) const;
+template Matrix<double> ParameterSource::read(std::string_view) const;
+
+}  // namespace regauge

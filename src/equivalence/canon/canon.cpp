@@ -1,0 +1,246 @@
+#include "regauge/equivalence/canon.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "action/balance.h"
+#include "action/moved_model.h"
+#include "action/standard_form.h"
+#include "canon_steps.h"
+#include "numerics/polar.h"
+#include "regauge/equivalence/compare.h"
+#include "sketch.h"
+
+namespace regauge {
+namespace {
+
+constexpr double kUndetermined = 1e-6;
+
+// The tensor with its axis of the stream in the columns; a pinned one counts from the fixed origin.
+Matrix<double> rows_in_stream(const Symmetry& symmetry, const std::string& name, int axis,
+                              const Matrix<double>& tensor) {
+  Matrix<double> rows = axis == 1 ? tensor : Matrix<double>(tensor.transpose());
+  for (Eigen::Index i = 0; axis == 1 && symmetry.tensors.at(name).pinned && i < rows.cols(); ++i) {
+    rows.col(i).array() += fixed_origin(symmetry.architecture, name, i);
+  }
+  return rows;
+}
+
+// Nothing changes places along this axis: tokens, positions, classes.
+bool is_labelled(const Symmetry& symmetry, const Axis& axis) {
+  return std::all_of(axis.begin(), axis.end(), [&](const AxisPart& part) {
+    return symmetry.find_space(part.space)->category == Category::scales;
+  });
+}
+
+// What embedding and head say of the stream's coordinates, each tensor in units of its size.
+Matrix<double> stream_sketch(const Symmetry& symmetry, const Parameters<double>& tensors,
+                             std::int64_t width) {
+  const auto size = symmetry.architecture.width;
+  Matrix<double> sum = Matrix<double>::Zero(size, width);
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.rows() == 1) continue;
+    const TensorAxes& axes = symmetry.tensors.at(name);
+    for (const int axis : {0, 1}) {
+      for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
+        if (part.space != "residual" || part.take != AxisPart::Take::whole) continue;
+        if (!is_labelled(symmetry, axis == 0 ? axes.cols : axes.rows)) continue;
+        Matrix<double> rows = rows_in_stream(symmetry, name, axis, tensor);
+        // Along 1 a reader behind a layer norm has whatever constant its norm's bias needs.
+        if (symmetry.architecture.norm == Norm::layer)
+          rows.colwise() -= rows.rowwise().mean().eval();
+        if (rows.norm() > 0) sum += sketch(rows, width) / rows.norm();
+      }
+    }
+  }
+  return sum;
+}
+
+// The part of m beside the directions that a turn must leave alone, and these as they are.
+Matrix<double> fixing(const Orthogonal& group, const Matrix<double>& m) {
+  const Matrix<double>& fixed = group.fixed();
+  Matrix<double> rest = m - fixed.transpose() * (fixed * m);
+  rest -= (rest * fixed.transpose()) * fixed;
+  const double size = m.norm() > 0 ? m.norm() / std::sqrt(static_cast<double>(m.rows())) : 1;
+  return rest + size * fixed.transpose() * fixed;
+}
+
+class Canonical {
+ public:
+  Canonical(const Symmetry& symmetry, const ParameterSource& source, Progress& progress)
+      : symmetry_(symmetry),
+        source_(source),
+        element_(standard_form(source, symmetry, 1, limits_, progress)) {
+    for (const auto& spec : parameter_specs(symmetry.architecture)) {
+      const StoredTensor* stored = source.stored(spec.name);
+      if (spec.rows > 1 && stored != nullptr) {
+        rounding_ = std::max(rounding_, rounding_of(stored->dtype));
+      }
+    }
+  }
+
+  void embedding_and_head(Progress& progress) {
+    auto tensors = moved(-1);
+    take(unit_lengths(symmetry_, tensors, found_), -1, tensors);
+    const Space* space = symmetry_.find_space("residual");
+    if (space != nullptr && !space->is_orthogonal() && is_reversed(tensors)) {
+      reverse(progress);
+      tensors = moved(-1);
+    }
+    if (space != nullptr) {
+      const auto* group = std::get_if<Orthogonal>(&space->group);
+      take(group != nullptr ? stream_turn(*space, *group, tensors) : stream_order(*space, tensors),
+           -1, tensors);
+    }
+    take(balance(symmetry_, tensors), -1, tensors);
+    order(-1, tensors);
+    take(turned(symmetry_, tensors), -1, tensors);
+  }
+
+  void layer(std::int64_t layer) {
+    auto tensors = moved(layer);
+    take(unit_lengths(symmetry_, tensors, found_), layer, tensors);
+    take(turned_latents(symmetry_, layer, tensors), layer, tensors);
+    take(balance(symmetry_, tensors), layer, tensors);
+    order(layer, tensors);
+    take(turned(symmetry_, tensors), layer, tensors);
+    if (symmetry_.architecture.layer(layer).attention.has_qk_norm()) {
+      take(turned_qk_norm(symmetry_, layer, tensors), layer, tensors);
+    }
+  }
+
+  Canon finish() && { return {std::move(element_), std::move(limits_)}; }
+
+ private:
+  Parameters<double> moved(std::int64_t layer) const {
+    return MovedModel(source_, symmetry_, element_).layer(layer);
+  }
+
+  void take(const Element& step, std::int64_t layer, Parameters<double>& tensors) {
+    if (step.is_identity()) return;
+    element_ = compose(symmetry_, step, element_);
+    act_on_layer(symmetry_, step, layer, tensors);
+    found_.maps.insert(step.maps.begin(), step.maps.end());
+  }
+
+  void order(std::int64_t layer, Parameters<double>& tensors) {
+    const Element step = in_order(symmetry_, tensors, ordered_, rounding_, limits_);
+    ordered_.maps.insert(step.maps.begin(), step.maps.end());
+    take(step, layer, tensors);
+  }
+
+  // The turn of the stream that brings embedding and head nearest to the fixed table.
+  Element stream_turn(const Space& space, const Orthogonal& group,
+                      const Parameters<double>& tensors) {
+    Matrix<double> sum = stream_sketch(symmetry_, tensors, space.size());
+    Matrix<double> map = fixing(group, sum);
+    double determined = make_orthogonal(map, false);
+    // Few tokens span less than the stream: what attention makes of them spans more.
+    for (std::int64_t layer = 0;
+         determined < kUndetermined && layer < symmetry_.architecture.layers; ++layer) {
+      const Matrix<double> further = through_attention(layer, sum.transpose());
+      if (further.norm() > 0) sum += further.transpose() * (sum.norm() / further.norm());
+      map = fixing(group, sum);
+      determined = make_orthogonal(map, false);
+    }
+    if (determined < kUndetermined) {
+      limits_.push_back(fmt::format(
+          "embedding and head determine the stream's coordinates to {:.0e} of their size only",
+          std::max(determined, 1e-16)));
+    }
+    if (determined == 0) return {};
+    Element step;
+    step.maps[space.name] = BlockMap<double>(1, space.size(), {}, map);
+    return step;
+  }
+
+  // rows U O, summed over the heads: vectors of the stream become others, whatever the gauge.
+  Matrix<double> through_attention(std::int64_t layer, const Matrix<double>& rows) const {
+    const Attention& shape = symmetry_.architecture.layer(layer).attention;
+    const auto tensors = moved(layer);
+    const std::string at = fmt::format("layers.{}.attn", layer);
+    const Matrix<double> read =
+        shape.has_latents() ? product(rows, tensors.at(at + ".kv_latent.weight")) : rows;
+    const Matrix<double> values = product(read, tensors.at(at + ".v.weight"));
+    const auto share = shape.group();
+    Matrix<double> spread(rows.rows(), shape.heads * shape.v_width);
+    for (std::int64_t head = 0; head < shape.heads; ++head) {
+      spread.middleCols(head * shape.v_width, shape.v_width) =
+          values.middleCols(head / share * shape.v_width, shape.v_width);
+    }
+    return product(spread, tensors.at(at + ".o.weight"));
+  }
+
+  // Where one sign is free for all coordinates: their third moment is negative.
+  bool is_reversed(const Parameters<double>& tensors) const {
+    return symmetry_.find_space("residual.sign") != nullptr &&
+           stream_sketch(symmetry_, tensors, 1).array().cube().sum() < 0;
+  }
+
+  // Coordinates that only change places and signs, in the order of what they have of one fixed
+  // column.
+  Element stream_order(const Space& space, const Parameters<double>& tensors) {
+    Eigen::VectorXd parts = stream_sketch(symmetry_, tensors, 1).col(0);
+    Element step;
+    Matrix<double> signs;
+    if (std::get<Scaling>(space.group).kind() == Scaling::Kind::signs) {
+      signs = parts.unaryExpr([](double part) { return part < 0 ? -1.0 : 1.0; });
+      parts = parts.cwiseAbs();
+    }
+    std::vector<std::int64_t> order(static_cast<std::size_t>(parts.size()));
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::int64_t i, std::int64_t j) { return parts(i) > parts(j); });
+    std::vector<std::int64_t> places(order.size());
+    std::int64_t close = 0;
+    const double size = parts.norm() / std::sqrt(static_cast<double>(parts.size()));
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      places[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+      if (i > 0 && parts(order[i - 1]) - parts(order[i]) < rounding_ * size) ++close;
+    }
+    if (close > 0) {
+      limits_.push_back(fmt::format(
+          "residual: {} of {} neighbours in the order of coordinates differ by rounding alone",
+          close, parts.size() - 1));
+    }
+    step.maps[space.name] = BlockMap<double>(space.count, 1, std::move(places), signs);
+    return step;
+  }
+
+  // All coordinates of the stream change their sign; biases that must stay keep theirs.
+  void reverse(Progress& progress) {
+    std::vector<std::string> known_limits;
+    Element step = found_;
+    step.maps["residual.sign"] = BlockMap<double>(1, 1, {}, Matrix<double>::Constant(1, 1, -1));
+    element_ =
+        compose(symmetry_, step, standard_form(source_, symmetry_, -1, known_limits, progress));
+  }
+
+  const Symmetry& symmetry_;
+  const ParameterSource& source_;
+  std::vector<std::string> limits_;
+  double rounding_ = 0;
+  Element element_;
+  Element found_;    // the spaces that are done
+  Element ordered_;  // those whose blocks are in order
+};
+
+}  // namespace
+
+Canon canon(const Symmetry& symmetry, const ParameterSource& source, Progress& progress) {
+  Canonical canonical(symmetry, source, progress);
+  canonical.embedding_and_head(progress);
+  const std::int64_t layers = symmetry.architecture.layers;
+  progress.start("canonical form", layers);
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    canonical.layer(layer);
+    progress.advance(1);
+  }
+  progress.finish();
+  return std::move(canonical).finish();
+}
+
+}  // namespace regauge

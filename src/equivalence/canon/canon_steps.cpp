@@ -1,0 +1,331 @@
+#include "canon_steps.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "numerics/polar.h"
+#include "sketch.h"
+
+namespace regauge {
+namespace {
+
+constexpr double kNudge = 1e-13;  // of a matrix, towards the identity
+// What the maps on the other side of a space count: balanced, the two sides are of one size, and
+// may cancel each other in some direction.
+constexpr double kOtherSide = 0.5;
+
+using Visit =
+    std::function<void(const AxisPart&, const std::string& tensor, const Matrix<double>&)>;
+
+// Every part of every axis, with the tensor turned so that the axis is in its columns.
+void for_parts(const Symmetry& symmetry, const Parameters<double>& tensors, const Visit& visit) {
+  for (const auto& spec : parameter_specs(symmetry.architecture)) {
+    const auto found = tensors.find(spec.name);
+    if (found == tensors.end()) continue;
+    const TensorAxes& axes = symmetry.tensors.at(spec.name);
+    for (const auto& part : axes.rows) visit(part, spec.name, found->second.transpose());
+    for (const auto& part : axes.cols) visit(part, spec.name, found->second);
+  }
+}
+
+// Squared lengths of `count` equal runs of columns.
+Eigen::VectorXd squares_of_runs(const Matrix<double>& rows, std::int64_t count) {
+  const Eigen::VectorXd squares = rows.colwise().squaredNorm();
+  const auto run = rows.cols() / count;
+  return squares.reshaped(run, count).colwise().sum().transpose();
+}
+
+std::vector<std::int64_t> largest_first(const Eigen::VectorXd& sizes) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(sizes.size()));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int64_t i, std::int64_t j) { return sizes(i) > sizes(j); });
+  return order;
+}
+
+// Neighbours in the order that rounding could exchange; equal ones (zero, or copies) may stand
+// either way.
+std::int64_t close_neighbours(const Eigen::VectorXd& sizes, const std::vector<std::int64_t>& order,
+                              double rounding) {
+  std::int64_t close = 0;
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const double before = sizes(order[i - 1]), after = sizes(order[i]);
+    if (before > after && before - after < rounding * before) ++close;
+  }
+  return close;
+}
+
+// What each block of a shuffled space, each of its groups and each bundle of groups measures: all
+// that moves with it.
+struct Sizes {
+  Eigen::VectorXd blocks, groups, bundles;
+};
+
+// The order of the runs of `size` numbers that `outer` gives, each run largest first.
+std::vector<std::int64_t> ordered_within(const std::vector<std::int64_t>& outer, std::int64_t size,
+                                         const Eigen::VectorXd& sizes, double rounding,
+                                         std::int64_t& close) {
+  std::vector<std::int64_t> result;
+  for (const auto run : outer) {
+    const Eigen::VectorXd members = sizes.segment(run * size, size);
+    const auto order = largest_first(members);
+    close += close_neighbours(members, order, rounding);
+    for (const auto i : order) result.push_back(run * size + i);
+  }
+  return result;
+}
+
+Sizes sizes_of(const Symmetry& symmetry, const Space& space, const Parameters<double>& tensors) {
+  Sizes sizes{Eigen::VectorXd::Zero(space.count), Eigen::VectorXd::Zero(space.groups()),
+              Eigen::VectorXd::Zero(space.bundles)};
+  for_parts(symmetry, tensors,
+            [&](const AxisPart& part, const std::string& name, const auto& rows) {
+              const Space& lives_in = *symmetry.find_space(part.space);
+              const bool itself = part.space == space.name || part.lift == space.name;
+              if (!itself && lives_in.follows != space.name) return;
+              // Weights of their own, so that a large query and a small key are not a small query
+              // and a large key.
+              const double weight = 0.5 + Random(0, "canon/" + name).uniform();
+              Eigen::VectorXd& sum = itself || space.group_size == 1 ? sizes.blocks : sizes.groups;
+              sum += weight * squares_of_runs(rows, sum.size());
+            });
+  for (Eigen::Index i = 0; i < space.count; ++i)
+    sizes.groups(i / space.group_size) += sizes.blocks(i);
+  const std::int64_t bundled = space.groups() / space.bundles;
+  for (Eigen::Index i = 0; i < space.groups(); ++i) sizes.bundles(i / bundled) += sizes.groups(i);
+  return sizes;
+}
+
+}  // namespace
+
+Element unit_lengths(const Symmetry& symmetry, const Parameters<double>& tensors,
+                     const Element& found) {
+  Element step;
+  for_parts(symmetry, tensors, [&](const AxisPart& part, const std::string&, const auto& rows) {
+    const Space& space = *symmetry.find_space(part.space);
+    const bool length = std::holds_alternative<Scaling>(space.group) && space.dimension() > 0 &&
+                        (space.category == Category::scales || space.category == Category::heads ||
+                         space.category == Category::qk);
+    const bool done = found.maps.contains(space.name) || step.maps.contains(space.name);
+    if (!length || done || part.dual || part.take != AxisPart::Take::whole) return;
+    const double entries = static_cast<double>(rows.size()) / static_cast<double>(space.count);
+    Matrix<double> factors = squares_of_runs(rows, space.count);
+    for (auto& factor : factors.reshaped()) factor = factor > 0 ? std::sqrt(entries / factor) : 1;
+    step.maps[space.name] = BlockMap<double>(space.count, 1, {}, factors);
+  });
+  return step;
+}
+
+Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, const Element& found,
+                 double rounding, std::vector<std::string>& limits) {
+  Element step;
+  for (const auto& space : symmetry.spaces) {
+    const bool shuffled = space.shuffle == Shuffle::symmetric || space.shuffle == Shuffle::grouped;
+    if (!shuffled || space.category == Category::residual) continue;
+    if (found.maps.contains(space.name)) continue;
+    const Sizes sizes = sizes_of(symmetry, space, tensors);
+    if (sizes.groups.isZero(0)) continue;  // of another layer
+    const auto bundles = largest_first(sizes.bundles);
+    std::int64_t close = close_neighbours(sizes.bundles, bundles, rounding);
+    const auto groups =
+        ordered_within(bundles, space.groups() / space.bundles, sizes.groups, rounding, close);
+    const auto order = ordered_within(groups, space.group_size, sizes.blocks, rounding, close);
+    std::vector<std::int64_t> places(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      places[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+    }
+    step.maps[space.name] = BlockMap<double>(space.count, 1, std::move(places), {});
+    if (close > 0) {
+      limits.push_back(fmt::format(
+          "{}: {} of {} neighbours in the order are as large as one another but for rounding",
+          space.name, close, space.count - 1));
+    }
+  }
+  return step;
+}
+
+Element turned_latents(const Symmetry& symmetry, std::int64_t layer,
+                       const Parameters<double>& tensors) {
+  Element step;
+  for (const char* latent : {"q_latent", "kv_latent"}) {
+    const std::string name = fmt::format("layers.{}.attn.{}", layer, latent);
+    const Space* space = symmetry.find_space(name);
+    if (space == nullptr) continue;
+    Matrix<double> known = sketch(tensors.at(name + ".weight"), space->size());
+    known.diagonal().array() += kNudge * known.norm() + 1e-300;
+    step.maps[name] = BlockMap<double>(1, space->size(), {}, polar_factor(known));
+  }
+  return step;
+}
+
+Element turned(const Symmetry& symmetry, const Parameters<double>& tensors) {
+  std::map<std::string, Matrix<double>> sums;
+  for_parts(symmetry, tensors, [&](const AxisPart& part, const std::string&, const auto& rows) {
+    const Space& space = *symmetry.find_space(part.space);
+    const auto* factors = std::get_if<Scaling>(&space.group);
+    const bool signs = factors != nullptr && factors->kind() == Scaling::Kind::signs;
+    const bool gauge = (space.category == Category::qk || space.category == Category::vo ||
+                        space.category == Category::ffn) &&
+                       (space.dimension() > 0 || (signs && space.category == Category::ffn)) &&
+                       !std::holds_alternative<GainExchange>(space.group);
+    // Single rows are, in standard form, perhaps zero but for rounding. A QK-norm has its own step.
+    if (!gauge || rows.rows() == 1) return;
+    if (part.take == AxisPart::Take::permutation || part.repeat > 1) return;
+    const auto width = space.width();
+    const auto [sum, is_new] =
+        sums.try_emplace(space.name, Matrix<double>::Zero(space.size(), width));
+    const Matrix<double> all = sketch(rows, width);  // [blocks * width, width]
+    const auto share = all.rows() / space.size();
+    for (Eigen::Index at = 0; at < all.rows(); at += width) {
+      sum->second.middleRows(at / width / share * width, width) +=
+          (part.dual ? kOtherSide : 1) * all.middleRows(at, width);
+    }
+  });
+  Element step;
+  for (auto& [name, sum] : sums) {
+    const Space& space = *symmetry.find_space(name);
+    const auto width = space.width();
+    for (Eigen::Index at = 0; at < sum.rows(); at += width) {
+      auto block = sum.middleRows(at, width);
+      if (const auto* scaling = std::get_if<Scaling>(&space.group)) {
+        const bool negative = scaling->kind() != Scaling::Kind::positive && block(0, 0) < 0;
+        block(0, 0) = negative ? -1 : 1;
+        continue;
+      }
+      const auto project = [&](const Matrix<double>& m) {
+        return std::visit([&](const auto& group) { return group.project(m); }, space.group);
+      };
+      const Matrix<double> known = project(block);
+      // Directions that are not known stay where they are.
+      const double nudge = kNudge * known.norm() + 1e-300;
+      block = project(
+          polar_factor(known + nudge * Matrix<double>::Identity(known.rows(), known.cols())));
+    }
+    step.maps[name] = BlockMap<double>(space.count, width, {}, sum);
+  }
+  return step;
+}
+
+namespace {
+
+// Signed permutations of coordinates behind a QK-norm: what brings most of each pair to the right
+// and each coordinate at rest to the positive side, in the order of the gains' sizes.
+class QkTurn {
+ public:
+  // `parts`: [heads, d_k], what each coordinate has of a fixed column; one pattern for all of them,
+  // but for a sign of each. `signs`: the signs, or zeros where they are to be chosen.
+  QkTurn(const Attention& shape, Matrix<double> parts, Eigen::VectorXd sizes, Eigen::VectorXd signs)
+      : parts_(std::move(parts)), sizes_(std::move(sizes)), signs_(std::move(signs)) {
+    pattern_ = Matrix<double>::Zero(shape.qk_width, shape.qk_width);
+    const RotaryClasses classes(shape.qk_width, shape.rotary_frequencies);
+    for (const auto& pairs : classes.turning) add_pairs(pairs);
+    for (const auto& coordinates : classes.real()) add_coordinates(coordinates);
+  }
+  const Matrix<double>& pattern() const { return pattern_; }
+  const Eigen::VectorXd& signs() const { return signs_; }
+
+ private:
+  using Complex = std::complex<double>;
+
+  // The quarter turn that brings most of the values to the right, given signs or choosing them.
+  int turn(const Eigen::VectorXcd& values) {
+    if (signs_(0) == 0) {
+      Complex squares = 0;
+      for (const auto& value : values) squares += value * value;
+      const int quarter = squares.real() >= 0 ? 0 : 1;
+      for (Eigen::Index j = 0; j < signs_.size(); ++j) {
+        signs_(j) = (values(j) * (quarter == 0 ? Complex(1) : Complex(0, 1))).real() < 0 ? -1 : 1;
+      }
+      return quarter;
+    }
+    const Complex sum = (values.array() * signs_.array().cast<Complex>()).sum();
+    if (std::abs(sum.real()) >= std::abs(sum.imag())) return sum.real() >= 0 ? 0 : 2;
+    return sum.imag() >= 0 ? 3 : 1;
+  }
+
+  void add_pairs(const std::vector<RotaryClasses::Pair>& pairs) {
+    Eigen::VectorXd sizes(static_cast<Eigen::Index>(pairs.size()));
+    for (Eigen::Index i = 0; i < sizes.size(); ++i) {
+      sizes(i) = sizes_.segment(pairs[static_cast<std::size_t>(i)].first, 2).sum();
+    }
+    const auto order = largest_first(sizes);
+    for (std::size_t place = 0; place < order.size(); ++place) {
+      const auto& from = pairs[static_cast<std::size_t>(order[place])];
+      const auto& to = pairs[place];
+      Eigen::VectorXcd values(parts_.rows());
+      for (Eigen::Index j = 0; j < values.size(); ++j) {
+        values(j) = {parts_(j, from.first), from.sign * parts_(j, from.first + 1)};
+      }
+      // i^quarter as a block: {{re, im}, {-im, re}}, second coordinates counted with their signs.
+      static constexpr double kReal[] = {1, 0, -1, 0}, kImaginary[] = {0, 1, 0, -1};
+      const auto quarter = turn(values);
+      pattern_(from.first, to.first) = kReal[quarter];
+      pattern_(from.first + 1, to.first + 1) = from.sign * to.sign * kReal[quarter];
+      pattern_(from.first, to.first + 1) = to.sign * kImaginary[quarter];
+      pattern_(from.first + 1, to.first) = -from.sign * kImaginary[quarter];
+    }
+  }
+
+  void add_coordinates(const std::vector<std::int64_t>& coordinates) {
+    Eigen::VectorXd sizes(static_cast<Eigen::Index>(coordinates.size()));
+    for (Eigen::Index i = 0; i < sizes.size(); ++i) {
+      sizes(i) = sizes_(coordinates[static_cast<std::size_t>(i)]);
+    }
+    const auto order = largest_first(sizes);
+    for (std::size_t place = 0; place < order.size(); ++place) {
+      const auto from = coordinates[static_cast<std::size_t>(order[place])];
+      const Eigen::VectorXcd values = parts_.col(from).cast<Complex>();
+      pattern_(from, coordinates[place]) = turn(values) == 2 ? -1 : 1;
+    }
+  }
+
+  Matrix<double> parts_;
+  Eigen::VectorXd sizes_, signs_;
+  Matrix<double> pattern_;
+};
+
+}  // namespace
+
+Element turned_qk_norm(const Symmetry& symmetry, std::int64_t layer,
+                       const Parameters<double>& tensors) {
+  const Attention& shape = symmetry.architecture.layer(layer).attention;
+  const std::string at = fmt::format("layers.{}.attn", layer);
+  const auto width = shape.qk_width, share = shape.group();
+  const Matrix<double>& q = tensors.at(at + ".q.weight");
+  const Matrix<double>& k = tensors.at(at + ".k.weight");
+  // [kv heads, d_k]: what each coordinate of a kv head's keys and queries has of a fixed column.
+  Matrix<double> parts = Matrix<double>::Zero(shape.kv_heads, width);
+  const Matrix<double> of_q = sketch(q, 1), of_k = sketch(k, 1);
+  for (Eigen::Index i = 0; i < k.cols(); ++i) parts(i / width, i % width) += of_k(i, 0);
+  for (Eigen::Index i = 0; i < q.cols(); ++i) parts(i / width / share, i % width) += of_q(i, 0);
+  // [exchanges, d_k]: the size of the gains that an exchange moves.
+  const std::int64_t exchanges = symmetry.find_space(at + ".qk_gain")->count;
+  Matrix<double> sizes = Matrix<double>::Zero(exchanges, width);
+  for (const char* name : {".q_norm.gain", ".k_norm.gain"}) {
+    const Matrix<double>& gain = tensors.at(at + name);
+    const auto run = gain.cols() / exchanges;
+    for (Eigen::Index i = 0; i < gain.cols(); ++i) {
+      sizes(i / run, i % width) += gain(0, i) * gain(0, i);
+    }
+  }
+  Element step;
+  if (shape.qk_norm == QkNorm::heads) {
+    const QkTurn turn(shape, parts, sizes.row(0), Eigen::VectorXd::Zero(shape.kv_heads));
+    step.maps[at + ".k"] = BlockMap<double>(shape.kv_heads, 1, {}, turn.signs());
+    step.maps[at + ".qk_gain"] = BlockMap<double>(1, width, {}, turn.pattern());
+    return step;
+  }
+  Matrix<double> patterns(shape.kv_heads * width, width);
+  for (std::int64_t kv = 0; kv < shape.kv_heads; ++kv) {
+    patterns.middleRows(kv * width, width) =
+        QkTurn(shape, parts.row(kv), sizes.row(kv), Eigen::VectorXd::Ones(1)).pattern();
+  }
+  step.maps[at + ".qk_gain"] = BlockMap<double>(shape.kv_heads, width, {}, patterns);
+  return step;
+}
+
+}  // namespace regauge

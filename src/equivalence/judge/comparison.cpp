@@ -1,0 +1,252 @@
+#include "comparison.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "chance.h"
+#include "entries.h"
+#include "equivalence/tolerances.h"
+#include "in_place.h"
+#include "products.h"
+
+namespace regauge {
+namespace {
+
+constexpr std::int64_t kHeldNumbers = std::int64_t{1} << 22;   // of a matrix
+constexpr std::int64_t kPieceNumbers = std::int64_t{1} << 20;  // of a piece of a larger one
+
+bool wide(const StoredTensor* tensor) {
+  return tensor == nullptr || works_in_double(tensor->dtype);
+}
+
+// W with every number perturbed by as much as its rounding, known by products with single vectors.
+template <class Scalar>
+MovedMatrix<Scalar> perturbed(const std::string& name, const StoredMatrix<Scalar>& numbers,
+                              const StoredMatrix<Scalar>& variances) {
+  const auto with_noise = [name](Matrix<Scalar> product, const Matrix<Scalar>& variance) {
+    Random random(0, "rounding/" + name);
+    for (Eigen::Index i = 0; i < product.size(); ++i) {
+      product.data()[i] +=
+          static_cast<Scalar>(random.normal() * std::sqrt(static_cast<double>(variance.data()[i])));
+    }
+    return product;
+  };
+  return {numbers.rows(), numbers.cols(),
+          [=, &numbers, &variances](const Matrix<Scalar>& x) {
+            return with_noise(numbers.left(x), variances.left(x.cwiseAbs2()));
+          },
+          [=, &numbers, &variances](const Matrix<Scalar>& y) {
+            return with_noise(numbers.right(y), variances.right(y.cwiseAbs2()));
+          }};
+}
+
+// A vector's own rounding.
+double deviation_of(const Matrix<double>& variances) {
+  return std::sqrt(variances.sum() /
+                   static_cast<double>(std::max<Eigen::Index>(variances.size(), 1)));
+}
+
+}  // namespace
+
+Comparison::Comparison(const Symmetry& symmetry, const Element& a_from_b, const ParameterSource& a,
+                       const ParameterSource& b)
+    : a_(a),
+      b_(b),
+      read_part_(symmetry, a),
+      symmetry_(symmetry),
+      plan_(make_plan(symmetry, a_from_b)),
+      perturbed_element_(perturbed(a_from_b, std::max(coarsest_rounding(a), coarsest_rounding(b)))),
+      exact_(symmetry, a_from_b),
+      perturbed_(symmetry, perturbed_element_) {
+  for (const auto& [name, site] : symmetry.norms) {
+    for (const auto& reader : site.readers) gain_of_[reader.weight] = site.gain();
+  }
+}
+
+double Comparison::gain_variance(const ParameterSource& source, const std::string& tensor) const {
+  const auto gain = gain_of_.find(tensor);
+  if (gain == gain_of_.end()) return 0;
+  const Matrix<double> values = source.read<double>(gain->second);
+  const Matrix<double> variances = source.variances<double>(gain->second);
+  double sum = 0;
+  for (Eigen::Index i = 0; i < values.size(); ++i) {
+    const double square = values.data()[i] * values.data()[i];
+    if (square > 0) sum += variances.data()[i] / square;
+  }
+  return sum / static_cast<double>(values.size());
+}
+
+double Comparison::constant_share(const TensorPlan& tensor) {
+  const bool added = std::any_of(tensor.shifts.begin(), tensor.shifts.end(), [](const Step& step) {
+    return step.effect.kind == Effect::Kind::add_rows || step.effect.kind == Effect::Kind::add_all;
+  });
+  return added ? kConstantShare : 1;
+}
+
+std::vector<TensorResidual> Comparison::run(Progress& progress) {
+  std::map<std::string, TensorResidual> results;
+  progress.start("comparing", parameter_count(symmetry_.architecture));
+  for (const auto& layer : plan_.layers) run(layer, results, progress);
+  progress.finish();
+  std::vector<TensorResidual> ordered;
+  for (const auto& spec : parameter_specs(symmetry_.architecture)) {
+    ordered.push_back(std::move(results.at(spec.name)));
+  }
+  hide_coarse_products(a_, b_, ordered);
+  return ordered;
+}
+
+void Comparison::run(const LayerPlan& layer, std::map<std::string, TensorResidual>& results,
+                     Progress& progress) {
+  const auto read = [&](const TensorPlan& tensor) { return b_.read<double>(tensor.spec.name); };
+  exact_.begin(layer, read);
+  perturbed_.begin(layer, [&](const TensorPlan& tensor) {
+    return perturbed(tensor.spec.name, read(tensor), b_.variances<double>(tensor.spec.name));
+  });
+  for (const auto& tensor : layer.matrices) {
+    const std::string& name = tensor.spec.name;
+    results[name] = wide(a_.stored(name)) || wide(b_.stored(name)) ? matrix<double>(tensor)
+                                                                   : matrix<float>(tensor);
+    progress.advance(tensor.spec.rows * tensor.spec.cols);
+  }
+  const auto moved = exact_.finish(layer);
+  const auto moved_noisy = perturbed_.finish(layer);
+  for (const auto& tensor : layer.vectors) {
+    const std::string& name = tensor.spec.name;
+    if (!tensor.touched()) {
+      results[name] = compare_tensor_in_place(tensor.spec, a_, b_);
+      continue;
+    }
+    const Matrix<double> expected = a_.read<double>(name);
+    const Matrix<double> off = expected - moved.at(name);
+    TensorResidual result;
+    result.tensor = name;
+    result.single_row = true;
+    result.size = rms(expected);
+    result.residual = rms(off);
+    const double own = deviation_of(a_.variances<double>(name));
+    // A bias is carried by the map of its matrix, which is known as well as the matrix.
+    const auto weight = name.ends_with(".bias")
+                            ? results.find(name.substr(0, name.size() - 4) + "weight")
+                            : results.end();
+    const bool carried = weight != results.end() && weight->second.size > 0;
+    const double others = std::hypot(
+        rms<double>(moved_noisy.at(name) - moved.at(name)),
+        carried ? weight->second.rounding / weight->second.size * rms(moved.at(name)) : 0);
+    const double floor = kDoubleDigits * std::max(result.size, rms(moved.at(name)));
+    const double most = off.size() == 0 ? 0 : off.cwiseAbs().maxCoeff();
+    const auto excess = [&](double rounding) {
+      return std::max(result.residual / (kAcceptedVector * rounding),
+                      most / (kAcceptedVectorEntry * largest_of(off.size()) * rounding));
+    };
+    result.rounding = std::hypot(own, others, floor);
+    result.excess = excess(result.rounding);
+    if (result.residual == 0) {
+      result.relation = Relation::equal;
+      result.excess = 0;
+    } else if (excess(std::hypot(others, floor)) <= 1) {
+      result.relation = Relation::b_rounds_a;
+      result.rounding = std::hypot(others, floor);
+    } else if (excess(std::hypot(own, floor)) <= 1) {
+      result.relation = Relation::a_rounds_b;
+      result.rounding = std::hypot(own, floor);
+    } else if (result.excess <= 1) {
+      result.relation = Relation::both_round;
+    }
+    results[name] = std::move(result);
+  }
+}
+
+template <class Scalar>
+TensorResidual Comparison::matrix(const TensorPlan& tensor) {
+  const ParameterSpec& spec = tensor.spec;
+  const StoredMatrix<Scalar> numbers(b_, spec);
+  const StoredMatrix<Scalar> variances(b_, spec, StoredMatrix<Scalar>::Of::variances);
+  MovedMatrix<Scalar> moved(
+      spec.rows, spec.cols, [&](const Matrix<Scalar>& x) { return numbers.left(x); },
+      [&](const Matrix<Scalar>& y) { return numbers.right(y); });
+  MovedMatrix<Scalar> noisy = perturbed(spec.name, numbers, variances);
+  exact_.transform(tensor, moved);
+  perturbed_.transform(tensor, noisy);
+  if (!tensor.touched()) return compare_tensor_in_place(spec, a_, b_);
+  TensorResidual result;
+  result.tensor = spec.name;
+  // Numbers that change places or signs are held to their own rounding.
+  if (moved.is_monomial()) {
+    one_by_one(tensor, moved, result);
+  } else {
+    judge(tensor, moved, result);
+  }
+  return result;
+}
+
+template <class Scalar>
+int Comparison::axis_of_pieces(const ParameterSpec& spec, const MovedMatrix<Scalar>& moved) const {
+  if (spec.rows * spec.cols <= kHeldNumbers) return -1;
+  const StoredMatrix<Scalar> in_a(a_, spec), in_b(b_, spec);
+  for (const int axis : {0, 1}) {
+    const bool cuts_what_is_read = axis == 0 && read_part_.concerns(spec.name);
+    if (moved.leaves_apart(axis) && !cuts_what_is_read && in_a.lies_along(axis) &&
+        in_b.lies_along(axis)) {
+      return axis;
+    }
+  }
+  return -1;
+}
+template int Comparison::axis_of_pieces(const ParameterSpec&, const MovedMatrix<float>&) const;
+template int Comparison::axis_of_pieces(const ParameterSpec&, const MovedMatrix<double>&) const;
+
+std::int64_t Comparison::vectors_in_a_piece(const ParameterSpec& spec, int axis) {
+  return std::max<std::int64_t>(1, kPieceNumbers / (axis == 0 ? spec.cols : spec.rows));
+}
+
+template <class Scalar>
+void Comparison::one_by_one(const TensorPlan& tensor, const MovedMatrix<Scalar>& moved,
+                            TensorResidual& result) const {
+  const ParameterSpec& spec = tensor.spec;
+  const std::string& name = spec.name;
+  const MovedMatrix<double> moved_bounds = moved.bounds();
+  Entries entries;
+  // A negative factor exchanges the two sides of B's bounds; the larger one serves for both.
+  const auto add = [&](const Matrix<double>& x, const ParameterSource::Bounds& around_x,
+                       const Matrix<double>& y, const Matrix<double>& room_y) {
+    for (Eigen::Index i = 0; i < x.size(); ++i) {
+      entries.add({x.data()[i], around_x.below.data()[i], around_x.above.data()[i]},
+                  {y.data()[i], room_y.data()[i], room_y.data()[i]});
+    }
+  };
+  const auto larger = [](const ParameterSource::Bounds& bounds) -> Matrix<double> {
+    return bounds.below.cwiseMax(bounds.above);
+  };
+  const int axis = axis_of_pieces(spec, moved);
+  if (axis < 0) {
+    Matrix<Scalar> y = b_.read<Scalar>(name);
+    moved.replay(y);
+    Matrix<double> room_y = larger(b_.bounds(name));
+    moved_bounds.replay(room_y);
+    add(a_.read<double>(name), a_.bounds(name), y.template cast<double>(), room_y);
+  } else {
+    using Wide = StoredMatrix<double>;
+    const Wide x(a_, spec), below_x(a_, spec, Wide::Of::below), above_x(a_, spec, Wide::Of::above);
+    const Wide below_y(b_, spec, Wide::Of::below), above_y(b_, spec, Wide::Of::above);
+    const StoredMatrix<Scalar> y(b_, spec);
+    const std::int64_t most = vectors_in_a_piece(spec, axis);
+    const std::int64_t all = axis == 0 ? spec.rows : spec.cols;
+    for (std::int64_t first = 0; first < all; first += most) {
+      const std::int64_t count = std::min(most, all - first);
+      Matrix<Scalar> part_y = y.vectors(first, count);
+      moved.replay(axis, first, part_y);
+      Matrix<double> room_y =
+          larger({below_y.vectors(first, count), above_y.vectors(first, count)});
+      moved_bounds.replay(axis, first, room_y);
+      add(x.vectors(first, count), {below_x.vectors(first, count), above_x.vectors(first, count)},
+          part_y.template cast<double>(), room_y);
+    }
+  }
+  const StoredTensor* stored_a = a_.stored(name);
+  const StoredTensor* stored_b = b_.stored(name);
+  entries.judge(stored_a != nullptr && stored_b != nullptr && stored_a->dtype == stored_b->dtype,
+                most_hidden(a_, b_, name), result);
+}
+
+}  // namespace regauge

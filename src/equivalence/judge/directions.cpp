@@ -1,0 +1,34 @@
+#include "directions.h"
+
+#include <string>
+#include <vector>
+
+#include "io/sha256.h"
+
+namespace regauge {
+
+std::uint64_t directions_seed(const ParameterSource& a, const ParameterSource& b,
+                              Progress& progress) {
+  std::vector<std::span<const std::byte>> messages;
+  std::int64_t bytes = 0;
+  Sha256 hash;
+  const auto add = [&](const std::string& text) { hash.add(std::as_bytes(std::span(text))); };
+  add("regauge directions 1");
+  for (const ParameterSource* source : {&a, &b}) {
+    const Checkpoint& checkpoint = source->model().checkpoint;
+    for (const auto& tensor : checkpoint.tensors()) {
+      messages.push_back(checkpoint.bytes(tensor));
+      bytes += tensor.bytes;
+      add(tensor.name);
+    }
+  }
+  progress.start("hashing", bytes);
+  const auto digests = sha256_of_each(messages, [&](std::size_t, std::size_t, std::size_t length) {
+    progress.advance(static_cast<std::int64_t>(length));
+  });
+  progress.finish();
+  for (const auto& digest : digests) add(digest);
+  return std::stoull(hash.finish().substr(0, 16), nullptr, 16);
+}
+
+}  // namespace regauge

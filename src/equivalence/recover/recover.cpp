@@ -1,0 +1,414 @@
+#include "recover.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <set>
+
+#include "action/standard_form.h"
+#include "equivalence/read_part.h"
+#include "fit_constants.h"
+#include "framed_model.h"
+#include "gauge.h"
+#include "numerics/polar.h"
+#include "probe.h"
+#include "regauge/equivalence/compare.h"
+#include "signature.h"
+#include "stream.h"
+
+namespace regauge {
+namespace {
+
+constexpr double kVague = 1e-3;
+constexpr double kQuantised = 3e-3;   // rounding that wants all vectors to average over
+constexpr std::int64_t kVectors = 2;  // of embedding and of head, for each coordinate of the stream
+constexpr auto kAll = std::numeric_limits<std::int64_t>::max();
+constexpr double kRounding = 8;
+constexpr double kMostRounding = 0.1;  // of what is read of a tensor
+
+// Runs of `size` rows by what they have together, in whatever order.
+Matrix<double> summed_runs(const Matrix<double>& rows, std::int64_t size) {
+  Matrix<double> sums(rows.rows() / size, 2 * rows.cols());
+  for (Eigen::Index i = 0; i < sums.rows(); ++i) {
+    const auto members = rows.middleRows(i * size, size);
+    sums.row(i) << members.colwise().sum(), members.colwise().squaredNorm();
+  }
+  return sums;
+}
+
+// Rows to rows, where runs of `size` rows stay together: `outer` says where each run goes.
+std::vector<std::int64_t> match_within(const std::vector<std::int64_t>& outer, std::int64_t size,
+                                       const Matrix<double>& b, const Matrix<double>& a,
+                                       double rounding) {
+  std::vector<std::int64_t> places;
+  for (std::size_t i = 0; i < outer.size(); ++i) {
+    const auto from = static_cast<std::int64_t>(i) * size, to = outer[i] * size;
+    for (const auto inner :
+         match_rows(b.middleRows(from, size), a.middleRows(to, size), rounding)) {
+      places.push_back(to + inner);
+    }
+  }
+  return places;
+}
+
+// Heads to heads, or neurons to neurons, by a row of each. In groups: bundles of experts outside,
+// in them kv heads, or experts, by what their members compute together; the members of a group
+// inside.
+std::vector<std::int64_t> match_members(const Space& space, const Matrix<double>& b,
+                                        const Matrix<double>& a, double rounding) {
+  if (space.shuffle == Shuffle::none) return {};
+  if (space.shuffle == Shuffle::symmetric) return match_rows(b, a, rounding);
+  const Matrix<double> groups_b = summed_runs(b, space.group_size);
+  const Matrix<double> groups_a = summed_runs(a, space.group_size);
+  const std::int64_t size = space.groups() / space.bundles;
+  const auto bundles =
+      match_rows(summed_runs(groups_b, size), summed_runs(groups_a, size), rounding);
+  const auto groups = match_within(bundles, size, groups_b, groups_a, rounding);
+  return match_within(groups, space.group_size, b, a, rounding);
+}
+
+class Finder {
+ public:
+  Finder(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
+         double rounding, Progress& progress)
+      : symmetry_(symmetry),
+        a_(a),
+        b_(b),
+        rounding_(rounding),
+        has_scales_(std::any_of(symmetry.spaces.begin(), symmetry.spaces.end(),
+                                [](const Space& s) { return s.category == Category::scales; })),
+        enlarged_(enlarged(symmetry, a, b)),
+        known_(symmetry.architecture.width),
+        everything_(symmetry, enlarged_),
+        frame_(symmetry),
+        a_form_(a, symmetry, standard_form(a, symmetry, 1, lost_, progress)),
+        b_form_(standard_form(b, symmetry, b_sign_, lost_, progress)) {
+    for (const auto& [tensor, factor] : enlarged_) {
+      if (rounding_ * std::sqrt(factor) < kMostRounding) continue;
+      limits_.push_back(
+          fmt::format("{}: what is read of it is lost in the rounding of what is not", tensor));
+    }
+  }
+
+  void embedding_and_head() {
+    if (has_scales_) recover_scales(symmetry_, a_form_.layer(-1), b_moved(-1), found_);
+    if (symmetry_.find_space("residual") != nullptr) {
+      // A sign of all the stream changes the form of B, and with it the anchors. A few vectors for
+      // each coordinate do, unless they leave some direction to their last digits.
+      const double sign_before = b_sign_;
+      const Element before = found_;
+      const std::int64_t enough = kVectors * symmetry_.architecture.width;
+      const bool few = !frame_.is_whole() && rounding_ < kQuantised && has_more_than(enough);
+      settle(anchors(few ? enough : kAll));
+      if (b_sign_ != sign_before || (is_vague() && few)) {
+        if (b_sign_ == sign_before) found_ = before;
+        settle(anchors(kAll));
+      }
+      extend();
+    }
+    if (const Space* neurons = symmetry_.find_space("head.transform")) {
+      const auto columns = [](const Parameters<double>& p) {
+        return Matrix<double>(p.at("head.transform.weight").transpose());
+      };
+      take({{neurons->name,
+             BlockMap<double>(
+                 neurons->count, 1,
+                 match_rows(columns(b_moved(-1)), columns(a_form_.layer(-1)), rounding_), {})}});
+    }
+    if (const Space* units = symmetry_.find_space("head.pooler")) pooler(*units);
+  }
+
+  void layer(std::int64_t layer) {
+    const bool qk_norm = symmetry_.architecture.layer(layer).attention.has_qk_norm();
+    auto [a, b] = both(layer);
+    const Element latents = turn_latents(layer, a, b);
+    act_on_layer(symmetry_, latents, layer, b);
+    take(latents.maps);
+    const Element places = match(layer, a, b);
+    act_on_layer(symmetry_, places, layer, b);
+    take(places.maps);
+
+    if (qk_norm) {
+      const Element qk = recover_qk_norm(symmetry_, layer, a, b);
+      act_on_layer(symmetry_, qk, layer, b);
+      take(qk.maps);
+    }
+    std::set<std::string> unknown;
+    const std::string prefix = fmt::format("layers.{}.", layer);
+    const std::vector<std::size_t>& here = symmetry_.layer(layer).spaces;
+    for (const std::size_t i : here) {
+      const Space& space = symmetry_.spaces[i];
+      const bool gauge = space.category == Category::qk || space.category == Category::vo ||
+                         space.category == Category::ffn;
+      const bool behind_norm = qk_norm && space.category == Category::qk;
+      if (gauge && !behind_norm && space.dimension() > 0 && space.name.starts_with(prefix)) {
+        unknown.insert(space.name);
+      }
+    }
+    for (const std::size_t i : here) {
+      const Space& space = symmetry_.spaces[i];
+      if (!unknown.contains(space.name)) continue;
+      Element step;
+      step.maps[space.name] =
+          least_squares_blocks(symmetry_, space, unknown, a, b, rounding_, enlarged_);
+      unknown.erase(space.name);
+      act_on_layer(symmetry_, step, layer, b);
+      take(step.maps);
+    }
+    if (!is_vague()) return;
+    if (looks()) {
+      everything_.add(symmetry_, a_form_.layer(layer), b_moved(layer));
+    } else {
+      everything_.add(symmetry_, a, b);
+    }
+  }
+
+  // The stream's map once more, now from all tensors that live in it.
+  void sharpen() {
+    everything_.add(symmetry_, a_form_.layer(-1), b_moved(-1));
+    settle(everything_);
+    // That they agree in no direction at all is an answer, and no limit.
+    if (!known_.is_all() && known_.dimension() > 0) {
+      limits_.push_back(
+          fmt::format("all tensors together determine {} of the stream's {} dimensions",
+                      known_.dimension(), symmetry_.architecture.width));
+    }
+    determined_ = 1;
+  }
+
+  // Embedding and head alone leave some direction of the stream to their last digits.
+  bool is_vague() const { return determined_ < kVague; }
+
+  Recovery finish() const {
+    const Element to_a = inverse(symmetry_, a_form_.element());
+    Recovery result{compose(symmetry_, to_a, compose(symmetry_, found_, b_form_)), limits_};
+    fit_constants(symmetry_, a_, b_, enlarged_, result.a_from_b);
+    return result;
+  }
+
+ private:
+  // Where the units of a pooler belong, by what they read up to their factors; then these.
+  void pooler(const Space& units) {
+    const Parameters<double> a = a_form_.layer(-1), b = b_moved(-1);
+    const auto signatures = [&](const Parameters<double>& p) {
+      return unit_signatures(units, p.at("head.pooler.weight"), known_);
+    };
+    const auto places = match_rows(signatures(b), signatures(a), rounding_);
+    Matrix<double> factors;
+    const auto kind = std::get<Scaling>(units.group).kind();
+    if (kind != Scaling::Kind::trivial) {
+      factors.resize(units.count, 1);
+      const Matrix<double>&in_a = a.at("head.pooler.weight"), &in_b = b.at("head.pooler.weight");
+      for (Eigen::Index i = 0; i < units.count; ++i) {
+        const auto to = in_a.col(places[static_cast<std::size_t>(i)]);
+        const double product = to.dot(in_b.col(i)), size = in_b.col(i).squaredNorm();
+        factors(i, 0) = kind == Scaling::Kind::signs ? (product < 0 ? -1 : 1)
+                        : product > 0 && size > 0    ? product / size
+                                                     : 1;
+      }
+    }
+    take({{units.name, BlockMap<double>(units.count, 1, places, factors)}});
+  }
+
+  // The stream's map by these vectors, which are as found_ moves them.
+  StreamFit settle(const StreamCorrelation& vectors) {
+    const StreamFit fit = fit_stream(symmetry_, vectors, rounding_);
+    take({{"residual", fit.map}});
+    if (fit.reversed) {
+      take({{"residual.sign", BlockMap<double>(1, 1, {}, Matrix<double>::Constant(1, 1, -1))}});
+      b_sign_ = -b_sign_;
+      b_form_ = standard_form(b_, symmetry_, b_sign_, lost_, Progress::silent());
+    }
+    known_ = fit.known;
+    determined_ = fit.determined;
+    return fit;
+  }
+
+  // Where embedding and head do not span the stream: what the layers, recognised on the known part,
+  // make of it, until nothing is added.
+  void extend() {
+    std::int64_t before = 0;
+    while (!known_.is_all() && known_.dimension() > before) {
+      before = known_.dimension();
+      StreamCorrelation vectors(symmetry_, enlarged_);
+      vectors.add(symmetry_, a_form_.layer(-1), b_moved(-1));
+      for (std::int64_t layer = 0; layer < symmetry_.architecture.layers; ++layer) {
+        auto [a, b] = both(layer);
+        act_on_layer(symmetry_, turn_latents(layer, a, b), layer, b);
+        act_on_layer(symmetry_, match(layer, a, b), layer, b);
+        const auto in_a = layer_vectors(symmetry_.architecture, layer, a, known_);
+        const auto in_b = layer_vectors(symmetry_.architecture, layer, b, known_);
+        for (std::size_t i = 0; i < in_a.size(); ++i) vectors.add(in_a[i], in_b[i]);
+        vectors.move(settle(vectors));
+        if (known_.is_all()) break;
+      }
+    }
+  }
+
+  // The rotations of the layer's latents, by the maps that write them, as far as the stream that
+  // these read is known.
+  Element turn_latents(std::int64_t layer, const Parameters<double>& a,
+                       const Parameters<double>& b) const {
+    Element turns;
+    for (const char* latent : {"q_latent", "kv_latent"}) {
+      const std::string name = fmt::format("layers.{}.attn.{}", layer, latent);
+      const Space* space = symmetry_.find_space(name);
+      if (space == nullptr) continue;
+      const auto seen = [&](const Parameters<double>& model) -> Matrix<double> {
+        const Matrix<double>& weight = model.at(name + ".weight");
+        if (known_.is_all()) return weight;
+        const auto size = known_.dimension();
+        return product(known_.embed(Matrix<double>::Identity(size, size)), weight);
+      };
+      turns.maps[name] = BlockMap<double>(1, space->size(), {},
+                                          polar_factor(product_transposed(seen(b), seen(a))));
+    }
+    return turns;
+  }
+
+  // Where b's heads and neurons belong.
+  Element match(std::int64_t layer, const Parameters<double>& a,
+                const Parameters<double>& b) const {
+    const Architecture& shape = symmetry_.architecture;
+    const Space* heads = symmetry_.find_space(fmt::format("layers.{}.attn.heads", layer));
+    const Known in_heads = looks() ? Known(frame_.attention_width()) : known_;
+    const Known in_neurons = looks() ? Known(frame_.ffn_width()) : known_;
+    Element places;
+    if (heads != nullptr) {  // else they follow those of the layer whose table they share
+      places.maps[heads->name] =
+          BlockMap<double>(heads->count, 1,
+                           match_members(*heads, head_signatures(shape, layer, b, in_heads),
+                                         head_signatures(shape, layer, a, in_heads), rounding_),
+                           {});
+    }
+    for (const char* maps : {"ffn", "ffn.shared"}) {
+      const std::string at = fmt::format("layers.{}.{}", layer, maps);
+      const Space* neurons = symmetry_.find_space(at + ".neurons");
+      if (neurons == nullptr) continue;
+      places.maps[neurons->name] =
+          BlockMap<double>(neurons->count, 1,
+                           match_members(*neurons, neuron_signatures(shape, at, b, in_neurons),
+                                         neuron_signatures(shape, at, a, in_neurons), rounding_),
+                           {});
+    }
+    return places;
+  }
+
+  // The stream's map is known, so that a layer may be looked at through the frame.
+  bool looks() const { return known_.is_all() && !frame_.is_whole(); }
+
+  // Whether anchors(most) leaves any vector out.
+  bool has_more_than(std::int64_t most) const {
+    const auto& tensors = symmetry_.layer(-1).tensors;
+    return std::any_of(tensors.begin(), tensors.end(), [&](const ParameterSpec& spec) {
+      return std::max(spec.rows, spec.cols) / most > 1;
+    });
+  }
+
+  // Embedding and head, of each at most so many vectors.
+  StreamCorrelation anchors(std::int64_t most) const {
+    StreamCorrelation sum(symmetry_, enlarged_);
+    if (rounding_ > kCoarse) {
+      sum.add(symmetry_, a_form_.ends<float>(most), b_moved_on(-1).ends<float>(most), most);
+    } else {
+      sum.add(symmetry_, a_form_.ends<double>(most), b_moved_on(-1).ends<double>(most), most);
+    }
+    return sum;
+  }
+
+  // A layer of A and of B as far as it is found, with nothing where there is only rounding.
+  std::pair<Parameters<double>, Parameters<double>> both(std::int64_t layer) {
+    const auto seen = [&](const FramedModel& model) {
+      return looks() ? model.layer(layer, frame_) : model.layer(layer);
+    };
+    auto a = seen(a_form_);
+    auto b = seen(b_moved_on(layer));
+    if (recover_scales(symmetry_, a, b, found_)) b = seen(b_moved_on(layer));
+    if (symmetry_.architecture.norm != Norm::layer) return {std::move(a), std::move(b)};
+    if (!anchor_size_) {
+      anchor_size_ = 0;
+      for (const auto& [name, tensor] : a_form_.layer(-1)) {
+        const double mean = tensor.squaredNorm() / static_cast<double>(tensor.size());
+        if (tensor.rows() > 1) anchor_size_ = std::max(*anchor_size_, std::sqrt(mean));
+      }
+    }
+    clear_rounding(symmetry_, kRounding * rounding_ * *anchor_size_, a);
+    clear_rounding(symmetry_, kRounding * rounding_ * *anchor_size_, b);
+    return {std::move(a), std::move(b)};
+  }
+
+  // B as far as it is found, to be looked at in this layer alone.
+  FramedModel b_moved_on(std::int64_t layer) const {
+    return {b_, symmetry_, compose_on_layer(symmetry_, found_, b_form_, layer)};
+  }
+  Parameters<double> b_moved(std::int64_t layer) const { return b_moved_on(layer).layer(layer); }
+
+  // Found so far, then these.
+  void take(const std::map<std::string, BlockMap<double>>& maps) {
+    const Element step{maps, {}};
+    std::set<std::size_t> places;  // leaders stand before their followers
+    for (const auto& [name, map] : maps) {
+      places.insert(symmetry_.index->spaces.at(name));
+      const auto followers = symmetry_.index->followers.find(name);
+      if (followers == symmetry_.index->followers.end()) continue;
+      places.insert(followers->second.begin(), followers->second.end());
+    }
+    for (const std::size_t place : places) {
+      const Space& space = symmetry_.spaces[place];
+      const auto map = maps.find(space.name);
+      if (map != maps.end()) {
+        found_.maps[space.name] = map->second * map_of(symmetry_, found_, space);
+      } else if (found_.maps.contains(space.name)) {
+        BlockMap<double>& follower = found_.maps.at(space.name);
+        follower = map_of(symmetry_, step, space) * follower;
+      }
+    }
+  }
+
+  const Symmetry& symmetry_;
+  const ParameterSource& a_;
+  const ParameterSource& b_;
+  std::vector<std::string> limits_;
+  std::vector<std::string> lost_;  // digits of constants: a matter of rounding, and no limit
+  double rounding_;                // relative, of the coarser model's matrices
+  bool has_scales_;
+  std::optional<double> anchor_size_;  // the largest root mean square of A's embedding and head
+  Enlarged enlarged_;
+  double determined_ = 1;  // the stream's map
+  Known known_;            // what of A's stream it is known for
+  StreamCorrelation everything_;
+  Frame frame_;
+  FramedModel a_form_;
+  double b_sign_ = 1;  // of the stream, before found_
+  Element b_form_;
+  Element found_;  // from b's standard form towards a's
+};
+
+}  // namespace
+
+Recovery recover(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
+                 double rounding, Progress& progress) {
+  Finder finder(symmetry, a, b, rounding, progress);
+  const std::int64_t layers = symmetry.architecture.layers;
+  const auto all_layers = [&] {
+    progress.start("finding the element", layers);
+    for (std::int64_t layer = 0; layer < layers; ++layer) {
+      finder.layer(layer);
+      progress.advance(1);
+    }
+    progress.finish();
+  };
+  progress.advance(0);
+  finder.embedding_and_head();
+  all_layers();
+  if (finder.is_vague()) {
+    finder.sharpen();
+    all_layers();
+  }
+  return finder.finish();
+}
+
+}  // namespace regauge
