@@ -1,6 +1,6 @@
 # Writes OUTPUT, a C++ source that holds the JSON files FILES and KEYS as string literals.
 set(body "// Made from data/ by cmake/EmbedArchitectures.cmake.\n")
-string(APPEND body "#include \"regauge/arch/embedded.h\"\n\nnamespace regauge {\n\n")
+string(APPEND body "#include \"arch/embedded.h\"\n\nnamespace regauge {\n\n")
 string(APPEND body "const std::vector<EmbeddedFile>& embedded_architectures() {\n")
 string(APPEND body "  static const std::vector<EmbeddedFile> files = {\n")
 foreach(file ${FILES})

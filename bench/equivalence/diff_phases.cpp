@@ -12,6 +12,7 @@
 #include "arch/joint_architecture.h"
 #include "base/blas.h"
 #include "equivalence/recover/recover.h"
+#include "numerics/dense.h"
 #include "regauge/equivalence/compare.h"
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include "regauge/action/plan.h"
 #include "regauge/arch/parameter_source.h"
+#include "regauge/arch/parameters.h"
 
 namespace regauge {
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "regauge/arch/parameter_source.h"
+#include "regauge/arch/parameters.h"
 #include "regauge/base/progress.h"
 #include "regauge/symmetry/element.h"
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "regauge/align/align.h"
+#include "regauge/arch/parameters.h"
 
 namespace regauge {
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "align_models.h"
+#include "regauge/arch/parameters.h"
 #include "regauge/lab/line.h"
 
 namespace regauge::connect {

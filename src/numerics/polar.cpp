@@ -7,6 +7,7 @@
 #include "base/blas.h"
 #include "decompositions.h"
 #include "regauge/base/error.h"
+#include "regauge/base/random.h"
 
 namespace regauge {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "base/blas.h"
 #include "numerics/decompositions.h"
+#include "numerics/dense.h"
 #include "regauge/base/error.h"
 
 namespace regauge {

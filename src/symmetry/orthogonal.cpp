@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "numerics/decompositions.h"
+#include "numerics/dense.h"
 #include "numerics/random_matrix.h"
 #include "regauge/symmetry/block_map.h"
 

@@ -4,6 +4,7 @@
 
 #include "base/blas.h"
 #include "numerics/assignment.h"
+#include "numerics/dense.h"
 #include "numerics/polar.h"
 #include "regauge/base/error.h"
 

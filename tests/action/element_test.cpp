@@ -6,6 +6,7 @@
 #include <set>
 
 #include "action/pull_back.h"
+#include "numerics/dense.h"
 #include "numerics/random_matrix.h"
 #include "regauge/action/act.h"
 #include "regauge/action/plan.h"

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "regauge/action/activations.h"
+#include "regauge/arch/parameters.h"
 #include "regauge/lab/data.h"
 
 namespace regauge::lab {

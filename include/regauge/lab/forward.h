@@ -1,6 +1,7 @@
 #pragma once
 
 #include "regauge/action/activations.h"
+#include "regauge/arch/parameters.h"
 #include "regauge/lab/data.h"
 
 namespace regauge::lab {

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "regauge/arch/parameters.h"
 #include "regauge/lab/objective.h"
 
 namespace regauge::lab {

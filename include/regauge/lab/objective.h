@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "regauge/action/objective.h"
+#include "regauge/arch/parameters.h"
 #include "regauge/base/progress.h"
 #include "regauge/lab/data.h"
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "regauge/arch/parameters.h"
 #include "regauge/lab/objective.h"
 
 namespace regauge::lab {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "regauge/arch/parameters.h"
 #include "regauge/base/progress.h"
 #include "regauge/lab/data.h"
 

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "regauge/arch/parameters.h"
 #include "regauge/lab/objective.h"
 
 namespace regauge::lab {

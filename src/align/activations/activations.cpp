@@ -8,6 +8,7 @@
 #include "align/match/latent_match.h"
 #include "align/match/stream_match.h"
 #include "covariance.h"
+#include "numerics/dense.h"
 #include "numerics/nested.h"
 #include "regauge/action/act.h"
 #include "regauge/base/error.h"

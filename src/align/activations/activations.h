@@ -1,6 +1,7 @@
 #pragma once
 
 #include "regauge/action/activations.h"
+#include "regauge/arch/parameters.h"
 #include "regauge/base/progress.h"
 #include "regauge/symmetry/scope.h"
 

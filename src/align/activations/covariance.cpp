@@ -1,5 +1,6 @@
 #include "covariance.h"
 
+#include "numerics/dense.h"
 #include "regauge/symmetry/block_map.h"
 
 namespace regauge {

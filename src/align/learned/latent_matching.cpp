@@ -1,5 +1,6 @@
 #include "latent_matching.h"
 
+#include "numerics/dense.h"
 #include "numerics/nested.h"
 
 namespace regauge {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "adam.h"
+#include "regauge/arch/parameters.h"
 #include "regauge/symmetry/element.h"
 
 namespace regauge {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "regauge/action/objective.h"
+#include "regauge/arch/parameters.h"
 #include "regauge/base/progress.h"
 #include "regauge/symmetry/scope.h"
 

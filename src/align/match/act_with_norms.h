@@ -1,6 +1,7 @@
 #pragma once
 
 #include "action/moved_model.h"
+#include "regauge/arch/parameters.h"
 
 namespace regauge {
 

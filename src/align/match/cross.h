@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "base/blas.h"
+#include "regauge/arch/parameters.h"
 #include "regauge/symmetry/symmetry.h"
 
 namespace regauge {

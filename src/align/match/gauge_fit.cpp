@@ -3,6 +3,7 @@
 #include <complex>
 
 #include "numerics/decompositions.h"
+#include "numerics/dense.h"
 #include "numerics/polar.h"
 #include "qk_norm_match.h"
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gauge_fit.h"
+#include "regauge/arch/parameters.h"
 #include "regauge/symmetry/element.h"
 #include "regauge/symmetry/scope.h"
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cross.h"
+#include "regauge/arch/parameters.h"
 
 namespace regauge {
 

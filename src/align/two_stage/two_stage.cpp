@@ -5,6 +5,7 @@
 #include "align/match/stream_match.h"
 #include "align/match/unit_match.h"
 #include "gauge_descent.h"
+#include "numerics/dense.h"
 #include "numerics/nested.h"
 #include "regauge/align/align.h"
 #include "regauge/base/error.h"

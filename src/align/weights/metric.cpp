@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/blas.h"
+#include "numerics/dense.h"
 #include "token_stream.h"
 
 namespace regauge {

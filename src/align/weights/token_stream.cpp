@@ -7,6 +7,7 @@
 #include "arch/activation.h"
 #include "arch/experts.h"
 #include "arch/linear.h"
+#include "numerics/dense.h"
 #include "regauge/symmetry/block_map.h"
 
 namespace regauge {

@@ -10,6 +10,7 @@
 #include "action/moved_model.h"
 #include "action/standard_form.h"
 #include "canon_steps.h"
+#include "numerics/dense.h"
 #include "numerics/polar.h"
 #include "regauge/equivalence/compare.h"
 #include "sketch.h"

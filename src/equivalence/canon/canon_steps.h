@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "regauge/arch/parameters.h"
 #include "regauge/symmetry/element.h"
 
 namespace regauge {

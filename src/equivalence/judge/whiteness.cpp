@@ -11,6 +11,7 @@
 #include "equivalence/rounding.h"
 #include "io/sha256.h"
 #include "numerics/decompositions.h"
+#include "numerics/dense.h"
 
 namespace regauge {
 namespace {

@@ -2,6 +2,7 @@
 
 #include "action/moved_model.h"
 #include "frame.h"
+#include "regauge/arch/parameters.h"
 
 namespace regauge {
 

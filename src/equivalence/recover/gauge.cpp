@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "numerics/decompositions.h"
+#include "numerics/dense.h"
 
 namespace regauge {
 namespace {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "equivalence/read_part.h"
+#include "regauge/arch/parameters.h"
 
 namespace regauge {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "numerics/decompositions.h"
+#include "numerics/dense.h"
 
 namespace regauge {
 namespace {

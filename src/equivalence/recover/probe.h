@@ -1,5 +1,6 @@
 #pragma once
 
+#include "regauge/arch/parameters.h"
 #include "stream.h"
 
 namespace regauge {

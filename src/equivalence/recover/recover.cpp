@@ -13,6 +13,7 @@
 #include "fit_constants.h"
 #include "framed_model.h"
 #include "gauge.h"
+#include "numerics/dense.h"
 #include "numerics/polar.h"
 #include "probe.h"
 #include "regauge/equivalence/compare.h"

@@ -9,6 +9,8 @@
 #include <numeric>
 
 #include "arch/activation.h"
+#include "arch/linear.h"
+#include "numerics/dense.h"
 #include "probe.h"
 
 namespace regauge {

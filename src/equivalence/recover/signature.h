@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "regauge/arch/parameters.h"
 #include "stream.h"
 
 namespace regauge {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "numerics/decompositions.h"
+#include "numerics/dense.h"
 #include "numerics/polar.h"
 
 namespace regauge {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "equivalence/read_part.h"
+#include "regauge/arch/parameters.h"
 
 namespace regauge {
 
