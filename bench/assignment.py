@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How fast is our assignment beside scipy, lap and lapx on the same matrices?
 
-    assignment.py --program build/bench/bench/align_bench --lap FOLDER --lapx FOLDER [--sizes 1000 2000 4000]
+    assignment.py --program build/bench/bench/numerics_bench --lap FOLDER --lapx FOLDER [--sizes 1000 2000 4000]
 
 lap and lapx share a module name, so each sits in a folder of its own: `pip install --no-deps --target FOLDER lap`.
 Needs numpy and scipy. Every solver gets the matrix in memory in the type and sign it likes best and runs in a process
@@ -118,7 +118,7 @@ def compare(kind, n, path, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--program", default="build/bench/bench/align_bench")
+    parser.add_argument("--program", default="build/bench/bench/numerics_bench")
     parser.add_argument("--lap", help="folder that holds lap")
     parser.add_argument("--lapx", help="folder that holds lapx")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 2000, 4000])

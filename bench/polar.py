@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How fast are the polar factor and the rotary fit beside LAPACK's SVD and scipy's Brent?
 
-    polar.py --program build/bench/bench/align_bench
+    polar.py --program build/bench/bench/numerics_bench
 
 Needs numpy and scipy; one thread. Prints one line for each size: processor seconds of both, and their ratio.
 """

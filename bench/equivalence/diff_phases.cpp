@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "arch/joint_architecture.h"
 #include "base/blas.h"
 #include "equivalence/recover/recover.h"
 #include "numerics/dense.h"
+#include "regauge/arch/joint_architecture.h"
 #include "regauge/equivalence/compare.h"
 
 namespace {

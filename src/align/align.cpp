@@ -10,6 +10,8 @@
 #include "action/balance.h"
 #include "action/moved_model.h"
 #include "action/standard_form.h"
+#include "regauge/arch/joint_architecture.h"
+#include "regauge/arch/parameter_source.h"
 #include "regauge/base/error.h"
 
 namespace regauge {
@@ -145,6 +147,23 @@ Element comparable_form(const Symmetry& symmetry, const ReadTensor& model, const
 Element between_models(const Symmetry& symmetry, const Element& a_form, const Element& relative,
                        const Element& b_form) {
   return compose(symmetry, inverse(symmetry, a_form), compose(symmetry, relative, b_form));
+}
+
+Alignment align(AlignMethod method, const Symmetry& symmetry, const ReadTensor& a,
+                const ReadTensor& b, const AlignOptions& options, Progress& progress) {
+  if (runs_models(method)) {
+    throw UsageError(
+        fmt::format("[align] {} needs data to run the models on", method_name(method)));
+  }
+  const auto by = method == AlignMethod::two_stage ? align_two_stage : align_weights;
+  return by(symmetry, a, b, options, progress);
+}
+
+Alignment align(const Model& a, const Model& b, AlignMethod method, const AlignOptions& options,
+                Progress& progress) {
+  const Architecture shape = require_joint_architecture(a.architecture, b.architecture);
+  const ParameterSource from_a(a, shape), from_b(b, shape);
+  return align(method, symmetry_of(shape), from_a.reader(), from_b.reader(), options, progress);
 }
 
 }  // namespace regauge

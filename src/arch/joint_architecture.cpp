@@ -1,12 +1,15 @@
-#include "joint_architecture.h"
+#include "regauge/arch/joint_architecture.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <set>
 #include <utility>
+
+#include "regauge/base/error.h"
 
 namespace regauge {
 namespace {
@@ -63,6 +66,15 @@ std::vector<std::string> architecture_differences(const Architecture& a, const A
                                       difference.a, difference.b));
   }
   return differences;
+}
+
+Architecture require_joint_architecture(const Architecture& a, const Architecture& b) {
+  const auto differences = architecture_differences(a, b);
+  if (!differences.empty()) {
+    throw UsageError(fmt::format("the models differ in what they compute:\n  {}",
+                                 fmt::join(differences, "\n  ")));
+  }
+  return joint_architecture(a, b);
 }
 
 std::vector<std::string> output_differences(const Architecture& a, const Architecture& b) {

@@ -285,6 +285,16 @@ Json config_for(const std::string& name, Format format, const Architecture& arch
   return config;
 }
 
+bool can_say(const std::string& name, Format format, const Architecture& architecture,
+             const Json& base) {
+  try {
+    config_for(name, format, architecture, base);
+  } catch (const UsageError&) {  // every rule of the data file may have an objection
+    return false;
+  }
+  return true;
+}
+
 void declare_dtype(Json& config, DType dtype) {
   const char* name = dtype == DType::f32    ? "float32"
                      : dtype == DType::f16  ? "float16"
@@ -304,12 +314,7 @@ std::vector<std::string> families() {
 std::vector<std::string> families_for(Format format, const Architecture& architecture) {
   std::vector<std::string> names;
   for (const auto& family : all_families()) {
-    if (family.format != format) continue;
-    try {
-      config_for(family.name, format, architecture, nullptr);
-    } catch (const UsageError&) {
-      continue;
-    }
+    if (family.format != format || !can_say(family.name, format, architecture, nullptr)) continue;
     names.push_back(family.name);
   }
   return names;

@@ -23,10 +23,7 @@ class Problems {
     require(value > 0 && value < kLargest,
             fmt::format("{} is {}; expected a positive number below 2^31", name, value));
   }
-  void report() const {
-    if (list_.empty()) return;
-    throw UsageError(fmt::format("[architecture] {}", fmt::join(list_, "\n[architecture] ")));
-  }
+  std::vector<std::string> take() { return std::move(list_); }
 
  private:
   std::vector<std::string> list_;
@@ -280,7 +277,7 @@ void check_output(const Architecture& a, Problems& problems) {
 
 }  // namespace
 
-void validate(const Architecture& a) {
+std::vector<std::string> problems_of(const Architecture& a) {
   Problems problems;
   problems.require_size(a.width, "width");
   problems.require_size(a.layers, "layers");
@@ -318,7 +315,13 @@ void validate(const Architecture& a) {
   problems.require(a.norm == Norm::layer || !a.norm_bias, "norm_bias needs norm 'layer'");
   problems.require(std::isfinite(a.norm_eps) && a.norm_eps >= 0, "norm_eps is not a number >= 0");
   check_output(a, problems);
-  problems.report();
+  return problems.take();
+}
+
+void validate(const Architecture& a) {
+  const auto problems = problems_of(a);
+  if (problems.empty()) return;
+  throw UsageError(fmt::format("[architecture] {}", fmt::join(problems, "\n[architecture] ")));
 }
 
 }  // namespace regauge

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "align_task.h"
-#include "arch/joint_architecture.h"
+#include "regauge/arch/joint_architecture.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/compare.h"
 #include "rewriting.h"
@@ -91,12 +91,7 @@ std::vector<std::string> foreign_options(const CLI::App& verb) {
 
 // As which both are read; with a tie or a bias that only one has, A must be written again.
 Architecture common_shape(const AlignVerbOptions& options, const Model& a, const Model& b) {
-  const auto differences = architecture_differences(a.architecture, b.architecture);
-  if (!differences.empty()) {
-    throw UsageError(fmt::format("align: the models differ in what they compute:\n  {}",
-                                 fmt::join(differences, "\n  ")));
-  }
-  Architecture shape = joint_architecture(a.architecture, b.architecture);
+  Architecture shape = require_joint_architecture(a.architecture, b.architecture);
   if (options.untie && !a.architecture.tied && !b.architecture.tied) {
     throw UsageError("align --untie: neither model is tied");
   }
@@ -153,15 +148,9 @@ void add_align(CLI::App& app, char** arguments, int& exit_code) {
     options->check_scope(symmetry);
     const auto progress = make_progress();
     const AlignTask task{method, symmetry, from_a, from_b, options->align, *progress};
-    Alignment found;
-    if (method == AlignMethod::two_stage) {
-      found =
-          align_two_stage(symmetry, from_a.reader(), from_b.reader(), options->align, *progress);
-    } else if (method == AlignMethod::weights) {
-      found = align_weights(symmetry, from_a.reader(), from_b.reader(), options->align, *progress);
-    } else {
-      found = with_lab(task);
-    }
+    const Alignment found = runs_models(method) ? with_lab(task)
+                                                : align(method, symmetry, from_a.reader(),
+                                                        from_b.reader(), options->align, *progress);
     if (!options->a_output.empty() && !options->dry_run) {
       const Element nothing;
       Rewrite(from_a, symmetry, nothing, Rewrite::same_as(a)).run(options->a_output, *progress);

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "arch/joint_architecture.h"
 #include "diff_page.h"
 #include "diff_text.h"
 #include "equivalence/beside/tokenizer.h"
 #include "print.h"
+#include "regauge/arch/joint_architecture.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/certificate.h"
 #include "residual_table.h"

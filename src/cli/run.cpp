@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <numeric>
 #include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "io/close_names.h"
 #include "io/json.h"
 #include "print.h"
 #include "regauge/arch/layout.h"
@@ -25,21 +24,6 @@ constexpr int kBadInput = 2;
 constexpr int kInternal = 3;
 constexpr int kUnanswered = 4;
 constexpr int kCancelled = 130;
-
-// Letters to change, to add or to leave out (Levenshtein).
-std::size_t letters_between(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t corner = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t changed = corner + (a[i] == b[j] ? 0 : 1);
-      corner = row[j + 1];
-      row[j + 1] = std::min({changed, row[j] + 1, corner + 1});
-    }
-  }
-  return row.back();
-}
 
 // What nobody asked for, and what was perhaps meant.
 std::string unknown_word(const CLI::App& app, std::vector<std::string> words) {
@@ -63,7 +47,7 @@ std::string unknown_word(const CLI::App& app, std::vector<std::string> words) {
   // Letters in another order are likelier than other letters.
   const auto distance = [&](const std::string& name) {
     const bool shuffled = std::is_permutation(word.begin(), word.end(), name.begin(), name.end());
-    return 2 * letters_between(word, name) - (shuffled ? 1 : 0);
+    return 2 * io::edit_distance(word, name) - (shuffled ? 1 : 0);
   };
   const auto nearest =
       std::min_element(known.begin(), known.end(),

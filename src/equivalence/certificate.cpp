@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "arch/joint_architecture.h"
 #include "equivalence/beside/unread.h"
 #include "equivalence/beside/vocabulary.h"
+#include "regauge/arch/joint_architecture.h"
 #include "regauge/base/error.h"
 
 namespace regauge {

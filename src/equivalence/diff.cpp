@@ -7,11 +7,11 @@
 #include <map>
 #include <set>
 
-#include "arch/joint_architecture.h"
 #include "equivalence/beside/not_compared.h"
 #include "equivalence/beside/unread.h"
 #include "equivalence/beside/vocabulary.h"
 #include "nearest.h"
+#include "regauge/arch/joint_architecture.h"
 
 namespace regauge {
 namespace {

@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::size_t kLongest = 200;  // longer names are not worth a guess
 
+}  // namespace
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -22,8 +24,6 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   }
   return row.back();
 }
-
-}  // namespace
 
 std::vector<std::string> close_names(std::string_view wanted,
                                      const std::vector<std::string_view>& names) {

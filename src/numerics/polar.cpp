@@ -158,4 +158,12 @@ double make_orthogonal(Matrix<double>& m, bool coarse) {
   return m.allFinite() ? condition : 0;
 }
 
+double nuclear_norm(const Matrix<double>& cross) {
+  const auto n = cross.cols();
+  Matrix<double> gram = cross.transpose() * cross;
+  Eigen::VectorXd values(n);
+  symmetric_eigen(n, gram.data(), values.data());
+  return values.cwiseMax(0).cwiseSqrt().sum();
+}
+
 }  // namespace regauge

@@ -43,12 +43,4 @@ BlockMap<double> signed_permutation_procrustes(const Matrix<double>& cross, bool
   return {n, 1, found.column_of_row, signs ? numbers : Matrix<double>()};
 }
 
-double nuclear_norm(const Matrix<double>& cross) {
-  const auto n = cross.cols();
-  Matrix<double> gram = cross.transpose() * cross;
-  Eigen::VectorXd values(n);
-  symmetric_eigen(n, gram.data(), values.data());
-  return values.cwiseMax(0).cwiseSqrt().sum();
-}
-
 }  // namespace regauge

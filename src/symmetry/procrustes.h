@@ -16,7 +16,4 @@ Matrix<double> orthogonal_procrustes(const Orthogonal& group, const Matrix<doubl
 // Over permutations, with signs if asked for: a map of n blocks of width 1.
 BlockMap<double> signed_permutation_procrustes(const Matrix<double>& cross, bool signs);
 
-// The sum of the singular values: <cross, polar_factor(cross)>.
-double nuclear_norm(const Matrix<double>& cross);
-
 }  // namespace regauge

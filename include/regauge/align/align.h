@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "regauge/action/fold.h"
+#include "regauge/arch/layout.h"
 #include "regauge/symmetry/scope.h"
 
 namespace regauge {
@@ -56,6 +57,13 @@ Alignment align_two_stage(const Symmetry& symmetry, const ReadTensor& a, const R
                           const AlignOptions& options, Progress& progress);
 Alignment align_weights(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
                         const AlignOptions& options, Progress& progress);
+// By either of them; throws UsageError for the methods that run models.
+Alignment align(AlignMethod method, const Symmetry& symmetry, const ReadTensor& a,
+                const ReadTensor& b, const AlignOptions& options, Progress& progress);
+// Of two checkpoints; the element is one of symmetry_of(joint_architecture(...)). Throws UsageError
+// if they differ in what they compute.
+Alignment align(const Model& a, const Model& b, AlignMethod method, const AlignOptions& options,
+                Progress& progress);
 
 // The form in which models are compared: norms folded, shifts used up, scales balanced, as far as
 // the scope goes. What is left between two forms of one function is compact: rotations, phases,

@@ -296,6 +296,8 @@ std::int64_t layer_of(std::string_view name);
 
 // Throws UsageError with every problem at once, one per line.
 void validate(const Architecture& architecture);
+// What is wrong with it, a line each.
+std::vector<std::string> problems_of(const Architecture& architecture);
 
 // The `regauge` family's config.json: every field by its name, those of the first kind of layers
 // beside the model's own; absent ones at their defaults, unknown keys refused. Where layers differ,

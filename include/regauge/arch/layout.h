@@ -170,6 +170,9 @@ Layout layout_for(const std::string& family, Format format, const Architecture& 
 // be null. Throws UsageError, listing what the family cannot say.
 nlohmann::json config_for(const std::string& family, Format format,
                           const Architecture& architecture, const nlohmann::json& base);
+// Whether it does not throw.
+bool can_say(const std::string& family, Format format, const Architecture& architecture,
+             const nlohmann::json& base);
 
 // Makes a config.json that says what type its numbers have say this one.
 void declare_dtype(nlohmann::json& config, DType dtype);

@@ -6,10 +6,32 @@
 #include "numerics/brent.h"
 #include "numerics/decompositions.h"
 #include "numerics/polar.h"
-#include "rotary_fit.h"
 
 namespace regauge {
 namespace {
+
+// One rotary pair of two models (theory.md section 6): the complex z = r e^(i phi) that minimises
+//   |q_A - z q_B|^2 + |k_A - k_B / conj(z)|^2
+// up to constants:  a r^2 + b / r^2 - 2 Re(conj(z) s + t / z),  columns as complex numbers.
+struct RotaryPair {
+  double a = 0;                 // |q_B|^2
+  double b = 0;                 // |k_B|^2
+  std::complex<double> s = {};  // sum of q_A conj(q_B)
+  std::complex<double> t = {};  // sum of k_A conj(k_B)
+};
+
+// What is minimised, for the best angle at this radius.
+double rotary_objective(const RotaryPair& pair, double radius) {
+  return pair.a * radius * radius + pair.b / (radius * radius) -
+         2 * std::abs(radius * pair.s + pair.t / radius);
+}
+
+// The best angle at this radius, with it.
+std::complex<double> rotary_turn(const RotaryPair& pair, double radius) {
+  const std::complex<double> sum = radius * pair.s + pair.t / radius;
+  const double size = std::abs(sum);
+  return size > 0 ? radius * sum / size : std::complex<double>(radius);
+}
 
 constexpr int kSteps = 400;
 constexpr double kFlat = 1e-9;        // of the gradient, against the first one's scale

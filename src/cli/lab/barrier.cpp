@@ -2,12 +2,12 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "arch/joint_architecture.h"
 #include "connect/chart.h"
 #include "connect/measure.h"
 #include "io/page.h"
 #include "lab_verb.h"
 #include "print.h"
+#include "regauge/arch/joint_architecture.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/compare.h"
 #include "regauge/lab/train.h"

@@ -92,18 +92,9 @@ Alignment align_models(const ModelPair& pair, const AlignSettings& settings,
                        std::shared_ptr<const lab::Data> data, const std::filesystem::path& state,
                        Progress& progress) {
   require_layers(settings.options.scope, pair.symmetry.architecture.layers);
-  const auto a = pair.a.reader(), b = pair.b.reader();
-  switch (settings.method) {
-    case AlignMethod::two_stage:
-      return align_two_stage(pair.symmetry, a, b, settings.options, progress);
-    case AlignMethod::weights:
-      return align_weights(pair.symmetry, a, b, settings.options, progress);
-    default:
-      break;
-  }
-  if (data == nullptr) {
-    throw UsageError(
-        fmt::format("[align] {} needs data to run the models on", method_name(settings.method)));
+  if (!runs_models(settings.method) || data == nullptr) {
+    return align(settings.method, pair.symmetry, pair.a.reader(), pair.b.reader(), settings.options,
+                 progress);
   }
   const Aligner aligner(pair, settings, std::move(data), progress);
   Alignment found =

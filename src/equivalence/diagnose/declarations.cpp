@@ -62,24 +62,20 @@ std::optional<Architecture> declared_as(const Architecture& a, const Architectur
   result.norm_bias = b.norm_bias;
   result.input_bias = b.input_bias;
   if (!a.has_position_table()) result.max_positions = b.max_positions;
-  if (!same_tensors(result, b)) return std::nullopt;
-  try {
-    validate(result);
-  } catch (const UsageError&) {
-    return std::nullopt;
-  }
+  if (!same_tensors(result, b) || !problems_of(result).empty()) return std::nullopt;
   return result;
 }
 
 Model read_as(const Model& model, const Architecture& architecture) {
   if (architecture == model.architecture) return model;
-  Model result = model;
-  try {
-    result.layout = layout_for(model.layout.family(), model.layout.format(), architecture,
-                               model.checkpoint.config(), &model.checkpoint);
-  } catch (const UsageError&) {
-    return model;  // a family that cannot say so stores its tensors all the same
+  // A family that cannot say so stores its tensors all the same.
+  if (!can_say(model.layout.family(), model.layout.format(), architecture,
+               model.checkpoint.config())) {
+    return model;
   }
+  Model result = model;
+  result.layout = layout_for(model.layout.family(), model.layout.format(), architecture,
+                             model.checkpoint.config(), &model.checkpoint);
   return result;
 }
 

@@ -377,13 +377,8 @@ class Diagnostician {
 
 // B's family has words for it. (A rope scaling that only fits its own base cannot be written.)
 bool can_declare(const Model& b, const Architecture& architecture) {
-  if (architecture == b.architecture) return true;
-  try {
-    config_for(b.layout.family(), b.layout.format(), architecture, b.checkpoint.config());
-  } catch (const UsageError&) {
-    return false;
-  }
-  return true;
+  return architecture == b.architecture ||
+         can_say(b.layout.family(), b.layout.format(), architecture, b.checkpoint.config());
 }
 
 // What B has to declare: its own tensors if all patches are of those.

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
-#include "arch/joint_architecture.h"
 #include "declarations.h"
 #include "equivalence/judge/in_place.h"
 #include "equivalence/tolerances.h"
 #include "regauge/action/rewrite.h"
+#include "regauge/arch/joint_architecture.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/diff.h"
 

@@ -1,11 +1,9 @@
-// The polar factor beside LAPACK-quality singular values, and rotary pairs.
+// The polar factor beside LAPACK-quality singular values.
 #include <Eigen/SVD>
 #include <benchmark/benchmark.h>
 
-#include "align/two_stage/rotary_fit.h"
 #include "numerics/polar.h"
 #include "numerics/random_matrix.h"
-#include "symmetry/procrustes.h"
 
 namespace regauge {
 namespace {
@@ -30,21 +28,6 @@ void polar_by_singular_values(benchmark::State& state) {
   }
 }
 BENCHMARK(polar_by_singular_values)->Arg(64)->Arg(256)->Arg(512)->Unit(benchmark::kMillisecond);
-
-void rotary_pairs(benchmark::State& state) {
-  Random random(2, "pairs");
-  std::vector<RotaryPair> pairs(10000);
-  for (auto& pair : pairs) {
-    pair = {1 + random.uniform(),
-            1 + random.uniform(),
-            {random.normal(), random.normal()},
-            {random.normal(), random.normal()}};
-  }
-  std::vector<std::complex<double>> fits(pairs.size());
-  for (auto _ : state) fit_rotary_pairs(pairs, fits);
-  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(pairs.size()));
-}
-BENCHMARK(rotary_pairs)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace regauge
