@@ -21,7 +21,7 @@ add_library(regauge::lab ALIAS regauge_lab)
 foreach(folder ${TORCH_INCLUDE_DIRS})
   target_compile_options(regauge_lab PRIVATE "SHELL:-idirafter ${folder}")
 endforeach()
-target_link_libraries(regauge_lab PUBLIC regauge_core
+target_link_libraries(regauge_lab PUBLIC regauge_core fmt::fmt
   PRIVATE $<TARGET_FILE:torch_cpu> $<TARGET_FILE:c10> ZLIB::ZLIB)
 regauge_compile_options(regauge_lab)
 

@@ -15,7 +15,7 @@ nanobind_add_module(regauge_python NB_STATIC STABLE_ABI NB_SUPPRESS_WARNINGS
   ${sources} $<TARGET_OBJECTS:regauge_verbs>)
 set_target_properties(regauge_python PROPERTIES OUTPUT_NAME _core)
 target_include_directories(regauge_python PRIVATE "${PROJECT_SOURCE_DIR}/src/cli")
-target_link_libraries(regauge_python PRIVATE regauge_core CLI11::CLI11)
+target_link_libraries(regauge_python PRIVATE regauge_core CLI11::CLI11 fmt::fmt)
 regauge_compile_options(regauge_python)
 
 install(TARGETS regauge_python LIBRARY DESTINATION regauge COMPONENT python)

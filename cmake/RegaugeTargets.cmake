@@ -69,10 +69,11 @@ function(regauge_core_library)
   target_sources(regauge_core PUBLIC FILE_SET HEADERS
     BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${headers})
   target_link_libraries(regauge_core
-    PUBLIC Eigen3::Eigen nlohmann_json::nlohmann_json fmt::fmt
-    PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+    PUBLIC Eigen3::Eigen nlohmann_json::nlohmann_json
+    PRIVATE fmt::fmt Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_features(regauge_core PUBLIC cxx_std_20)
-  set_target_properties(regauge_core PROPERTIES LINKER_LANGUAGE CXX)
+  # `cmake --build . --target all_verify_interface_header_sets`: each header alone
+  set_target_properties(regauge_core PROPERTIES LINKER_LANGUAGE CXX VERIFY_INTERFACE_HEADER_SETS ON)
   set_source_files_properties("${PROJECT_SOURCE_DIR}/src/base/version.cpp" PROPERTIES
     COMPILE_DEFINITIONS "REGAUGE_VERSION=\"${PROJECT_VERSION}\"")
 endfunction()
@@ -82,7 +83,7 @@ function(regauge_program name)
   cmake_parse_arguments(ARG "" "" "LIBRARIES;SOURCES" ${ARGN})
   add_executable(${name} ${ARG_SOURCES} $<TARGET_OBJECTS:regauge_verbs>)
   set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
-  target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} CLI11::CLI11)
+  target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} CLI11::CLI11 fmt::fmt)
   regauge_compile_options(${name})
 endfunction()
 
@@ -90,7 +91,7 @@ function(regauge_cli)
   file(GLOB verbs CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cli/*.cpp")
   add_library(regauge_verbs OBJECT ${verbs})
   set_target_properties(regauge_verbs PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  target_link_libraries(regauge_verbs PRIVATE regauge_core CLI11::CLI11)
+  target_link_libraries(regauge_verbs PRIVATE regauge_core CLI11::CLI11 fmt::fmt)
   target_compile_definitions(regauge_verbs PRIVATE REGAUGE_VERSION="${PROJECT_VERSION}")
   regauge_compile_options(regauge_verbs)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cli/core/*.cpp")

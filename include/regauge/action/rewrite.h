@@ -30,9 +30,16 @@ class Rewrite {
   // Into the source's own family and format.
   static Target same_as(const Model& model);
 
-  // `element` is a member of symmetry_of(source.architecture()); both must outlive the Rewrite.
+  // `element` is a member of symmetry_of(source.architecture()); all three must outlive the
+  // Rewrite.
   Rewrite(const ParameterSource& source, const Symmetry& symmetry, const Element& element,
           Target target);
+  Rewrite(const ParameterSource&& source, const Symmetry& symmetry, const Element& element,
+          Target target) = delete;
+  Rewrite(const ParameterSource& source, const Symmetry&& symmetry, const Element& element,
+          Target target) = delete;
+  Rewrite(const ParameterSource& source, const Symmetry& symmetry, const Element&& element,
+          Target target) = delete;
 
   const Plan& plan() const { return plan_; }
   // Stored tensors that change, that are copied byte for byte, and those of the source that the

@@ -35,7 +35,9 @@ using Patches = std::map<std::string, Patch, std::less<>>;
 // has it.
 class ParameterSource {
  public:
+  // The model must outlive it.
   ParameterSource(const Model& model, Architecture target, Patches patches = {});
+  ParameterSource(const Model&& model, Architecture target, Patches patches = {}) = delete;
 
   const Architecture& architecture() const { return target_; }
   const Model& model() const { return model_; }
