@@ -153,7 +153,7 @@ void Executor::transform(const TensorPlan& tensor, Tensor& value) {
 }
 
 Executor::Vectors Executor::finish(const LayerPlan& layer) {
-  // Shifts of single rows speak of norms as they stand now, so all are computed before any is
+  // Shifts of vectors speak of norms as they stand now, so all are computed before any is
   // stored.
   Vectors own;
   for (const auto& tensor : layer.vectors) {

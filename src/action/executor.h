@@ -18,14 +18,14 @@ class Executor {
 
   using Vectors = std::map<std::string, Matrix<double>>;
 
-  // Begins a layer: reads its single rows (own and borrowed) as they were, each once; afterwards
+  // Begins a layer: reads its vectors (own and borrowed) as they were, each once; afterwards
   // they have their new basis.
   void begin(const LayerPlan& layer, const std::function<Matrix<double>(const TensorPlan&)>& read);
-  // One matrix of the layer; constants that it gives up go to the layer's single rows. A Matrix, or
+  // One matrix of the layer; constants that it gives up go to the layer's vectors. A Matrix, or
   // a MovedMatrix, which must not be used after the next begin().
   template <class Tensor>
   void transform(const TensorPlan& tensor, Tensor& value);
-  // After the last matrix: the layer's own single rows, done.
+  // After the last matrix: the layer's own vectors, done.
   Vectors finish(const LayerPlan& layer);
 
  private:

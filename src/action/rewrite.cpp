@@ -68,7 +68,7 @@ Rewrite::Decision Rewrite::decide(const Layout::Stored& stored) const {
   }
   decision.in_double = decision.in_double || origin == nullptr;
   const bool vector = stored.shape.size() < 2;
-  // GGUF's readers expect single rows as F32; llama2.c knows nothing else.
+  // GGUF's readers expect vectors as F32; llama2.c knows nothing else.
   const bool narrow = target_.format != Format::llama2c &&
                       !(vector && target_.format == Format::gguf && (converts_ || target_.dtype));
   if (narrow && target_.dtype) {

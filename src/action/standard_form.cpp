@@ -74,7 +74,7 @@ std::optional<Matrix<double>> vanishing(const Symmetry& symmetry, const Shift& s
       const auto last = effect.last_row < 0 ? tensor.rows() : effect.last_row;
       const auto unread = unread_rows(symmetry, effect.tensor, tensor.rows());
       vector = mean_of_rows(tensor, unread, effect.first_row, last);
-      // A turn of the stream has a fixed table's origin at its centre.
+      // A rotation of the stream has a fixed table's origin at its centre.
       for (Eigen::Index i = 0; symmetry.tensors.at(effect.tensor).pinned && i < vector.cols();
            ++i) {
         vector(0, i) += fixed_origin(symmetry.architecture, effect.tensor, i);

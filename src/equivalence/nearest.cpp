@@ -196,7 +196,7 @@ Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const Par
       result.limits.insert(result.limits.end(), limits.begin(), limits.end());
     }
     if (differing(found.residuals) >= differing(result.residuals)) return result;
-    // Of a model that was changed where it stands, single rows may fit another element by chance.
+    // Of a model that was changed where it stands, vectors may fit another element by chance.
     if (!all_agree(found.residuals) && !near) return result;
     // An element that moves nothing beyond rounding explains nothing.
     auto movements = describe(symmetry, found.recovery.a_from_b, found.residuals, a, b);

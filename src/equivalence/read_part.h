@@ -9,7 +9,7 @@
 namespace regauge {
 
 // What is read of a map W behind a norm: gain W, here with a gain of size one, so that an element
-// that turns the stream is not asked for what small gains hide. Behind a layer norm with a bias,
+// that rotates the stream is not asked for what small gains hide. Behind a layer norm with a bias,
 // where no bias of W's own takes the constant, the normed stream meets gain W less its mean over
 // the stream, the bias meets bias W. The mean alone counts by sum(bias/gain), which may almost
 // vanish; an element that has to divide by it makes rounding large where nobody reads. W is

@@ -347,7 +347,7 @@ class Transformer::Pass {
     return x.view({x.size(0), x.size(1), count, width}).transpose(1, 2);
   }
 
-  // q or k of `count` heads: normed, then turned by its position.
+  // q or k of `count` heads: normed, then rotated by its position.
   at::Tensor query_or_key(const Attention& a, const Tables& tables, const std::string& name,
                           std::int64_t count, const at::Tensor& input) const {
     at::Tensor x = linear(name, input);
@@ -371,7 +371,7 @@ class Transformer::Pass {
     return at::rms_norm(linear(name, x), {width}, optional(true, name + ".norm.gain"), a_.norm_eps);
   }
 
-  // Coordinates in pairs, turned by their positions.
+  // Coordinates in pairs, rotated by their positions.
   static at::Tensor turned(const Tables& tables, const at::Tensor& x) {
     const at::Tensor pairs = x.unflatten(3, {x.size(3) / 2, 2}).contiguous();
     return at::view_as_real(at::view_as_complex(pairs) * tables.turns).flatten(3);

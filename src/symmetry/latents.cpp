@@ -8,7 +8,7 @@
 namespace regauge {
 
 // A vector of its own width between two maps, behind an rms norm whose gain folds into what reads
-// it: a small stream, which may turn and (eps = 0) scale whatever the large one may do.
+// it: a small stream, which may rotate and (eps = 0) scale whatever the large one may do.
 SymmetryBuilder::Wire SymmetryBuilder::add_latent(std::int64_t layer, const std::string& name,
                                                   std::int64_t width, const Wire& from) {
   const std::string norm = name + ".norm";

@@ -40,11 +40,11 @@ struct TensorPlan {
   bool touched() const { return !linear.empty() || !shifts.empty() || receives; }
 };
 
-// The tensors of one layer (or of embedding and head together, layer -1), and the single rows of
+// The tensors of one layer (or of embedding and head together, layer -1), and the vectors of
 // other layers that they need.
 struct LayerPlan {
   std::int64_t layer = -1;
-  std::vector<TensorPlan> vectors;   // single rows: small, kept while the layer is worked on
+  std::vector<TensorPlan> vectors;   // small, kept while the layer is worked on
   std::vector<TensorPlan> borrowed;  // gains and biases of another layer's norms: basis change only
   std::vector<TensorPlan> matrices;  // one at a time
 };

@@ -253,7 +253,8 @@ struct Architecture {
   std::int64_t outputs() const;  // columns of the head: vocabulary, classes, or none
 };
 
-// One tensor of the canonical form: a matrix of theory.md, y = x W. Vectors are single rows.
+// One tensor of the canonical form: a matrix of theory.md, y = x W. A vector is a matrix of one
+// row.
 struct ParameterSpec {
   std::string name;  // "layers.3.attn.q.weight"
   std::int64_t rows = 0;
@@ -264,31 +265,38 @@ struct ParameterSpec {
   bool sliced_rows = false;
 };
 
-// The canonical tensors in the order of computation. Names and shapes:
-//   embed.tokens [V,D]  embed.input.weight [input_width,D]  embed.input.bias [1,D]
-//   embed.class_token [1,D] embed.positions [T,D]  embed.types [types,D]  embed.norm.{gain,bias}
-//   [1,D] layers.N.attn.norm.{gain,bias} [1,D]   (pre: before attention; post: after its residual
-//   sum; post_norm.gain: on its output) layers.N.attn.q.weight [D,h*d_k]  k.weight [D,h_kv*d_k]
-//   v.weight [D,h_kv*d_v]  o.weight [h*d_v,D] layers.N.attn.{q,k,v,o}.bias [1,cols]
-//   layers.N.attn.{q,k}_norm.gain [1,d_k] (joint: [1,cols]) layers.N.attn.relative_bias [buckets,h]
-//   (not where a layer shares the table)
-//   layers.N.attn.sinks [1,h]
-//   layers.N.ffn.norm.{gain,bias} [1,D]  layers.N.ffn.{gate,up}.{weight [D,m],bias [1,m]}
-//   layers.N.ffn.down.{weight [m,D],bias [1,D]}
-// of experts: layers.N.ffn.router.{weight [D,E],bias [1,E]}, layers.N.ffn.selection.bias [1,E],
-// gate
-//   and up [D,E*m], down [E*m,D], their biases [1,E*m] and [E,D],
-//   layers.N.ffn.shared.{gate,up,down}.weight, layers.N.ffn.shared.router.weight [D,1]
-// with latents of widths r and s: layers.N.attn.kv_latent.weight [D,r], kv_latent.norm.gain [1,r],
-//   q_latent.weight [D,s], q_latent.norm.gain [1,s], q.weight [s or D,h*(d_k-rot)], q_rotary.weight
-//   [s or D,h*rot], k.weight [r,h*(d_k-rot)], k_rotary.weight [D,rot], v.weight [r,h*d_v]
-// of an encoder-decoder: encoder.norm.{gain,bias} [1,D]
-//   head.transform.{weight [D,D],bias [1,D]}  head.norm.{gain,bias} [1,D]  head.weight [D,outputs]
+// clang-format off
+// The canonical tensors in the order of computation, their shapes, and which models have them.
+//   embed.tokens [V,D]                    or embed.input.weight [input_width,D], embed.input.bias [1,D]
+//   embed.class_token [1,D]  embed.positions [T,D]  embed.types [types,D]  embed.norm.{gain,bias} [1,D]
+// In layers.N.attn:
+//   norm.{gain,bias} [1,D]                pre: before attention; post: behind its sum with the stream
+//   post_norm.gain [1,D]                  on what attention writes
+//   q.weight [D,h*d_k]  k.weight [D,h_kv*d_k]  v.weight [D,h_kv*d_v]  o.weight [h*d_v,D]
+//   {q,k,v,o}.bias [1,columns]  {q,k}_norm.gain [1,d_k] (joint: [1,columns])
+//   relative_bias [buckets,h]             but where a layer shares the table
+//   sinks [1,h]
+// with latents of widths r and s; rot of the d_k coordinates rotate:
+//   kv_latent.weight [D,r]  kv_latent.norm.gain [1,r]  q_latent.weight [D,s]  q_latent.norm.gain [1,s]
+//   q.weight [s or D,h*(d_k-rot)]  q_rotary.weight [s or D,h*rot]
+//   k.weight [r,h*(d_k-rot)]       k_rotary.weight [D,rot]       v.weight [r,h*d_v]
+// In layers.N.ffn:
+//   norm.{gain,bias} [1,D]  post_norm.gain [1,D]
+//   {gate,up}.weight [D,m]  {gate,up}.bias [1,m]  down.weight [m,D]  down.bias [1,D]
+// with E experts, which stand side by side:
+//   router.weight [D,E]  router.bias [1,E]  selection.bias [1,E]
+//   {gate,up}.weight [D,E*m]  {gate,up}.bias [1,E*m]  down.weight [E*m,D]  down.bias [E,D]
+//   shared.{gate,up,down}.weight  shared.router.weight [D,1]
+// Behind the layers:
+//   encoder.norm.{gain,bias} [1,D]        of an encoder-decoder, behind its encoder
+//   head.transform.{weight [D,D],bias [1,D]}  head.norm.{gain,bias} [1,D]
+//   head.weight [D,outputs]               but for a tied model
 //   head.bias [1,outputs]  head.pooler.{weight [D,D],bias [1,D]}
-//   head.classes.{weight [D,classes],bias [1,classes]} beside a head of tokens
-// A tied model has no head.weight. Query head i reads kv head i / (h / h_kv). Of each head's d_k
-// coordinates the first rotary_dims rotate, in pairs (2b, 2b+1), pair b with rotary_frequencies[b];
-// with latents these are the parameters q_rotary and k_rotary, and q and k are the others.
+//   head.classes.{weight [D,classes],bias [1,classes]}   beside a head of tokens
+// Query head i reads kv head i / (h / h_kv). Of each head's d_k coordinates the first rotary_dims
+// rotate, in pairs (2b, 2b+1), pair b with rotary_frequencies[b]; with latents these are the
+// parameters q_rotary and k_rotary, and q and k are the others.
+// clang-format on
 std::vector<ParameterSpec> parameter_specs(const Architecture& architecture);
 std::int64_t parameter_count(const Architecture& architecture);
 // The layer of a parameter, or of anything else that is named after one; -1: none.

@@ -18,10 +18,10 @@ struct Canon {
 };
 
 // Shifts used up and norms folded (standard_form), lengths that norms forget set to 1, heads and
-// neurons balanced and put in the order of their size. Turns that are then left (of the stream, of
-// heads, of rotary pairs, signs) bring the model as near as they can to a fixed table of numbers:
-// the nearest turn is unique and steady, where eigenvectors are not. A layer in memory at a time.
-// Throws UsageError where a gain is 0.
+// neurons balanced and put in the order of their size. Rotations that are then left (of the stream,
+// of heads, of rotary pairs, signs) bring the model as near as they can to a fixed table of
+// numbers: the nearest rotation is unique and steady, where eigenvectors are not. A layer in memory
+// at a time. Throws UsageError where a gain is 0.
 Canon canon(const Symmetry& symmetry, const ParameterSource& source, Progress& progress);
 
 }  // namespace regauge

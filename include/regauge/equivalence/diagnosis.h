@@ -25,8 +25,8 @@ enum class Mistake {
   tensors_exchanged,    // a tensor stands in another's place
   rows_elsewhere,       // some rows or columns stand elsewhere, or are another tensor's
   across_heads,         // coordinates of one head in another
-  rotation_unfolded,    // the stream turned without the norms' gains being folded
-  rotation_incomplete,  // the stream turned, but not in embedding or head: a tie, or an oversight
+  rotation_unfolded,    // the stream rotated without the norms' gains being folded
+  rotation_incomplete,  // the stream rotated, but not in embedding or head: a tie, or an oversight
   rope,                 // the config's rotary frequencies
   constant,             // another number or switch of the config
   damaged               // none of these, but confined to a known place

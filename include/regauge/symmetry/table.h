@@ -56,7 +56,7 @@ struct NormSite {
 //   add_rows         T[first_row, last_row) += factor 1^T v;  target -= factor (bias . v)
 //   add_columns      T += v^T 1
 //   add_all          T += v, a single number;  target -= sum(bias) v
-//   add_gained       T += factor (v gain), T a single row
+//   add_gained       T += factor (v gain), T a vector
 //   reader           W += (1/gain)^T v;  target -= sum(u) v
 //   reader_constant  W += (1/gain)^T v / sum(u);  a single number v counts for all columns
 //   reader_columns   W += (v/gain)^T 1;  target -= u . v, or W -= (1/gain)^T 1 (u . v) / sum(u)

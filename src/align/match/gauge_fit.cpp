@@ -76,7 +76,7 @@ HeadCross::HeadCross(const Symmetry& symmetry, const Space& space, const Paramet
   Matrix<Scalar> shared = Matrix<Scalar>::Zero(space.size(), space.size());
   Matrix<Scalar> query = Matrix<Scalar>::Zero(heads, heads);
   for_axes(symmetry, a, space.name, [&](const std::string& name, int axis, const AxisPart& part) {
-    if (part.take == AxisPart::Take::absolute) return;  // gains do not tell how a head turned
+    if (part.take == AxisPart::Take::absolute) return;  // gains do not tell how a head was rotated
     add_cross(b.at(name), a.at(name), axis, part.lift.empty() ? shared : query);
   });
   shared_ = shared.template cast<double>();

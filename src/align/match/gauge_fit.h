@@ -18,7 +18,7 @@ BlockFit fit_block(const BlockGroup& group, const Matrix<double>& cross);
 double best_value(const BlockGroup& group, const Matrix<double>& cross);
 
 // The gauge of the heads of one layer (queries with keys, or values with outputs): how B's heads
-// meet A's before any turn.
+// meet A's before any rotation.
 class HeadCross {
  public:
   template <class Scalar>

@@ -84,7 +84,7 @@ class HeadMatcher {
     return may_turn_[g] ? best_value(gauges_[g].space().group, cross) : cross.trace();
   }
 
-  // The best turns for given inner places.
+  // The best rotations for given inner places.
   GroupFit with_turns(std::int64_t i, std::int64_t j, std::vector<std::int64_t> inner) const {
     GroupFit fit{std::move(inner), {}, 0};
     const auto size = heads_.group_size;
@@ -103,8 +103,8 @@ class HeadMatcher {
     return fit;
   }
 
-  // Inner places by what each pair of query heads is worth under the given turns, or under turns of
-  // its own.
+  // Inner places by what each pair of query heads is worth under the given rotations, or under
+  // those of its own.
   std::vector<std::int64_t> inner_places(std::int64_t i, std::int64_t j,
                                          const std::vector<Matrix<double>>* turns) const {
     const auto size = heads_.group_size;
@@ -126,7 +126,7 @@ class HeadMatcher {
     std::vector<std::int64_t> still(static_cast<std::size_t>(heads_.group_size));
     for (std::size_t s = 0; s < still.size(); ++s) still[s] = static_cast<std::int64_t>(s);
     if (!may_shuffle_) return with_turns(i, j, still);
-    // Two starts: turns from what the group shares, and places from each head alone.
+    // Two starts: rotations from what the group shares, and places from each head alone.
     std::vector<Matrix<double>> shared;
     for (std::size_t g = 0; g < gauges_.size(); ++g) {
       shared.push_back(turn(g, gauges_[g].shared(i, j)).block);
@@ -146,7 +146,7 @@ class HeadMatcher {
 
   const Space& heads_;
   std::vector<HeadCross> gauges_;
-  Matrix<double> plain_;  // [h, h], what no turn reaches
+  Matrix<double> plain_;  // [h, h], what no rotation reaches
   bool may_shuffle_;
   std::vector<bool> may_turn_;
 };

@@ -7,9 +7,10 @@
 
 namespace regauge {
 
-// Heads: where B's go and how they turn inside, so that as much as possible of <A, g B> is reached;
-// exactly for single heads, by alternation inside groups of queries. Spaces out of scope stay as
-// they are. Of one layer, or of several that share a table, whose heads change places together.
+// Heads: where B's go and how they rotate inside, so that as much as possible of <A, g B> is
+// reached; exactly for single heads, by alternation inside groups of queries. Spaces out of scope
+// stay as they are. Of one layer, or of several that share a table, whose heads change places
+// together.
 class HeadMatch {
  public:
   HeadMatch(const Symmetry& symmetry, const Scope& scope, const Space& heads)
@@ -38,7 +39,7 @@ class HeadMatch {
   std::vector<SharedRotation> rotary_;
   std::vector<HeadCross> gauges_;
   std::vector<bool> may_turn_;
-  Matrix<double> plain_;  // [h, h], what no turn reaches
+  Matrix<double> plain_;  // [h, h], what no rotation reaches
 };
 
 // Of one layer.

@@ -11,7 +11,7 @@ BlockFit fit_exchange(const GainExchange& group, const Matrix<double>& cross,
                       const Matrix<double>& moduli);
 
 // match_heads for a layer with a QK-norm of each head: places, a sign per kv head, one exchange of
-// coordinates for all heads, and the turns of the values. By alternation, from several starts.
+// coordinates for all heads, and the rotations of the values. By alternation, from several starts.
 template <class Scalar>
 Element match_heads_behind_norm(const Symmetry& symmetry, std::int64_t layer, const Scope& scope,
                                 const Parameters<Scalar>& a, const Parameters<Scalar>& b);

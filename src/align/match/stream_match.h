@@ -29,7 +29,7 @@ class StreamMatch {
   const Symmetry& symmetry_;
   const Space* space_;       // null: the stream has no group
   bool common_sign_;         // of all coordinates at once, where a layer norm sees their mean
-  Matrix<Scalar> cross_;     // what turns or changes its sign
+  Matrix<Scalar> cross_;     // what rotates or changes its sign
   Matrix<Scalar> constant_;  // what only changes places
 };
 

@@ -19,8 +19,8 @@ using Vector = Eigen::Vector<Scalar, Eigen::Dynamic>;
 constexpr std::int64_t kTokens = 1024;  // followed through the model
 constexpr int kChainSteps = 30;         // from uniform to what the model settles on
 constexpr double kRidge = 0.02;         // of the mean variance, for directions that no token takes
-constexpr double kEndsWeight = 4;
-constexpr double kSize = 10;
+constexpr double kEndsWeight = 4;      // of embedding and output head, in squares, beside a layer's
+constexpr double kNormOfATensor = 10;  // to which every tensor is scaled, so that floats sum well
 
 // Evenly spread over the table.
 std::vector<std::int64_t> some_tokens(std::int64_t vocabulary) {
@@ -203,7 +203,8 @@ Parameters<Scalar> Metric<Scalar>::weighted(const Side& side, std::int64_t layer
     }
     const Scalar size = tensor.norm();
     if (!(size > 0)) continue;
-    const Scalar factor = static_cast<Scalar>(kSize * std::sqrt(ends ? kEndsWeight : 1.0)) / size;
+    const Scalar factor =
+        static_cast<Scalar>(kNormOfATensor * std::sqrt(ends ? kEndsWeight : 1.0)) / size;
     tensor *= factor;
     add_origin(-1);
     factors[name.substr(0, name.rfind('.'))] = factor;

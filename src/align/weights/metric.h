@@ -7,8 +7,9 @@
 namespace regauge {
 
 // A model's tensors weighted by what the model does with them, so that a plain inner product of two
-// such models counts what matters. Every weight turns with the model: that of a moved model is the
-// weighted one, moved. From what the model computes for single tokens (TokenStream), x its input:
+// such models counts what matters. Every weight rotates with the model: that of a moved model is
+// the weighted one, moved. From what the model computes for single tokens (TokenStream), x its
+// input:
 //   readers  W -> S^1/2 W, S the covariance of x
 //   token table and head: by how often the model itself expects each token
 //   every matrix to the same size, table and head to four times the others' square

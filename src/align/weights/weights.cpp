@@ -19,7 +19,7 @@ constexpr std::int64_t kDoubleWidth = 256;    // narrower streams are worked on 
 constexpr std::int64_t kKeptBytes = 1 << 30;  // of both models' tensors, instead of reading again
 
 // Coordinate ascent on <A, g B> over g, both models weighted by a Metric: every pass goes through
-// the layers, solves heads and neurons exactly where the stream is, and then turns the stream.
+// the layers, solves heads and neurons exactly where the stream is, and then rotates the stream.
 template <class Scalar>
 class Search {
  public:

@@ -60,7 +60,7 @@ Matrix<double> stream_sketch(const Symmetry& symmetry, const Parameters<double>&
   return sum;
 }
 
-// The part of m beside the directions that a turn must leave alone, and these as they are.
+// The part of m beside the directions that a rotation must leave alone, and these as they are.
 Matrix<double> fixing(const Orthogonal& group, const Matrix<double>& m) {
   const Matrix<double>& fixed = group.fixed();
   Matrix<double> rest = m - fixed.transpose() * (fixed * m);
@@ -133,7 +133,7 @@ class Canonical {
     take(step, layer, tensors);
   }
 
-  // The turn of the stream that brings embedding and head nearest to the fixed table.
+  // The rotation of the stream that brings embedding and head nearest to the fixed table.
   Element stream_turn(const Space& space, const Orthogonal& group,
                       const Parameters<double>& tensors) {
     Matrix<double> sum = stream_sketch(symmetry_, tensors, space.size());

@@ -21,7 +21,7 @@ constexpr double kOtherSide = 0.5;
 using Visit =
     std::function<void(const AxisPart&, const std::string& tensor, const Matrix<double>&)>;
 
-// Every part of every axis, with the tensor turned so that the axis is in its columns.
+// Every part of every axis, with the tensor transposed so that the axis is in its columns.
 void for_parts(const Symmetry& symmetry, const Parameters<double>& tensors, const Visit& visit) {
   for (const auto& spec : parameter_specs(symmetry.architecture)) {
     const auto found = tensors.find(spec.name);

@@ -21,11 +21,11 @@ Element unit_lengths(const Symmetry& symmetry, const Parameters<double>& tensors
 Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, const Element& found,
                  double rounding, std::vector<std::string>& limits);
 
-// The coordinates of latents, turned so that what writes them is nearest to the fixed table.
+// The coordinates of latents, rotated so that what writes them is nearest to the fixed table.
 Element turned_latents(const Symmetry& symmetry, std::int64_t layer,
                        const Parameters<double>& tensors);
 
-// The coordinates of balanced heads and signs of neurons, turned to the fixed table.
+// The coordinates of balanced heads and signs of neurons, rotated to the fixed table.
 Element turned(const Symmetry& symmetry, const Parameters<double>& tensors);
 
 // Behind a QK-norm: signs of kv heads, and quarter turns and places of the gains' coordinates.

@@ -5,8 +5,8 @@
 
 namespace regauge {
 
-// What goes wrong when the whole stream is turned, for models whose stream may be (read untied).
-// The turn is taken from the embedding or from the head, whichever side it is to explain.
+// What goes wrong when the whole stream is rotated, for models whose stream may be (read untied).
+// The rotation is taken from the embedding or from the head, whichever side it is to explain.
 std::vector<Change> stream_changes(const Pair& pair, const Symmetry& symmetry);
 
 // B's stream as one of its ends shows it: the elements that carry A's coordinates of it to B's, as

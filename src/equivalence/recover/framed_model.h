@@ -13,7 +13,7 @@ class FramedModel : public MovedModel {
       : MovedModel(source, symmetry, std::move(element)), source_(source) {}
 
   using MovedModel::layer;
-  // Every matrix of a layer as it is seen through the frame; single rows as they are.
+  // Every matrix of a layer as it is seen through the frame; vectors as they are.
   Parameters<double> layer(std::int64_t layer, const Frame& frame) const;
   // Embedding and head; where vectors of the stream move one by one, only `most` of them, evenly
   // spaced.

@@ -10,7 +10,8 @@ namespace regauge {
 namespace {
 
 constexpr double kLeastPull = 1e-13;
-constexpr double kOpen = 100;
+// Times the pull towards the identity: a smaller eigenvalue leaves a direction undetermined.
+constexpr double kUndeterminedBelow = 100;
 constexpr int kAttempts = 6;
 
 // The normal equations P G + G N = C of one block.
@@ -50,7 +51,7 @@ Matrix<double> solve(const Normal& normal, const BlockGroup& group, double round
   };
   const Matrix<double> identity = Matrix<double>::Identity(size, size);
   Matrix<double> best = solution_near(identity);
-  const bool is_open = left.values(0) + right.values(0) < kOpen * pull;
+  const bool is_open = left.values(0) + right.values(0) < kUndeterminedBelow * pull;
   if (is_open && size > 1) {
     const double scale = std::max(1e-150, best.norm() / std::sqrt(static_cast<double>(size)));
     double best_condition = reciprocal_condition(best);

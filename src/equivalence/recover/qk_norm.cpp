@@ -8,7 +8,8 @@
 namespace regauge {
 namespace {
 
-constexpr double kLittle = 1e-5;
+// Of the largest entry: below it a matrix does not tell where a coordinate goes.
+constexpr double kUndetermined = 1e-5;
 
 // Places for `count` parts, the best pairs first: score(i, j) is larger the better i fits j.
 template <class Score>
@@ -35,7 +36,7 @@ std::vector<std::size_t> assign(std::size_t count, const Score& score) {
 Matrix<double> signed_pattern(const Attention& shape, const Matrix<double>& matrix,
                               const Matrix<double>& likeness) {
   Matrix<double> pattern = Matrix<double>::Zero(matrix.rows(), matrix.cols());
-  const double little = kLittle * matrix.cwiseAbs().maxCoeff() + 1e-300;
+  const double little = kUndetermined * matrix.cwiseAbs().maxCoeff() + 1e-300;
   const RotaryClasses classes(shape.qk_width, shape.rotary_frequencies);
   for (const auto& pairs : classes.turning) {
     // The part that commutes with rotations, a complex number.

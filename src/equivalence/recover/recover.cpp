@@ -23,12 +23,13 @@
 namespace regauge {
 namespace {
 
-constexpr double kVague = 1e-3;
+// Reciprocal condition of the stream's fit: below it embedding and head alone do not determine it.
+constexpr double kLeastDetermined = 1e-3;
 constexpr double kQuantised = 3e-3;   // rounding that wants all vectors to average over
 constexpr std::int64_t kVectors = 2;  // of embedding and of head, for each coordinate of the stream
 constexpr auto kAll = std::numeric_limits<std::int64_t>::max();
-constexpr double kRounding = 8;
-constexpr double kMostRounding = 0.1;  // of what is read of a tensor
+constexpr double kClearedRounding = 8;  // times rounding: smaller entries count as 0
+constexpr double kMostRounding = 0.1;   // of what is read of a tensor
 
 // Runs of `size` rows by what they have together, in whatever order.
 Matrix<double> summed_runs(const Matrix<double>& rows, std::int64_t size) {
@@ -181,7 +182,7 @@ class Finder {
   }
 
   // Embedding and head alone leave some direction of the stream to their last digits.
-  bool is_vague() const { return determined_ < kVague; }
+  bool is_vague() const { return determined_ < kLeastDetermined; }
 
   Recovery finish() const {
     const Element to_a = inverse(symmetry_, a_form_.element());
@@ -336,8 +337,8 @@ class Finder {
         if (tensor.rows() > 1) anchor_size_ = std::max(*anchor_size_, std::sqrt(mean));
       }
     }
-    clear_rounding(symmetry_, kRounding * rounding_ * *anchor_size_, a);
-    clear_rounding(symmetry_, kRounding * rounding_ * *anchor_size_, b);
+    clear_rounding(symmetry_, kClearedRounding * rounding_ * *anchor_size_, a);
+    clear_rounding(symmetry_, kClearedRounding * rounding_ * *anchor_size_, b);
     return {std::move(a), std::move(b)};
   }
 

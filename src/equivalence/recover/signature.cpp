@@ -25,7 +25,7 @@ constexpr double kLeavesItsPlace = 2;  // times, in squares: what makes a row le
 // Rows as near as this are equal but for rounding. Where one is found, so many more are looked at
 // before it is taken: a crowd of equal rows is not searched to its end for each of them.
 constexpr double kEqual = 1e-5;
-constexpr double kClose = 16;  // times rounding
+constexpr double kEqualRounding = 16;  // the same, times rounding
 constexpr int kMoreThanEnough = 64;
 
 // QK-norm: of runs as long as the gain, which are heads or all of them together.
@@ -295,7 +295,7 @@ std::vector<std::int64_t> match_rows(const Matrix<double>& b, const Matrix<doubl
   std::sort(order.begin(), order.end(),
             [&](std::int64_t i, std::int64_t j) { return to(i, key) < to(j, key); });
   FreePlaces free(order);
-  const double close = std::max(kClose * rounding, kEqual);
+  const double close = std::max(kEqualRounding * rounding, kEqual);
   // The free row that is nearest to from's row i, if it is nearer than `best`.
   const auto nearest_free = [&](std::int64_t i, double best) {
     const double enough = close * close * from.row(i).squaredNorm();
