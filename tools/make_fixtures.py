@@ -94,6 +94,11 @@ def models():
         "deepseek_v3-direct": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
             **{**SMALL, **IDS, "hidden_size": 20}, num_key_value_heads=4, moe_intermediate_size=5, **ROUTED, kv_lora_rank=9,
             q_lora_rank=None, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6)),
+        "deepseek_v3-yarn": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
+            **{**SMALL, **IDS, "hidden_size": 20}, num_key_value_heads=4, moe_intermediate_size=5, **ROUTED, kv_lora_rank=9,
+            q_lora_rank=11, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6, rope_parameters={
+                "rope_type": "yarn", "rope_theta": 100.0, "factor": 40.0, "beta_fast": 4.0, "beta_slow": 1.0,
+                "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 16})),
         "mixtral": (tf.MixtralForCausalLM, tf.MixtralConfig(
             **{**llama, "hidden_size": 24, "intermediate_size": 7}, num_local_experts=4, num_experts_per_tok=2)),
         "olmoe": (tf.OlmoeForCausalLM, tf.OlmoeConfig(

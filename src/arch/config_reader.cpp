@@ -201,6 +201,9 @@ class Reader {
           "{} of {} coordinates of a head would rotate; expected an even part", whole, width));
       return;
     }
+    if (rope.logit_factor != 1) {
+      fields["attention_scale"] = number("attention_scale") * rope.logit_factor;
+    }
     if (rope.attention_factor != 1) {
       if (static_cast<double>(whole) < width) {
         problems_.push_back(

@@ -157,6 +157,7 @@ RopeEntry parse_rope(const std::string& where, const Ordered& json) {
   if (const auto type = section.text("default_type"); !type.empty()) rope.default_type = type;
   rope.resolution = section.text("resolution");
   rope.divisors = section.text("divisors");
+  rope.scales_logits = section.flag("scales_logits");
   section.finish();
   return rope;
 }

@@ -63,6 +63,7 @@ struct RopeEntry {
   std::string default_type = "default";  // "linear": a factor needs no type, as in llama.cpp
   std::string resolution;  // which spelling wins when two disagree, as a clause for error messages
   std::string divisors;    // a tensor of one divisor per frequency
+  bool scales_logits = false;  // yarn's mscale_all_dim multiplies all logits (DeepSeek)
 };
 
 enum class Orientation { out_in, in_out };  // of a stored linear map, y = x W: W is [in, out]

@@ -135,6 +135,7 @@ void read_yarn(const RopeEntry& entry, const Json& config, Rope& rope,
   };
   const double mscale = setting("mscale"), all = setting("mscale_all_dim");
   rope.attention_factor = mscale != 0 && all != 0 ? grown(mscale) / grown(all) : grown(1);
+  if (entry.scales_logits && all != 0) rope.logit_factor = grown(all) * grown(all);
   const auto said = beside(entry.factor, "attention_factor");
   if (first_of(config, said) != nullptr) rope.attention_factor = setting("attention_factor");
   if (!(rope.theta > 1 && rope.beta_fast > 0 && rope.beta_slow > 0 && rope.attention_factor > 0)) {

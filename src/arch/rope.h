@@ -26,6 +26,7 @@ struct Rope {
   double beta_slow = 1;
   bool truncate = true;  // the ramp begins and ends at whole numbers
   double attention_factor = 1;
+  double logit_factor = 1;  // on all logits, whether their coordinates rotate or not
 };
 
 // A key of an object of settings that says yarn; the other types have no use for it.

@@ -6,6 +6,7 @@
 
 #include "base/blas.h"
 #include "decompositions.h"
+#include "dense.h"
 #include "regauge/base/error.h"
 #include "regauge/base/random.h"
 

@@ -29,6 +29,7 @@ const std::vector<std::string>& fixture_names() {
                                                  "glm4_moe",
                                                  "deepseek_v3",
                                                  "deepseek_v3-direct",
+                                                 "deepseek_v3-yarn",
                                                  "mixtral",
                                                  "olmoe",
                                                  "qwen2_moe",
