@@ -313,7 +313,7 @@ void other_constant(Victim& v, Random& random) {
       a.norm_eps = 10 * a.norm_eps + 1e-3;
       break;
     case 1:
-      a.kinds[0].attention.scale *= 1.5;
+      for (Layer& kind : a.kinds) kind.attention.scale *= 1.5;
       break;
     case 2:
       if (a.input == Input::tokens) {
@@ -322,7 +322,7 @@ void other_constant(Victim& v, Random& random) {
       }
       [[fallthrough]];
     default:
-      a.kinds[0].attention.window = a.kinds[0].attention.window == 0 ? 3 : 0;
+      for (Layer& kind : a.kinds) kind.attention.window = kind.attention.window == 0 ? 3 : 0;
   }
 }
 

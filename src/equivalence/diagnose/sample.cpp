@@ -12,10 +12,20 @@ namespace {
 
 constexpr std::int64_t kTokens = 4;  // for each coordinate
 
+// The layer can stand in the place of the first one: its tensors have the same names and shapes.
+bool fits_in_front(const Architecture& shape, std::int64_t layer) {
+  const auto first = parameter_specs(shape.with_layers_like(0, 1));
+  const auto own = parameter_specs(shape.with_layers_like(layer, 1));
+  return std::ranges::equal(first, own, [](const ParameterSpec& a, const ParameterSpec& b) {
+    return a.name == b.name && a.rows == b.rows && a.cols == b.cols;
+  });
+}
+
 }  // namespace
 
 Architecture sample_of(const Architecture& shape, std::int64_t layer) {
-  Architecture sample = shape.layers_stand_alone() ? shape.with_layers_like(layer, 1) : shape;
+  const bool one_layer = shape.layers_stand_alone() && fits_in_front(shape, layer);
+  Architecture sample = one_layer ? shape.with_layers_like(layer, 1) : shape;
   sample.vocabulary = std::min(shape.vocabulary, kTokens * shape.width);
   return sample;
 }
