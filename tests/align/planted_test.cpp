@@ -183,6 +183,7 @@ TEST(TwoStage, FindsTheStreamAndTheNeuronsWhenAsked) {
     };
     EXPECT_GT(error(inside, false, StreamMap::none), 0.1) << name;
     EXPECT_LE(error(inside, true, StreamMap::none), 1e-3) << name;
+    EXPECT_LE(error(inside, true, StreamMap::permutation), 1e-3) << name;  // which stays
     const Element permuted = permuted_stream(symmetry, inside, 2);
     EXPECT_GT(error(permuted, true, StreamMap::none), 0.1) << name;
     EXPECT_LE(error(permuted, true, StreamMap::permutation), 1e-3) << name;

@@ -101,10 +101,10 @@ Element StreamMatch<Scalar>::solve_permutation() const {
     double value = 0;
     return solve(value);
   }
-  const auto places =
-      signed_permutation_procrustes(cross_.template cast<double>(), false).permutation();
+  const BlockMap<double> places =
+      signed_permutation_procrustes(cross_.template cast<double>(), false);
   Matrix<double> map = Matrix<double>::Zero(space_->size(), space_->size());
-  for (Eigen::Index i = 0; i < map.rows(); ++i) map(i, places[static_cast<std::size_t>(i)]) = 1;
+  for (Eigen::Index i = 0; i < map.rows(); ++i) map(i, places.target(i)) = 1;
   if (group->violation(map) > kMember) return found;
   found.maps[kStream] = BlockMap<double>(1, space_->size(), {}, std::move(map));
   return found;
