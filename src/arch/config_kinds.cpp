@@ -70,8 +70,10 @@ std::vector<Json> in_runs(const Family& family, const Declared& alike) {
   };
   std::vector<Json> items;
   for (const auto& run : family.pattern.runs) {
-    const double times = evaluate_formula(run.times, number);
-    for (double i = 0; i < times && i < kMostLayers; ++i) {
+    const double said = evaluate_formula(run.times, number);
+    const auto times =
+        said > 0 ? static_cast<std::int64_t>(std::min(said, static_cast<double>(kMostLayers))) : 0;
+    for (std::int64_t i = 0; i < times; ++i) {
       items.insert(items.end(), run.items.begin(), run.items.end());
     }
   }
