@@ -176,8 +176,8 @@ MODELS = {
         **SIZES, num_key_value_heads=4, moe_intermediate_size=11, **ROUTED, **LATENT, q_lora_rank=None)),
     "deepseek_v3: YaRN, which scales all logits": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
         **SIZES, num_key_value_heads=4, moe_intermediate_size=11, **ROUTED, **LATENT, q_lora_rank=11, rope_parameters={
-            "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "mscale": 1.0, "mscale_all_dim": 1.0,
-            "original_max_position_embeddings": 8})),
+            "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0,
+            "mscale_all_dim": 1.0, "original_max_position_embeddings": 8})),
     "mixtral: 2 of 5 experts": (tf.MixtralForCausalLM, tf.MixtralConfig(
         **SIZES, **GQA, head_dim=6, num_local_experts=5, num_experts_per_tok=2)),
     "olmoe: 2 of 5 experts, joint norms on q and k": (tf.OlmoeForCausalLM, tf.OlmoeConfig(
