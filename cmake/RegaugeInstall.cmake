@@ -1,4 +1,5 @@
-# The installed package: find_package(regauge) gives regauge::core and the program regauge::cli.
+# The installed package: find_package(regauge) gives regauge::core and the program regauge::cli, and
+# with COMPONENTS lab regauge::lab, if it was built with it.
 include(CMakePackageConfigHelpers)
 set(regauge_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/regauge")
 

@@ -21,9 +21,18 @@ add_library(regauge::lab ALIAS regauge_lab)
 foreach(folder ${TORCH_INCLUDE_DIRS})
   target_compile_options(regauge_lab PRIVATE "SHELL:-idirafter ${folder}")
 endforeach()
-target_link_libraries(regauge_lab PUBLIC regauge_core fmt::fmt
-  PRIVATE $<TARGET_FILE:torch_cpu> $<TARGET_FILE:c10> ZLIB::ZLIB)
+target_link_libraries(regauge_lab PUBLIC regauge_core
+  PRIVATE fmt::fmt $<TARGET_FILE:torch_cpu> $<TARGET_FILE:c10> ZLIB::ZLIB)
 regauge_compile_options(regauge_lab)
+file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/regauge/lab/*.h")
+target_sources(regauge_lab PUBLIC FILE_SET HEADERS
+  BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${headers})
+set_target_properties(regauge_lab PROPERTIES EXPORT_NAME lab VERIFY_INTERFACE_HEADER_SETS ON)
+install(TARGETS regauge_lab EXPORT regaugeLab
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(EXPORT regaugeLab NAMESPACE regauge:: FILE regaugeLabTargets.cmake
+  DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/regauge")
 
 # What sees the lab and the alignment. Its records say which commit made them.
 set(commit "${PROJECT_BINARY_DIR}/generated/study_commit.h")
@@ -34,7 +43,7 @@ file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/connect/lab/*.cpp
 add_library(regauge_study STATIC ${sources})
 add_dependencies(regauge_study regauge_commit)
 target_include_directories(regauge_study PRIVATE "${PROJECT_BINARY_DIR}/generated")
-target_link_libraries(regauge_study PUBLIC regauge_lab)
+target_link_libraries(regauge_study PUBLIC regauge_lab fmt::fmt)
 regauge_compile_options(regauge_study)
 
 # The whole command line once more, with the verbs that need libtorch. `regauge` hands those over to

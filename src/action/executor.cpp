@@ -131,7 +131,7 @@ Eigen::RowVectorXd Executor::bias_over_gain(const std::string& norm) const {
 void Executor::begin(const LayerPlan& layer,
                      const std::function<Matrix<double>(const TensorPlan&)>& read) {
   // Maps of one layer's own spaces are not needed by the next; the stream's map is.
-  const auto layers = [](const auto& item) { return item.first.starts_with("layers."); };
+  const auto layers = [](const auto& item) { return layer_of(item.first) >= 0; };
   std::erase_if(floats_, layers);
   std::erase_if(doubles_, layers);
   before_.clear();

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "regauge/base/error.h"
@@ -153,12 +152,7 @@ LayerPlan plan_layer(const Planner& planner, const Symmetry& symmetry, std::int6
 
 // The place of a tensor's layer in a plan: "layers.3.attn.q.weight" is in layers[4].
 std::size_t place_of(std::string_view tensor) {
-  constexpr std::string_view kLayers = "layers.";
-  if (!tensor.starts_with(kLayers)) return 0;
-  std::size_t layer = 0;
-  const std::string_view number = tensor.substr(kLayers.size());
-  std::from_chars(number.data(), number.data() + number.size(), layer);
-  return layer + 1;
+  return static_cast<std::size_t>(layer_of(tensor) + 1);
 }
 
 }  // namespace

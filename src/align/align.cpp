@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "action/balance.h"
 #include "action/moved_model.h"
 #include "action/standard_form.h"
+#include "action/unit_lengths.h"
 #include "regauge/arch/joint_architecture.h"
 #include "regauge/arch/parameter_source.h"
 #include "regauge/base/error.h"
@@ -32,76 +31,12 @@ Enum choice_from_name(const std::array<std::string_view, Size>& names, std::stri
                                fmt::join(names, ", ")));
 }
 
-// A length that a norm forgets, and that nothing else balances.
-bool is_length(const Space& space) {
-  return space.category == Category::scales ||
-         (space.width() == 1 && space.dimension() > 0 &&
-          (space.category == Category::heads || space.category == Category::qk));
-}
-
-// No gauge changes the size of this tensor: what acts on it are lengths and isometries.
-bool has_a_size(const Symmetry& symmetry, const std::string& name) {
-  const TensorAxes& axes = symmetry.tensors.at(name);
-  for (const auto* axis : {&axes.rows, &axes.cols}) {
-    for (const auto& part : *axis) {
-      const Space& space = *symmetry.find_space(part.space);
-      const bool pattern = part.take == AxisPart::Take::permutation ||
-                           part.take == AxisPart::Take::signs ||
-                           part.take == AxisPart::Take::pattern;
-      // A gain that is folded away says nothing; its readers are settled then.
-      const bool folded = space.category == Category::norms && !name.ends_with(".gain");
-      if (!pattern && !folded && space.dimension() > 0 && !space.is_orthogonal() &&
-          !is_length(space)) {
-        return false;
-      }
-    }
-  }
-  return !name.ends_with(".bias");
-}
-
-// The first length in a layer that `known` does not hold yet, such that what has it becomes of root
-// mean square 1; nothing if there is none.
-Element unit_length(const Symmetry& symmetry, const Parameters<double>& tensors,
-                    const Element& known) {
-  Element element;
-  for (const auto& [name, tensor] : tensors) {
-    if (!has_a_size(symmetry, name)) continue;
-    const TensorAxes& axes = symmetry.tensors.at(name);
-    for (const int axis : {0, 1}) {
-      for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
-        const Space& space = *symmetry.find_space(part.space);
-        if (!is_length(space) || part.dual || part.take != AxisPart::Take::whole ||
-            known.maps.contains(space.name)) {
-          continue;
-        }
-        const Matrix<double> rows = axis == 0 ? Matrix<double>(tensor.transpose()) : tensor;
-        const auto run = rows.cols() / space.count;
-        Matrix<double> factors(space.count, 1);
-        for (Eigen::Index i = 0; i < space.count; ++i) {
-          const auto block = rows.middleCols(i * run, run);
-          const double size = block.norm() / std::sqrt(static_cast<double>(block.size()));
-          factors(i, 0) = size > 0 ? 1 / size : 1;
-        }
-        element.maps[space.name] = BlockMap<double>(space.count, 1, {}, factors);
-        return element;
-      }
-    }
-  }
-  return element;
-}
-
-Element unit_lengths(const Symmetry& symmetry, const ReadTensor& model, const Element& form) {
+Element all_unit_lengths(const Symmetry& symmetry, const ReadTensor& model, const Element& form) {
   Element lengths;
-  const bool any = std::any_of(symmetry.spaces.begin(), symmetry.spaces.end(), is_length);
-  for (std::int64_t layer = -1; any && layer < symmetry.architecture.layers; ++layer) {
-    Parameters<double> tensors =
-        MovedModel(model, symmetry, compose(symmetry, lengths, form)).layer(layer);
-    for (;;) {
-      const Element next = unit_length(symmetry, tensors, lengths);
-      if (next.is_identity()) break;
-      act_on_layer(symmetry, next, layer, tensors);
-      lengths.maps.insert(next.maps.begin(), next.maps.end());
-    }
+  if (!has_free_lengths(symmetry)) return lengths;
+  for (std::int64_t layer = -1; layer < symmetry.architecture.layers; ++layer) {
+    const MovedModel moved(model, symmetry, compose(symmetry, lengths, form));
+    lengths.maps.merge(unit_lengths(symmetry, layer, moved.layer(layer), lengths).maps);
   }
   return lengths;
 }
@@ -135,7 +70,7 @@ Element comparable_form(const Symmetry& symmetry, const ReadTensor& model, const
   std::vector<std::string> limits;
   Element form = scope.restrict(
       symmetry, standard_form(model, symmetry, sign, limits, progress, UnknownShifts::kept));
-  form = compose(symmetry, scope.restrict(symmetry, unit_lengths(symmetry, model, form)), form);
+  form = compose(symmetry, scope.restrict(symmetry, all_unit_lengths(symmetry, model, form)), form);
   const MovedModel folded(model, symmetry, form);
   Element balanced;
   for (std::int64_t layer = -1; layer < symmetry.architecture.layers; ++layer) {

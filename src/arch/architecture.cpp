@@ -1,7 +1,6 @@
 #include "regauge/arch/architecture.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 namespace regauge {
@@ -42,15 +41,6 @@ std::vector<Output> Outputs::list() const {
     if (has(output)) all.push_back(output);
   }
   return all;
-}
-
-std::int64_t layer_of(std::string_view name) {
-  constexpr std::string_view kLayers = "layers.";
-  if (!name.starts_with(kLayers)) return -1;
-  name.remove_prefix(kLayers.size());
-  std::int64_t layer = -1;
-  std::from_chars(name.data(), name.data() + name.size(), layer);
-  return layer;
 }
 
 std::vector<double> rotary_frequencies(std::int64_t dims, double theta) {

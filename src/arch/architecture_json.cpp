@@ -380,13 +380,25 @@ std::vector<std::int64_t> read_pattern(const Json& json, std::vector<std::string
 }
 
 // Fields that came later, and that files without them do not write.
-constexpr const char* kOnlyWhereSaid[] = {
-    "classes_everywhere", "pooler", "pooler_activation", "classes_pooled", "encoder_layers",
-    "shares_table",       "cross"};
+constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
+                                          "q_latent",
+                                          "expert_scoring",
+                                          "expert_selection_bias",
+                                          "expert_weight_scale",
+                                          "expert_groups",
+                                          "active_expert_groups",
+                                          "expert_group_leaders",
+                                          "classes_everywhere",
+                                          "pooler",
+                                          "pooler_activation",
+                                          "classes_pooled",
+                                          "encoder_layers",
+                                          "shares_table",
+                                          "cross"};
 
 }  // namespace
 
-Json all_fields(const Architecture& architecture) {
+Json complete_json(const Architecture& architecture) {
   Json json = layer_json(architecture.kinds.front());
   visit_model(architecture, [&](const char* name, const auto& value) { write(json[name], value); });
   if (architecture.has_position_table()) write(json["positions"], architecture.position_table);
@@ -407,8 +419,8 @@ Json all_fields(const Architecture& architecture) {
 }
 
 Json to_json(const Architecture& architecture) {
-  static const Json defaults = all_fields({});
-  Json json = all_fields(architecture);
+  static const Json defaults = complete_json({});
+  Json json = complete_json(architecture);
   for (const char* field : kOnlyWhereSaid) {
     if (json.at(field) == defaults.at(field)) json.erase(field);
   }
@@ -425,7 +437,7 @@ Architecture unchecked_from_json(const Json& json) {
   if (!json.is_object()) throw UsageError("[architecture] expected a JSON object");
   Architecture architecture;
   std::vector<std::string> problems;
-  const Json known = all_fields(architecture);
+  const Json known = complete_json(architecture);
   for (const auto& [key, value] : json.items()) {
     if (!known.contains(key) && key != "kinds" && key != "pattern") {
       problems.push_back(fmt::format("unknown key '{}'", key));
@@ -450,6 +462,13 @@ Architecture unchecked_from_json(const Json& json) {
 bool same_value(const Json& a, const Json& b) {
   if (a.is_array() && b.is_array()) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_value);
+  }
+  if (a.is_object() && b.is_object()) {
+    const auto is_in_b = [&](const auto& entry) {
+      return b.contains(entry.key()) && same_value(entry.value(), b.at(entry.key()));
+    };
+    const auto items = a.items();
+    return a.size() == b.size() && std::all_of(items.begin(), items.end(), is_in_b);
   }
   if (!a.is_number() || !b.is_number()) return a == b;
   const double x = a.get<double>(), y = b.get<double>();

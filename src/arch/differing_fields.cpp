@@ -39,7 +39,7 @@ std::vector<FieldDifference> differing_fields(const Architecture& a, const Archi
       continue;
     }
     auto& places = seen[pair];
-    const Json left = all_fields(all_like(a, layer)), right = all_fields(all_like(b, layer));
+    const Json left = complete_json(all_like(a, layer)), right = complete_json(all_like(b, layer));
     for (const auto& [key, value] : left.items()) {
       if (same_value(value, right.at(key))) continue;
       const FieldDifference found{key, value.dump(), right.at(key).dump(), {layer}};

@@ -15,7 +15,7 @@ constexpr const char* kFurtherOutputs[] = {"classes", "hidden", "pooled"};
 }  // namespace
 
 Json flat_fields(const Architecture& architecture) {
-  Json fields = all_fields(architecture);
+  Json fields = complete_json(architecture);
   // One output is the model's, by the order of their names above; the others are flags.
   const Json outputs = fields.at("output");
   fields["output"] = outputs.is_array() ? outputs.front() : outputs;

@@ -9,6 +9,7 @@
 #include "config_value.h"
 #include "fields.h"
 #include "formula.h"
+#include "names.h"
 #include "regauge/base/error.h"
 
 namespace regauge {
@@ -16,11 +17,7 @@ namespace {
 
 constexpr std::string_view kExpert = ".E.";  // in a name: the expert's number
 
-// "layers.3.attn.q.weight" -> "layers.N.attn.q.weight"
-std::string pattern_of(const ParameterSpec& spec) {
-  if (spec.layer < 0) return spec.name;
-  return "layers.N" + spec.name.substr(spec.name.find('.', sizeof "layers." - 1));
-}
+std::string pattern_of(const ParameterSpec& spec) { return across_layers(spec.name, 'N'); }
 
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
   if (const std::size_t at = text.find(from); at != std::string::npos)

@@ -15,7 +15,7 @@ namespace regauge::connect {
 
 // A `file` brings its colours along, for light and dark; on a `page` chart_style() must be in the
 // page's style.
-enum class Placement { file, page };
+enum class Medium { file, page };
 const char* chart_style();
 
 // A look is a colour of its own with a dash and a mark. From 0; after kLooks they come round again.
@@ -41,7 +41,7 @@ struct LineLabels {
 
 // Lines through all points, with marks along them; pointing at an x tells the values there.
 std::string line_chart(const std::vector<Series>& series, const LineLabels& labels,
-                       Placement placement = Placement::file);
+                       Medium placement = Medium::file);
 // A short line in a series' look, for a legend elsewhere.
 std::string series_swatch(int look);
 
@@ -52,15 +52,15 @@ struct HeatMap {
   std::vector<std::vector<double>> values;  // [row][column]; NaN: nothing there
   double low = 0, high = 1;                 // the ends of the colour scale
 };
-std::string heat_map(const HeatMap& map, Placement placement = Placement::file);
+std::string heat_map(const HeatMap& map, Medium placement = Medium::file);
 
 // Levels for filled contours of planes that are to be compared, denser near the lowest loss.
-std::vector<double> plane_levels(const std::vector<const Plane*>& planes, int bands = 10);
+std::vector<double> plane_levels(const std::vector<const RecordedPlane*>& planes, int bands = 10);
 // The loss on a plane in bands between `levels`, with A, B and B aligned.
-std::string plane_chart(const Plane& plane, const std::vector<double>& levels,
-                        const std::string& title, Placement placement = Placement::file);
+std::string plane_chart(const RecordedPlane& plane, const std::vector<double>& levels,
+                        const std::string& title, Medium placement = Medium::file);
 // Bilinear between the points of the grid; NaN outside.
-double loss_at(const Plane& plane, double x, double y);
+double loss_at(const RecordedPlane& plane, double x, double y);
 
 // About `most` round numbers from low to high, both inside or just beyond.
 std::vector<double> ticks(double low, double high, int most);

@@ -22,7 +22,8 @@ struct Node {
 // the border if need be. Nodes are corners, then the middles of squares.
 class Mesh {
  public:
-  Mesh(const Plane& plane, double above) : columns_(plane.x.size() + 2), rows_(plane.y.size() + 2) {
+  Mesh(const RecordedPlane& plane, double above)
+      : columns_(plane.x.size() + 2), rows_(plane.y.size() + 2) {
     constexpr double kBelow = -std::numeric_limits<double>::infinity();
     const auto inside = [](std::size_t i, std::size_t size) {
       return std::clamp<std::size_t>(i, 1, size) - 1;
@@ -86,7 +87,7 @@ Node crossing(const Mesh& mesh, const Edge& edge, double level) {
 
 }  // namespace
 
-std::string contour_path(const Plane& plane, double level, double above,
+std::string contour_path(const RecordedPlane& plane, double level, double above,
                          const std::function<double(double)>& x,
                          const std::function<double(double)>& y) {
   const Mesh mesh(plane, above);

@@ -20,10 +20,10 @@ std::string short_number(double value) {
 
 }  // namespace
 
-std::string heat_map(const HeatMap& map, Placement placement) {
+std::string heat_map(const HeatMap& map, Medium placement) {
   double label = 0;
   for (const auto& row : map.rows) label = std::max(label, text_width(row, kFont));
-  const bool titled = placement == Placement::file && !map.title.empty();
+  const bool titled = placement == Medium::file && !map.title.empty();
   const double left = std::ceil(label) + 8, top = titled ? 44 : 22;
   const double across = kCell * static_cast<double>(std::max<std::size_t>(map.columns.size(), 1));
   Svg svg(left + across + 2, top + kRow * static_cast<double>(map.rows.size()) + 4, "heat",
@@ -58,7 +58,7 @@ std::string heat_map(const HeatMap& map, Placement placement) {
 std::string scale_key(double low, double high) {
   constexpr int kSteps = 20;
   Svg svg(260, 20, "key", fmt::format("Colours from {} to {}", shown(low), shown(high)),
-          Placement::page);
+          Medium::page);
   svg.text(0, 14, "class=\"soft\"", fmt::format("{:.3g}", low));
   for (int i = 0; i < kSteps; ++i) {
     svg.line("<rect x=\"{}\" y=\"4\" width=\"9\" height=\"12\" fill=\"{}\"/>", 14 + 9 * i,

@@ -46,10 +46,10 @@ std::pair<double, double> x_range(const std::vector<Series>& series) {
 
 class LineChart {
  public:
-  LineChart(const std::vector<Series>& series, const LineLabels& labels, Placement placement)
+  LineChart(const std::vector<Series>& series, const LineLabels& labels, Medium placement)
       : series_(series),
         labels_(labels),
-        top_(placement == Placement::file && !labels.title.empty() ? 42 : 24),
+        top_(placement == Medium::file && !labels.title.empty() ? 42 : 24),
         plot_(kHeight - 24 - kBottom),
         svg_(kWidth, top_ + plot_ + kBottom + legend_rows() * 18, "lines",
              labels.title.empty() ? labels.y : labels.title, placement) {
@@ -200,7 +200,7 @@ class LineChart {
 }  // namespace
 
 std::string line_chart(const std::vector<Series>& series, const LineLabels& labels,
-                       Placement placement) {
+                       Medium placement) {
   return LineChart(series, labels, placement).drawn();
 }
 

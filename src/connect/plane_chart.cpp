@@ -13,11 +13,11 @@ constexpr double kSide = 268, kInset = 2, kTop = 4, kLegend = 76, kKey = 204;
 
 class PlaneChart {
  public:
-  PlaneChart(const Plane& plane, const std::vector<double>& levels, const std::string& title,
-             Placement placement)
+  PlaneChart(const RecordedPlane& plane, const std::vector<double>& levels,
+             const std::string& title, Medium placement)
       : plane_(plane),
         levels_(levels),
-        titled_(placement == Placement::file && !title.empty()),
+        titled_(placement == Medium::file && !title.empty()),
         top_(kTop + (titled_ ? 20 : 0)),
         tall_(kSide *
               std::clamp((plane.y.back() - plane.y.front()) / (plane.x.back() - plane.x.front()),
@@ -97,7 +97,7 @@ class PlaneChart {
     }
   }
 
-  const Plane& plane_;
+  const RecordedPlane& plane_;
   const std::vector<double>& levels_;
   bool titled_;
   double top_, tall_;
@@ -106,9 +106,9 @@ class PlaneChart {
 
 }  // namespace
 
-std::vector<double> plane_levels(const std::vector<const Plane*>& planes, int bands) {
+std::vector<double> plane_levels(const std::vector<const RecordedPlane*>& planes, int bands) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
-  for (const Plane* plane : planes) {
+  for (const RecordedPlane* plane : planes) {
     for (const auto& row : plane->loss) {
       for (const double loss : row) {
         if (!std::isfinite(loss)) continue;
@@ -126,7 +126,7 @@ std::vector<double> plane_levels(const std::vector<const Plane*>& planes, int ba
   return levels;
 }
 
-double loss_at(const Plane& plane, double x, double y) {
+double loss_at(const RecordedPlane& plane, double x, double y) {
   const auto square = [](const std::vector<double>& axis, double value) {
     const auto after = std::upper_bound(axis.begin() + 1, axis.end() - 1, value);
     return static_cast<std::size_t>(after - axis.begin()) - 1;
@@ -147,8 +147,8 @@ double loss_at(const Plane& plane, double x, double y) {
   return sum;
 }
 
-std::string plane_chart(const Plane& plane, const std::vector<double>& levels,
-                        const std::string& title, Placement placement) {
+std::string plane_chart(const RecordedPlane& plane, const std::vector<double>& levels,
+                        const std::string& title, Medium placement) {
   return PlaneChart(plane, levels, title, placement).drawn();
 }
 

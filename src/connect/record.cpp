@@ -23,7 +23,7 @@ json to_json(const Point& point) {
           {"excess_error", number_or_null(point.excess_error)}};
 }
 
-json to_json(const Plane& plane) {
+json to_json(const RecordedPlane& plane) {
   json rows = json::array();
   for (const auto& row : plane.loss) {
     json values = json::array();
@@ -62,9 +62,9 @@ std::array<double, 2> position(Fields& fields, const std::string& key) {
   return {values[0], values[1]};
 }
 
-Plane plane_from_json(const json& value, const std::string& where) {
+RecordedPlane plane_from_json(const json& value, const std::string& where) {
   Fields fields(value, where);
-  Plane plane;
+  RecordedPlane plane;
   plane.x = axis(fields, "x");
   plane.y = axis(fields, "y");
   const std::string shape =

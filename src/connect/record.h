@@ -19,7 +19,7 @@ struct Point {
 };
 
 // The loss on a grid of a plane through A, B and B aligned to A; the last three are points of it.
-struct Plane {
+struct RecordedPlane {
   std::vector<double> x, y;               // increasing, at least two each
   std::vector<std::vector<double>> loss;  // [y][x]; NaN where it was not finite
   std::array<double, 2> a{}, b{}, aligned{};
@@ -51,7 +51,7 @@ struct Record {
   std::map<std::string, HeadRank> heads;    // by layer: "layers.0"
   std::map<std::string, double> imbalance;  // of A's and B's heads as they are, by layer
   std::map<std::string, double> residuals;  // |A - g B| / |A| by canonical tensor
-  std::optional<Plane> plane;
+  std::optional<RecordedPlane> plane;
   std::map<std::string, double> seconds;  // by step
   nlohmann::json made_by;                 // an object with the strings `regauge` and `commit`
 };

@@ -129,8 +129,8 @@ void add_curves(Html& html, const ExperimentTable& experiment, const std::string
       losses.title = fmt::format("Excess loss on the line, {}", scope);
       hits.title = fmt::format("Accuracy on the line, {}", scope);
       html.line("<figure><figcaption>{}</figcaption><div class=\"pair\">", name);
-      html.add(line_chart(excess[j], losses, Placement::page));
-      html.add(line_chart(accuracy[j], hits, Placement::page));
+      html.add(line_chart(excess[j], losses, Medium::page));
+      html.add(line_chart(accuracy[j], hits, Medium::page));
       html.line("</div><details><summary class=\"small\">Numbers</summary><div class=\"pair\">");
       add_numbers(html, "excess loss", excess[j], 1);
       add_numbers(html, "accuracy, %", accuracy[j], 100);

@@ -25,7 +25,7 @@ std::string loss_told(const char* name, double loss) {
 // The losses of the ends, B's the same in both places, and of the middles between them, which lie
 // between points of the grid.
 std::string places_told(const Record& record) {
-  const Plane& plane = *record.plane;
+  const RecordedPlane& plane = *record.plane;
   const auto &a = plane.a, &b = plane.b, &c = plane.aligned;
   const auto middle = [&](const std::array<double, 2>& to) {
     return loss_at(plane, (a[0] + to[0]) / 2, (a[1] + to[1]) / 2);
@@ -49,7 +49,7 @@ bool has_planes(const ExperimentTable& experiment) {
 
 void add_planes(Html& html, const ExperimentTable& experiment, const std::string& id) {
   for (std::size_t i = 0; i < experiment.scopes.size(); ++i) {
-    std::vector<const Plane*> planes;
+    std::vector<const RecordedPlane*> planes;
     for (const Row& row : experiment.rows) {
       if (row.scope != experiment.scopes[i]) continue;
       for (const Field& field : row.fields) {
@@ -71,7 +71,7 @@ void add_planes(Html& html, const ExperimentTable& experiment, const std::string
                   cell_name(experiment, row.cell), escaped(experiment.methods[j]), record->seeds[0],
                   record->seeds[1]);
         html.add(plane_chart(*record->plane, levels,
-                             "The loss on the plane through A, B and B aligned", Placement::page));
+                             "The loss on the plane through A, B and B aligned", Medium::page));
         html.line("<p class=\"small soft\">{}</p></figure>", places_told(*record));
       }
     }

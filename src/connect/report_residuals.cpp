@@ -140,7 +140,7 @@ void add_residuals(Html& html, const ExperimentTable& experiment, const std::str
         map.title = fmt::format("Residuals, {}", experiment.methods[j]);
         maps += fmt::format(
             "<figure><figcaption>{} <small>mean of {}</small></figcaption>{}</figure>\n",
-            escaped(experiment.methods[j]), row.fields[j].n(), heat_map(map, Placement::page));
+            escaped(experiment.methods[j]), row.fields[j].n(), heat_map(map, Medium::page));
       }
       if (maps.empty()) continue;
       within.line("<h4>{}</h4><div class=\"tiles\">{}</div>", cell_name(experiment, row.cell),

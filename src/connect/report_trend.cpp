@@ -80,7 +80,7 @@ void add_trend(Html& html, const ExperimentTable& experiment) {
     labels.x = *key;
     labels.y = "barrier, nats";
     labels.log_x = true;
-    html.add(line_chart(trends, labels, Placement::page));
+    html.add(line_chart(trends, labels, Medium::page));
     html.line("</figure>");
   }
   html.line("</div>");

@@ -52,12 +52,12 @@ constexpr char kStyle[] = R"css(
 const char* chart_style() { return kStyle; }
 
 Svg::Svg(double width, double height, std::string_view kind, std::string_view name,
-         Placement placement) {
+         Medium placement) {
   line(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart {}\" role=\"img\" "
       "aria-label=\"{}\" viewBox=\"0 0 {:.0f} {:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\">",
       kind, io::escaped(name), width, height, width, height);
-  if (placement == Placement::file) line("<style>{}</style>", kStyle);
+  if (placement == Medium::file) line("<style>{}</style>", kStyle);
 }
 
 void Svg::text(double x, double y, std::string_view attributes, std::string_view raw) {

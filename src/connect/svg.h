@@ -13,8 +13,7 @@ namespace regauge::connect {
 // An <svg> element that grows line by line; `name` is what it is, for readers who do not see it.
 class Svg {
  public:
-  Svg(double width, double height, std::string_view kind, std::string_view name,
-      Placement placement);
+  Svg(double width, double height, std::string_view kind, std::string_view name, Medium placement);
 
   template <class... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) {

@@ -13,9 +13,10 @@ namespace {
 
 constexpr const char* kFingerprintA = "certificate.a";
 constexpr const char* kFingerprintB = "certificate.b";
+constexpr const char* kTensors = "certificate.tensors";
 constexpr const char* kResiduals = "residuals";
 
-// Rows in the order of parameter_specs: size, residual, rounding.
+// A row for each tensor: size, residual, rounding.
 Matrix<double> as_matrix(const std::vector<TensorResidual>& residuals) {
   Matrix<double> matrix(static_cast<Eigen::Index>(residuals.size()), 3);
   for (Eigen::Index i = 0; i < matrix.rows(); ++i) {
@@ -56,6 +57,9 @@ void save_certificate(const Symmetry& symmetry, const Certificate& certificate,
   ElementNotes notes;
   notes.metadata[kFingerprintA] = nlohmann::json(certificate.a).dump();
   notes.metadata[kFingerprintB] = nlohmann::json(certificate.b).dump();
+  nlohmann::json tensors = nlohmann::json::array();
+  for (const auto& residual : certificate.residuals) tensors.push_back(residual.tensor);
+  notes.metadata[kTensors] = tensors.dump();
   notes.tensors[kResiduals] = as_matrix(certificate.residuals);
   save_element(symmetry, certificate.a_from_b, path, notes);
 }

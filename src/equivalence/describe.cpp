@@ -170,7 +170,7 @@ class Description {
 
   // Between a map and the gain of the norm behind it.
   void signs_of_gains() {
-    std::set<std::string> moved;
+    std::set<std::int64_t> moved;
     for_maps(Category::norms, [&](const Space& space, const BlockMap<double>& map) {
       const auto* scaling = std::get_if<Scaling>(&space.group);
       const bool signs = scaling != nullptr && scaling->kind() == Scaling::Kind::signs;
@@ -181,26 +181,23 @@ class Description {
     if (!moved.empty()) add("signs of gains", in_layers(moved));
   }
 
-  std::string in_layers(const std::set<std::string>& moved) const {
+  std::string in_layers(const std::set<std::int64_t>& moved) const {
     return count(moved.size(), symmetry_.architecture.layers, "layers");
-  }
-  static std::string layer_of(const std::string& space) {
-    return space.substr(0, space.find('.', space.find('.') + 1));
   }
 
   void permuted(Category category, const char* what) {
-    std::set<std::string> moved;
+    std::set<std::int64_t> moved;
     for_maps(category, [&](const Space& space, const BlockMap<double>& map) {
-      if (map.permutes() && space.name.starts_with("layers.")) moved.insert(layer_of(space.name));
+      if (map.permutes() && layer_of(space.name) >= 0) moved.insert(layer_of(space.name));
     });
     if (!moved.empty()) add(what, in_layers(moved));
   }
 
   // The coordinates of heads, or the numbers of neurons.
   void gauges(Category category, const std::string& of, bool rotary) {
-    std::map<Kind, std::set<std::string>> moved;
+    std::map<Kind, std::set<std::int64_t>> moved;
     for_maps(category, [&](const Space& space, const BlockMap<double>& map) {
-      const std::string layer = layer_of(space.name);
+      const std::int64_t layer = layer_of(space.name);
       if (space.width() == 1) {
         if (!map.has_blocks()) return;
         if (!is_one(map.blocks().cwiseAbs())) moved[Kind::scaled].insert(layer);
@@ -216,7 +213,7 @@ class Description {
       // One word for all: a general change may hold any of the others.
       for (const auto& [kind, layers] : moved)
         moved[Kind::general].insert(layers.begin(), layers.end());
-      add(of + (rotary ? " pairs turned and rescaled" : " basis changes"),
+      add(of + (rotary ? " pairs rotated and rescaled" : " basis changes"),
           in_layers(moved[Kind::general]));
       return;
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "arch/names.h"
 #include "element_noise.h"
 #include "equivalence/judge/directions.h"
 #include "equivalence/judge/products.h"
@@ -47,7 +48,7 @@ Found find(const Symmetry& symmetry, const ParameterSource& a, const ParameterSo
   found.residuals =
       plain_work(symmetry.architecture) <= kPlainWork
           ? compare(symmetry, element, a, b, progress)
-          : estimate(symmetry, element, a, b, directions_seed(a, b, progress), progress);
+          : compare_sketched(symmetry, element, a, b, directions_seed(a, b, progress), progress);
   return found;
 }
 
@@ -65,21 +66,14 @@ double beyond_honest(const TensorResidual& r, const Honest& honest) {
 
 bool in_doubt(const TensorResidual& r) { return !r.agrees() && !r.by_entry; }
 
-// Tensors that share the maps that an element has inside a layer: "layers.0.attn" for
-// "layers.0.attn.q.weight", "head" for "head.weight".
-std::string layer_part(const std::string& tensor) {
-  std::size_t end = tensor.find('.');
-  for (int i = 0; i < 2 && tensor.starts_with("layers."); ++i) end = tensor.find('.', end + 1);
-  return tensor.substr(0, end);
-}
-
-// Parts of a model in which an honest copy is off by a good deal of a matrix.
+// Sub-layers (they share the maps that an element has inside a layer) in which an honest copy is
+// off by a good deal of a matrix.
 std::set<std::string> lost_parts(const std::vector<TensorResidual>& residuals,
                                  const std::vector<Honest>& most) {
   std::set<std::string> parts;
   for (std::size_t i = 0; i < most.size(); ++i) {
     const TensorResidual& r = residuals[i];
-    if (!r.single_row && most[i].share > kHopeless) parts.insert(layer_part(r.tensor));
+    if (!r.single_row && most[i].share > kHopeless) parts.insert(sublayer_of(r.tensor));
   }
   return parts;
 }
@@ -145,7 +139,7 @@ std::vector<std::string> compare_with_honest_copies(const Symmetry& symmetry,
       r.excess /= kLikeHonest * most[i].excess;
       r.standing_out.clear();
       r.like_honest = true;
-    } else if (lost.contains(layer_part(r.tensor))) {
+    } else if (lost.contains(sublayer_of(r.tensor))) {
       limits.push_back(fmt::format(
           "{}: honest copies, moved and stored as B is, are not recognised either", r.tensor));
     } else if (beyond > kCloseToHonest) {

@@ -6,7 +6,7 @@
 namespace regauge::lab {
 namespace {
 
-class DataActivations final : public Activations {
+class DataActivations final : public PairActivations {
  public:
   DataActivations(const Architecture& architecture, Parameters<float> a, Parameters<float> b,
                   Sampler sampler, std::int64_t batches)
@@ -34,10 +34,11 @@ class DataActivations final : public Activations {
 
 }  // namespace
 
-std::unique_ptr<Activations> make_activations(const Architecture& architecture, Parameters<float> a,
-                                              Parameters<float> b, std::shared_ptr<const Data> data,
-                                              std::int64_t batches, std::int64_t size,
-                                              std::uint64_t seed) {
+std::unique_ptr<PairActivations> make_activations(const Architecture& architecture,
+                                                  Parameters<float> a, Parameters<float> b,
+                                                  std::shared_ptr<const Data> data,
+                                                  std::int64_t batches, std::int64_t size,
+                                                  std::uint64_t seed) {
   return std::make_unique<DataActivations>(architecture, std::move(a), std::move(b),
                                            Sampler(std::move(data), size, seed), batches);
 }

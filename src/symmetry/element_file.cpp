@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 
 #include "regauge/base/error.h"
 #include "regauge/io/checkpoint_writer.h"
@@ -11,7 +11,9 @@ namespace regauge {
 namespace {
 
 constexpr const char* kKind = "regauge.element";
-constexpr const char* kVersion = "1";
+// 2: fields of the architecture may be left out; certificates name their tensors.
+constexpr const char* kVersion = "2";
+constexpr std::array<std::string_view, 2> kReadable = {"1", kVersion};
 constexpr std::string_view kPermutation = ".permutation";
 constexpr std::string_view kBlocks = ".blocks";
 constexpr std::string_view kShift = ".shift_vector";
@@ -25,14 +27,13 @@ std::span<const std::byte> raw(const Matrix<double>& values) {
   return std::as_bytes(std::span(values.data(), static_cast<std::size_t>(values.size())));
 }
 
+// Fields that the file does not name have their defaults: its program did not know them yet, or
+// left them out.
 bool is_architecture(const nlohmann::json& found, const Architecture& architecture) {
-  const nlohmann::json wanted = to_json(architecture);
-  if (!found.is_object() || found.size() != wanted.size()) return false;
-  for (const auto& [key, value] : wanted.items()) {
-    const auto field = found.find(key);
-    if (field == found.end() || !same_value(value, *field)) return false;
-  }
-  return true;
+  if (!found.is_object()) return false;
+  nlohmann::json all = complete_json({});
+  all.update(found);
+  return same_value(all, complete_json(architecture));
 }
 
 Matrix<double> read_matrix(const Checkpoint& file, const StoredTensor& tensor) {
@@ -119,16 +120,17 @@ Element load_element(const Symmetry& symmetry, const std::filesystem::path& path
         fmt::format("[element] {} is not an element file; `regauge act --save-element` writes one",
                     path.string()));
   }
+  if (const auto version = metadata.front().value("version", "?");
+      std::ranges::find(kReadable, version) == kReadable.end()) {
+    throw UsageError(fmt::format("[element] {} is of version {}; this program reads up to {}",
+                                 path.string(), version, kVersion));
+  }
   const auto architecture =
       nlohmann::json::parse(metadata.front().value("architecture", ""), nullptr, false);
   if (!is_architecture(architecture, symmetry.architecture)) {
     throw UsageError(fmt::format(
         "[element] {} belongs to another architecture; was the model untied or converted since?",
         path.string()));
-  }
-  if (metadata.front().value("version", "") != kVersion) {
-    throw UsageError(fmt::format("[element] {} is of version {}; this program reads version {}",
-                                 path.string(), metadata.front().value("version", "?"), kVersion));
   }
   Element element;
   auto claimed = static_cast<std::size_t>(

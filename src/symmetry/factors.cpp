@@ -2,21 +2,15 @@
 
 #include <fmt/format.h>
 
+#include "arch/names.h"
+
 namespace regauge {
-namespace {
-
-std::string across_layers(const std::string& name) {
-  if (!name.starts_with("layers.")) return name;
-  return "layers.*" + name.substr(name.find('.', 7));
-}
-
-}  // namespace
 
 std::vector<Factor> factors_of(const Symmetry& symmetry) {
   std::vector<Factor> factors;
   const auto add = [&](const std::string& name, std::string_view category, std::string group,
                        std::int64_t dimension, double log2_components) {
-    const std::string pattern = across_layers(name);
+    const std::string pattern = across_layers(name, '*');
     for (auto& factor : factors) {
       if (factor.name != pattern || factor.group != group) continue;
       ++factor.times;

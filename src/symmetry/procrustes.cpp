@@ -1,12 +1,15 @@
 #include "procrustes.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/blas.h"
 #include "numerics/assignment.h"
 #include "numerics/dense.h"
+#include "numerics/nested.h"
 #include "numerics/polar.h"
 #include "regauge/base/error.h"
+#include "rotary_pairs.h"
 
 namespace regauge {
 namespace {
@@ -41,6 +44,52 @@ BlockMap<double> signed_permutation_procrustes(const Matrix<double>& cross, bool
     numbers(i, 0) = cross(i, found.column_of_row[static_cast<std::size_t>(i)]) < 0 ? -1 : 1;
   }
   return {n, 1, found.column_of_row, signs ? numbers : Matrix<double>()};
+}
+
+Matrix<double> exchange_procrustes(const GainExchange& group, const Matrix<double>& cross,
+                                   const Matrix<double>& moduli) {
+  using Complex = std::complex<double>;
+  check_square(cross);
+  Matrix<double> result = Matrix<double>::Zero(cross.rows(), cross.cols());
+  // Gives each member of a class its place, by what each two reach together.
+  const auto place = [](const auto& members, const auto& reached, const auto& put) {
+    const auto count = static_cast<Eigen::Index>(members.size());
+    const auto at = [&](Eigen::Index i) { return members[static_cast<std::size_t>(i)]; };
+    Matrix<double> worth(count, count);
+    for (Eigen::Index i = 0; i < count; ++i) {
+      for (Eigen::Index j = 0; j < count; ++j) worth(i, j) = reached(at(i), at(j));
+    }
+    const NestedAssignment places = assign_rows(worth);
+    for (Eigen::Index i = 0; i < count; ++i) {
+      put(at(i), at(places.target[static_cast<std::size_t>(i)]));
+    }
+  };
+  // What a pair reaches by no turn or half a turn, and by a quarter turn to one side or the other.
+  const auto upright = [&](const auto& p, const auto& q) {
+    return 2 * std::abs(complex_part(cross, p, q).real()) + moduli(p.first, q.first) +
+           moduli(p.first + 1, q.first + 1);
+  };
+  const auto sideways = [&](const auto& p, const auto& q) {
+    return 2 * std::abs(complex_part(cross, p, q).imag()) + moduli(p.first, q.first + 1) +
+           moduli(p.first + 1, q.first);
+  };
+  for (const auto& pairs : group.turning()) {
+    place(
+        pairs,
+        [&](const auto& p, const auto& q) { return std::max(upright(p, q), sideways(p, q)); },
+        [&](const auto& p, const auto& q) {
+          const Complex z = complex_part(cross, p, q);
+          put_complex(result, p, q,
+                      sideways(p, q) > upright(p, q) ? Complex(0, z.imag() < 0 ? -1 : 1)
+                                                     : Complex(z.real() < 0 ? -1 : 1, 0));
+        });
+  }
+  for (const auto& coordinates : group.plain()) {
+    place(
+        coordinates, [&](auto i, auto j) { return std::abs(cross(i, j)) + moduli(i, j); },
+        [&](auto i, auto j) { result(i, j) = cross(i, j) < 0 ? -1 : 1; });
+  }
+  return result;
 }
 
 }  // namespace regauge

@@ -5,6 +5,7 @@
 
 #include "regauge/symmetry/block_map.h"
 #include "regauge/symmetry/orthogonal.h"
+#include "regauge/symmetry/rotary.h"
 
 namespace regauge {
 
@@ -15,5 +16,8 @@ namespace regauge {
 Matrix<double> orthogonal_procrustes(const Orthogonal& group, const Matrix<double>& cross);
 // Over permutations, with signs if asked for: a map of n blocks of width 1.
 BlockMap<double> signed_permutation_procrustes(const Matrix<double>& cross, bool signs);
+// Over the members with entries of modulus 1, which maximise <cross, G> + <moduli, |G|>.
+Matrix<double> exchange_procrustes(const GainExchange& group, const Matrix<double>& cross,
+                                   const Matrix<double>& moduli);
 
 }  // namespace regauge

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <complex>
 #include <map>
 #include <numbers>
 
 #include "numerics/decompositions.h"
 #include "numerics/random_matrix.h"
+#include "rotary_pairs.h"
 
 namespace regauge {
 namespace {
@@ -27,21 +27,19 @@ std::pair<double, double> character(double frequency) {
   return {std::abs(angle), angle < 0 ? -1.0 : 1.0};
 }
 
-// The part of a matrix from pair p to pair q that commutes with rotations is a complex number:
-// {{re, q.sign im}, {-p.sign im, p.sign q.sign re}}.
+}  // namespace
+
 Complex complex_part(const Matrix<double>& matrix, const Pair& p, const Pair& q) {
   const auto at = [&](int i, int j) { return matrix(p.first + i, q.first + j); };
   return {(at(0, 0) + p.sign * q.sign * at(1, 1)) / 2, (q.sign * at(0, 1) - p.sign * at(1, 0)) / 2};
 }
 
-void put(Matrix<double>& matrix, const Pair& p, const Pair& q, const Complex& z) {
+void put_complex(Matrix<double>& matrix, const Pair& p, const Pair& q, const Complex& z) {
   matrix(p.first, q.first) = z.real();
   matrix(p.first + 1, q.first + 1) = p.sign * q.sign * z.real();
   matrix(p.first, q.first + 1) = q.sign * z.imag();
   matrix(p.first + 1, q.first) = -p.sign * z.imag();
 }
-
-}  // namespace
 
 RotaryClasses::RotaryClasses(std::int64_t size, const std::vector<double>& frequencies) {
   std::vector<double> angles;
@@ -110,7 +108,7 @@ Matrix<double> RotaryCommutant::project(const Matrix<double>& matrix) const {
   Matrix<double> result = Matrix<double>::Zero(size_, size_);
   for (const auto& pairs : complex_) {
     for (const auto& p : pairs) {
-      for (const auto& q : pairs) put(result, p, q, complex_part(matrix, p, q));
+      for (const auto& q : pairs) put_complex(result, p, q, complex_part(matrix, p, q));
     }
   }
   for (const auto& coordinates : real_) {
@@ -139,8 +137,8 @@ Matrix<double> RotaryCommutant::random(Random& random) const {
     const Eigen::MatrixXcd member = phases.asDiagonal() * complex_matrix_exponential(algebra);
     for (Eigen::Index i = 0; i < u; ++i) {
       for (Eigen::Index j = 0; j < u; ++j) {
-        put(result, pairs[static_cast<std::size_t>(i)], pairs[static_cast<std::size_t>(j)],
-            member(i, j));
+        put_complex(result, pairs[static_cast<std::size_t>(i)], pairs[static_cast<std::size_t>(j)],
+                    member(i, j));
       }
     }
   }
@@ -215,8 +213,8 @@ Matrix<double> GainExchange::random(Random& random) const {
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       static constexpr Complex kQuarters[] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};
       const double scale = modulus();
-      put(result, pairs[i], pairs[static_cast<std::size_t>(order[i])],
-          scale * kQuarters[random.below(4)]);
+      put_complex(result, pairs[i], pairs[static_cast<std::size_t>(order[i])],
+                  scale * kQuarters[random.below(4)]);
     }
   }
   for (const auto& coordinates : plain_) {
@@ -233,7 +231,7 @@ Matrix<double> GainExchange::random(Random& random) const {
 Matrix<double> GainExchange::project(const Matrix<double>& matrix) const {
   Matrix<double> result = Matrix<double>::Zero(size_, size_);
   for (const auto& pairs : turning_) {
-    for (const auto& p : pairs) put(result, p, p, complex_part(matrix, p, p).real());
+    for (const auto& p : pairs) put_complex(result, p, p, complex_part(matrix, p, p).real());
   }
   for (const auto& coordinates : plain_) {
     for (const auto i : coordinates) result(i, i) = matrix(i, i);

@@ -45,7 +45,7 @@ TEST(LineChart, HasEveryPointOfEverySeries) {
   EXPECT_EQ(xml_problem(svg), "") << svg;
   EXPECT_EQ(points_of(svg), (std::vector<std::size_t>{25, 13}));
   EXPECT_NE(svg.find("prefers-color-scheme: dark"), std::string::npos);
-  EXPECT_EQ(line_chart({line("a", 25)}, {}, Placement::page).find("<style>"), std::string::npos);
+  EXPECT_EQ(line_chart({line("a", 25)}, {}, Medium::page).find("<style>"), std::string::npos);
 }
 
 TEST(LineChart, TellsItsNumbers) {
@@ -85,7 +85,7 @@ TEST(LineChart, WhatIsNotFiniteIsLeftOut) {
 
 TEST(LineChart, TextIsText) {
   Series series = line(kHostile, 3);
-  for (const Placement placement : {Placement::file, Placement::page}) {
+  for (const Medium placement : {Medium::file, Medium::page}) {
     const std::string svg = line_chart({series}, {kHostile, kHostile, kHostile}, placement);
     EXPECT_EQ(xml_problem(svg), "") << svg;
     EXPECT_EQ(svg.find("<b "), std::string::npos);
@@ -104,7 +104,8 @@ TEST(HeatMap, HasEveryValueAndItsNumber) {
 }
 
 TEST(PlaneChart, LevelsPlacesAndLosses) {
-  const Plane plane = {{0, 1, 2}, {0, 2}, {{0, 1, 4}, {2, 3, NAN}}, {0, 0}, {2, 0}, {0.5, 1}};
+  const RecordedPlane plane = {{0, 1, 2}, {0, 2}, {{0, 1, 4}, {2, 3, NAN}},
+                               {0, 0},    {2, 0}, {0.5, 1}};
   EXPECT_DOUBLE_EQ(loss_at(plane, 0, 0), 0);
   EXPECT_DOUBLE_EQ(loss_at(plane, 2, 0), 4);
   EXPECT_DOUBLE_EQ(loss_at(plane, 0.5, 1), 1.5);
@@ -120,8 +121,8 @@ TEST(PlaneChart, LevelsPlacesAndLosses) {
 
 // A plane on [0, 1] x [0, 1] with this loss.
 template <class Loss>
-Plane square(Loss loss) {
-  Plane plane = {{}, {}, {}, {0, 0}, {1, 0}, {0, 1}};
+RecordedPlane square(Loss loss) {
+  RecordedPlane plane = {{}, {}, {}, {0, 0}, {1, 0}, {0, 1}};
   for (int i = 0; i <= 20; ++i) plane.x.push_back(i / 20.0);
   plane.y = plane.x;
   for (const double y : plane.y) {
@@ -132,8 +133,8 @@ Plane square(Loss loss) {
 }
 
 // The areas of the loops of the band above `level`, as shares of the picture, largest first.
-std::vector<double> loop_areas(const Plane& plane, double level) {
-  const std::string svg = plane_chart(plane, {0, level, 2}, "", Placement::page);
+std::vector<double> loop_areas(const RecordedPlane& plane, double level) {
+  const std::string svg = plane_chart(plane, {0, level, 2}, "", Medium::page);
   std::smatch found;
   const std::regex frame("<rect x=\"2\" y=\"[0-9.]*\" width=\"([0-9.]+)\" height=\"([0-9.]+)");
   EXPECT_TRUE(std::regex_search(svg, found, frame));
@@ -200,7 +201,7 @@ TEST(Report, TextOfRecordsIsText) {
   hostile.training = {{kHostile, kHostile}};
   hostile.seconds = {{kHostile, 1}};
   hostile.made_by = {{"regauge", kHostile}, {"commit", kHostile}};
-  hostile.plane = Plane{{0, 1}, {0, 1}, {{1, 2}, {3, NAN}}, {0, 0}, {9, 9}, {1, 1}};
+  hostile.plane = RecordedPlane{{0, 1}, {0, 1}, {{1, 2}, {3, NAN}}, {0, 0}, {9, 9}, {1, 1}};
   Record other = hostile;
   other.cell[kHostile] = "other";
   const std::vector<Record> records = {hostile, other};

@@ -23,7 +23,7 @@ using testing::Temporary;
 Record whole() {
   Record result = record({{"positions", "rotary"}}, "attention:0", {1, 2}, "two_stage", 0.25);
   result.residuals = {{"layers.0.attn.q.weight", 0.9}};
-  result.plane = Plane{{0, 1, 2}, {0, 1}, {{1, 2, 3}, {4, 5, NAN}}, {0, 0}, {2, 0}, {1, 1}};
+  result.plane = RecordedPlane{{0, 1, 2}, {0, 1}, {{1, 2, 3}, {4, 5, NAN}}, {0, 0}, {2, 0}, {1, 1}};
   result.seconds = {{"align", 1.5}};
   result.imbalance = {{"layers.0.attn.qk", 0.2}};
   result.heads = {{"layers.0", {2, 24, 0.9, 0.8}}};

@@ -89,7 +89,7 @@ def test_a_file_of_llama_cpps_converter_is_the_same(regauge, made, name, kind):
 
 
 def rotate(source, target, seed=0, fold=True):
-    """What QuaRot and SpinQuant do before they quantise, in plain numpy: gains folded, the residual stream turned by R1, the
+    """What QuaRot and SpinQuant do before they quantise, in plain numpy: gains folded, the residual stream rotated by R1, the
     values of every kv head by R2."""
     draw = numpy.random.default_rng(seed)
     config = json.loads((source / "config.json").read_text())
@@ -168,7 +168,7 @@ def test_words_for_what_a_random_element_does(regauge, made, tmp_path):
         "norms": ["gains rescaled"],
         "vo": ["value basis changes"],
         "ffn": ["neurons permuted", "neuron rescalings", "neuron signs"],
-        "qk": ["query and key pairs turned and rescaled"],
+        "qk": ["query and key pairs rotated and rescaled"],
     }
     for factor, expected in whats.items():
         moved = tmp_path / factor

@@ -16,9 +16,9 @@ using Taps = std::map<std::string, Matrix<Scalar>>;
 
 // Two models at work on the same inputs, batch by batch: the lab makes one from data, a Python user
 // from models of their own.
-class Activations {
+class PairActivations {
  public:
-  virtual ~Activations() = default;
+  virtual ~PairActivations() = default;
   virtual std::int64_t batches() const = 0;  // left
   // What both compute on the next batch; there must be one.
   virtual void next(Taps<float>& a, Taps<float>& b) = 0;

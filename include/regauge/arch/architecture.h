@@ -53,9 +53,9 @@ struct Attention {
   bool shares_table = false;  // the table is that of the stack's first layer (T5)
   bool cross = false;         // keys and values read what the encoder has written
 
-  // Keys and values are not read from the stream but from a normed vector of this width, which is
-  // (DeepSeek); 0: from the stream. Then the rotating part of the keys is read from the stream, one
-  // for all heads. Queries may have such a vector of their own.
+  // Keys and values read a normed vector of this width, which reads the stream (DeepSeek); 0: they
+  // read the stream themselves. The rotating part of the keys is then one for all heads, and reads
+  // the stream. Queries may have such a vector of their own.
   std::int64_t kv_latent = 0;
   std::int64_t q_latent = 0;
 
@@ -77,9 +77,8 @@ struct Attention {
   bool operator==(const Attention&) const = default;
   std::int64_t group() const { return heads / kv_heads; }  // query heads of a kv head
   bool has_qk_norm() const { return qk_norm != QkNorm::none; }
-  // The coordinates of q and k that are maps of their own beside the rotating ones, which with
-  // latents are apart: all of a head, or those that do not rotate.
   bool has_latents() const { return kv_latent > 0; }
+  // The columns of a head in q and k: with latents those that do not rotate, else all.
   std::int64_t plain_width() const { return has_latents() ? qk_width - rotary_dims : qk_width; }
   // The softmax does not see a number that is added to all logits of a query.
   bool forgets_common_logit() const { return softcap == 0 && !sinks; }

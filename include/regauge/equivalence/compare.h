@@ -62,9 +62,9 @@ std::vector<TensorResidual> compare(const Symmetry& symmetry, const Element& a_f
 // The same seen through products with a few random directions, for a few passes over both files:
 // entries are seen as parts of their rows and columns. The directions are drawn from `seed`, which
 // whoever made the files must not be able to choose (see directions_seed).
-std::vector<TensorResidual> estimate(const Symmetry& symmetry, const Element& a_from_b,
-                                     const ParameterSource& a, const ParameterSource& b,
-                                     std::uint64_t seed, Progress& progress);
+std::vector<TensorResidual> compare_sketched(const Symmetry& symmetry, const Element& a_from_b,
+                                             const ParameterSource& a, const ParameterSource& b,
+                                             std::uint64_t seed, Progress& progress);
 std::int64_t disagreeing(const std::vector<TensorResidual>& residuals);  // how many
 bool all_agree(const std::vector<TensorResidual>& residuals);
 

@@ -46,9 +46,9 @@ struct Diff {
 };
 
 // Are A and B the same function? `same` rests on compare_in_place(), or on compare() or, for large
-// models, estimate() with the element that was found, whatever found it; verify() is the slow and
-// plain judge.
-// `patches_b` say what is read of B in another order than its file has it (tokenizer.h).
+// models, compare_sketched() with the element that was found, whatever found it; verify() is the
+// slow and plain judge. `patches_b` say what is read of B in another order than its file has it
+// (tokenizer.h).
 Diff diff(const Model& a, const Model& b, Progress& progress, const Patches& patches_b = {});
 
 // Why B is not A, where diff() said so: known mistakes are tried until one explains it.

@@ -58,8 +58,8 @@ class Aligner {
 
   Element run() {
     align_stream();
-    for (std::int64_t n = 0; n < architecture_.layers; ++n) match_heads(n);
-    for (const auto& units : units_) match_units(units);
+    for (std::int64_t n = 0; n < architecture_.layers; ++n) place_heads(n);
+    for (const auto& units : units_) place_units(units);
     fit_gauges();
     return std::move(found_);
   }
@@ -122,7 +122,7 @@ class Aligner {
     return std::get<Scaling>(space.group).log2_components() > 0;
   }
 
-  void match_heads(std::int64_t layer) {
+  void place_heads(std::int64_t layer) {
     const Space* movable_space = movable(fmt::format("layers.{}.attn.heads", layer));
     if (movable_space == nullptr || movable_space->shuffle != Shuffle::grouped) return;
     const Space& space = *movable_space;
@@ -158,7 +158,7 @@ class Aligner {
     found_.maps[space.name] = {heads, 1, best.target, {}};
   }
 
-  void match_units(const Units& units) {
+  void place_units(const Units& units) {
     const Space& space = *symmetry_.find_space(units.space);
     const Matrix<double> similarity = hidden_.at(units.tap).correlation();
     if (space.shuffle != Shuffle::grouped) {
@@ -177,13 +177,16 @@ class Aligner {
 
   void fit_gauges() {
     b_moved_ = moved();
+    Element latents;
     for (std::int64_t n = 0; n < architecture_.layers; ++n) {
-      const Element latents = match_latents(symmetry_, n, scope_, a_, b_moved_, {});
-      found_ = compose(symmetry_, latents, found_);
+      latents.maps.merge(match_latents(symmetry_, n, scope_, a_, b_moved_, {}).maps);
     }
-    b_moved_ = moved();
+    if (!latents.maps.empty()) {
+      found_ = compose(symmetry_, latents, found_);
+      b_moved_ = moved();
+    }
     for (std::int64_t n = 0; n < architecture_.layers; ++n) {
-      const Element gauges = regauge::match_heads(symmetry_, n, Scope("qk,vo"), a_, b_moved_);
+      const Element gauges = match_heads(symmetry_, n, Scope("qk,vo"), a_, b_moved_);
       found_ = compose(symmetry_, scope_.restrict(symmetry_, gauges), found_);
     }
   }
@@ -216,7 +219,7 @@ class Aligner {
 }  // namespace
 
 Element align_by_activations(const Symmetry& symmetry, const Parameters<double>& a,
-                             const Parameters<double>& b, Activations& activations,
+                             const Parameters<double>& b, PairActivations& activations,
                              const Scope& scope, Progress& progress) {
   if (activations.batches() < 1) throw UsageError("[align] activations of no batch at all");
   Aligner aligner(symmetry, a, b, scope);

@@ -16,7 +16,7 @@ namespace regauge {
 // Only what the scope contains moves, and the rest is fitted to that. Memory is that of one batch's
 // taps, of a covariance per layer, and of B moved. Progress counts batches.
 Element align_by_activations(const Symmetry& symmetry, const Parameters<double>& a,
-                             const Parameters<double>& b, Activations& activations,
+                             const Parameters<double>& b, PairActivations& activations,
                              const Scope& scope, Progress& progress);
 
 }  // namespace regauge

@@ -3,29 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include "numerics/nested.h"
+#include "symmetry/procrustes.h"
 
 namespace regauge {
 namespace {
 
 constexpr int kRefits = 8;
 constexpr std::size_t kStarts = 4;
-
-using Pair = RotaryClasses::Pair;
-
-// The quarter turns of pair p of B into the place of pair q of A.
-std::array<Eigen::Matrix2d, 4> quarter_turns(const Pair& p, const Pair& q) {
-  std::array<Eigen::Matrix2d, 4> turns;
-  constexpr std::array<std::array<double, 2>, 4> kUnits = {{{1, 0}, {0, 1}, {-1, 0}, {0, -1}}};
-  for (std::size_t i = 0; i < kUnits.size(); ++i) {
-    const auto [x, y] = kUnits[i];
-    turns[i] << x, q.sign * y, -p.sign * y, p.sign * q.sign * x;
-  }
-  return turns;
-}
 
 class NormedHeads {
  public:
@@ -244,51 +231,9 @@ class NormedHeads {
 
 BlockFit fit_exchange(const GainExchange& group, const Matrix<double>& cross,
                       const Matrix<double>& moduli) {
-  BlockFit fit{Matrix<double>::Zero(cross.rows(), cross.cols()), 0};
-  for (const auto& pairs : group.turning()) {
-    const auto count = static_cast<Eigen::Index>(pairs.size());
-    Matrix<double> worth(count, count);
-    std::vector<Eigen::Matrix2d> best(pairs.size() * pairs.size());
-    for (Eigen::Index i = 0; i < count; ++i) {
-      for (Eigen::Index j = 0; j < count; ++j) {
-        const Pair &p = pairs[static_cast<std::size_t>(i)], &q = pairs[static_cast<std::size_t>(j)];
-        worth(i, j) = -std::numeric_limits<double>::infinity();
-        for (const auto& turn : quarter_turns(p, q)) {
-          const double value =
-              cross.block(p.first, q.first, 2, 2).cwiseProduct(turn).sum() +
-              moduli.block(p.first, q.first, 2, 2).cwiseProduct(turn.cwiseAbs()).sum();
-          if (value <= worth(i, j)) continue;
-          worth(i, j) = value;
-          best[static_cast<std::size_t>(i * count + j)] = turn;
-        }
-      }
-    }
-    const NestedAssignment places = assign_rows(worth);
-    for (Eigen::Index i = 0; i < count; ++i) {
-      const auto j = places.target[static_cast<std::size_t>(i)];
-      fit.block.block(pairs[static_cast<std::size_t>(i)].first,
-                      pairs[static_cast<std::size_t>(j)].first, 2, 2) =
-          best[static_cast<std::size_t>(i * count + j)];
-    }
-    fit.value += places.value;
-  }
-  for (const auto& coordinates : group.plain()) {
-    const auto count = static_cast<Eigen::Index>(coordinates.size());
-    Matrix<double> worth(count, count);
-    const auto at = [&](Eigen::Index i) { return coordinates[static_cast<std::size_t>(i)]; };
-    for (Eigen::Index i = 0; i < count; ++i) {
-      for (Eigen::Index j = 0; j < count; ++j) {
-        worth(i, j) = std::abs(cross(at(i), at(j))) + moduli(at(i), at(j));
-      }
-    }
-    const NestedAssignment places = assign_rows(worth);
-    for (Eigen::Index i = 0; i < count; ++i) {
-      const auto j = places.target[static_cast<std::size_t>(i)];
-      fit.block(at(i), at(j)) = cross(at(i), at(j)) < 0 ? -1 : 1;
-    }
-    fit.value += places.value;
-  }
-  return fit;
+  Matrix<double> best = exchange_procrustes(group, cross, moduli);
+  const double value = cross.cwiseProduct(best).sum() + moduli.cwiseProduct(best.cwiseAbs()).sum();
+  return {std::move(best), value};
 }
 
 template <class Scalar>

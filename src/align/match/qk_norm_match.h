@@ -6,7 +6,8 @@
 
 namespace regauge {
 
-// The member with entries of modulus 1 that maximises <cross, G> + <moduli, |G|>.
+// The member with entries of modulus 1 that maximises <cross, G> + <moduli, |G|>, and what it
+// reaches.
 BlockFit fit_exchange(const GainExchange& group, const Matrix<double>& cross,
                       const Matrix<double>& moduli);
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "arch/names.h"
 #include "base/blas.h"
 #include "numerics/dense.h"
 #include "token_stream.h"
@@ -101,11 +102,6 @@ Matrix<Scalar> unit_rows(Matrix<Scalar> x) {
     if (size > 0) x.row(i) /= size;
   }
   return x;
-}
-
-// "layers.0.attn" of "layers.0.attn.q.weight".
-std::string sublayer_of(const std::string& tensor) {
-  return tensor.substr(0, tensor.rfind('.', tensor.rfind('.') - 1));
 }
 
 }  // namespace
@@ -207,11 +203,11 @@ Parameters<Scalar> Metric<Scalar>::weighted(const Side& side, std::int64_t layer
         static_cast<Scalar>(kNormOfATensor * std::sqrt(ends ? kEndsWeight : 1.0)) / size;
     tensor *= factor;
     add_origin(-1);
-    factors[name.substr(0, name.rfind('.'))] = factor;
+    factors[std::string(owner_of(name))] = factor;
   }
   // Biases with their matrices.
   for (auto& [name, tensor] : tensors) {
-    const auto factor = factors.find(name.substr(0, name.rfind('.')));
+    const auto factor = factors.find(std::string(owner_of(name)));
     if (tensor.rows() == 1 && name.ends_with(".bias") && factor != factors.end()) {
       tensor *= factor->second;
     }

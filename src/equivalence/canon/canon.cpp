@@ -9,7 +9,9 @@
 #include "action/balance.h"
 #include "action/moved_model.h"
 #include "action/standard_form.h"
+#include "action/unit_lengths.h"
 #include "canon_steps.h"
+#include "equivalence/stream_vectors.h"
 #include "numerics/dense.h"
 #include "numerics/polar.h"
 #include "regauge/equivalence/compare.h"
@@ -19,16 +21,6 @@ namespace regauge {
 namespace {
 
 constexpr double kUndetermined = 1e-6;
-
-// The tensor with its axis of the stream in the columns; a pinned one counts from the fixed origin.
-Matrix<double> rows_in_stream(const Symmetry& symmetry, const std::string& name, int axis,
-                              const Matrix<double>& tensor) {
-  Matrix<double> rows = axis == 1 ? tensor : Matrix<double>(tensor.transpose());
-  for (Eigen::Index i = 0; axis == 1 && symmetry.tensors.at(name).pinned && i < rows.cols(); ++i) {
-    rows.col(i).array() += fixed_origin(symmetry.architecture, name, i);
-  }
-  return rows;
-}
 
 // Nothing changes places along this axis: tokens, positions, classes.
 bool is_labelled(const Symmetry& symmetry, const Axis& axis) {
@@ -49,10 +41,7 @@ Matrix<double> stream_sketch(const Symmetry& symmetry, const Parameters<double>&
       for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
         if (part.space != "residual" || part.take != AxisPart::Take::whole) continue;
         if (!is_labelled(symmetry, axis == 0 ? axes.cols : axes.rows)) continue;
-        Matrix<double> rows = rows_in_stream(symmetry, name, axis, tensor);
-        // Along 1 a reader behind a layer norm has whatever constant its norm's bias needs.
-        if (symmetry.architecture.norm == Norm::layer)
-          rows.colwise() -= rows.rowwise().mean().eval();
+        const Matrix<double> rows = stream_vectors(symmetry, name, axis, tensor);
         if (rows.norm() > 0) sum += sketch(rows, width) / rows.norm();
       }
     }
@@ -85,7 +74,7 @@ class Canonical {
 
   void embedding_and_head(Progress& progress) {
     auto tensors = moved(-1);
-    take(unit_lengths(symmetry_, tensors, found_), -1, tensors);
+    take(unit_lengths(symmetry_, -1, tensors, found_), -1, tensors);
     const Space* space = symmetry_.find_space("residual");
     if (space != nullptr && !space->is_orthogonal() && is_reversed(tensors)) {
       reverse(progress);
@@ -103,7 +92,7 @@ class Canonical {
 
   void layer(std::int64_t layer) {
     auto tensors = moved(layer);
-    take(unit_lengths(symmetry_, tensors, found_), layer, tensors);
+    take(unit_lengths(symmetry_, layer, tensors, found_), layer, tensors);
     take(turned_latents(symmetry_, layer, tensors), layer, tensors);
     take(balance(symmetry_, tensors), layer, tensors);
     order(layer, tensors);

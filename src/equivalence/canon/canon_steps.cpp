@@ -9,6 +9,7 @@
 
 #include "numerics/polar.h"
 #include "sketch.h"
+#include "symmetry/rotary_pairs.h"
 
 namespace regauge {
 namespace {
@@ -101,24 +102,6 @@ Sizes sizes_of(const Symmetry& symmetry, const Space& space, const Parameters<do
 }
 
 }  // namespace
-
-Element unit_lengths(const Symmetry& symmetry, const Parameters<double>& tensors,
-                     const Element& found) {
-  Element step;
-  for_parts(symmetry, tensors, [&](const AxisPart& part, const std::string&, const auto& rows) {
-    const Space& space = *symmetry.find_space(part.space);
-    const bool length = std::holds_alternative<Scaling>(space.group) && space.dimension() > 0 &&
-                        (space.category == Category::scales || space.category == Category::heads ||
-                         space.category == Category::qk);
-    const bool done = found.maps.contains(space.name) || step.maps.contains(space.name);
-    if (!length || done || part.dual || part.take != AxisPart::Take::whole) return;
-    const double entries = static_cast<double>(rows.size()) / static_cast<double>(space.count);
-    Matrix<double> factors = squares_of_runs(rows, space.count);
-    for (auto& factor : factors.reshaped()) factor = factor > 0 ? std::sqrt(entries / factor) : 1;
-    step.maps[space.name] = BlockMap<double>(space.count, 1, {}, factors);
-  });
-  return step;
-}
 
 Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, const Element& found,
                  double rounding, std::vector<std::string>& limits) {
@@ -218,12 +201,12 @@ class QkTurn {
  public:
   // `parts`: [heads, d_k], what each coordinate has of a fixed column; one pattern for all of them,
   // but for a sign of each. `signs`: the signs, or zeros where they are to be chosen.
-  QkTurn(const Attention& shape, Matrix<double> parts, Eigen::VectorXd sizes, Eigen::VectorXd signs)
+  QkTurn(const GainExchange& group, Matrix<double> parts, Eigen::VectorXd sizes,
+         Eigen::VectorXd signs)
       : parts_(std::move(parts)), sizes_(std::move(sizes)), signs_(std::move(signs)) {
-    pattern_ = Matrix<double>::Zero(shape.qk_width, shape.qk_width);
-    const RotaryClasses classes(shape.qk_width, shape.rotary_frequencies);
-    for (const auto& pairs : classes.turning) add_pairs(pairs);
-    for (const auto& coordinates : classes.real()) add_coordinates(coordinates);
+    pattern_ = Matrix<double>::Zero(group.size(), group.size());
+    for (const auto& pairs : group.turning()) add_pairs(pairs);
+    for (const auto& coordinates : group.plain()) add_coordinates(coordinates);
   }
   const Matrix<double>& pattern() const { return pattern_; }
   const Eigen::VectorXd& signs() const { return signs_; }
@@ -260,13 +243,8 @@ class QkTurn {
       for (Eigen::Index j = 0; j < values.size(); ++j) {
         values(j) = {parts_(j, from.first), from.sign * parts_(j, from.first + 1)};
       }
-      // i^quarter as a block: {{re, im}, {-im, re}}, second coordinates counted with their signs.
-      static constexpr double kReal[] = {1, 0, -1, 0}, kImaginary[] = {0, 1, 0, -1};
-      const auto quarter = turn(values);
-      pattern_(from.first, to.first) = kReal[quarter];
-      pattern_(from.first + 1, to.first + 1) = from.sign * to.sign * kReal[quarter];
-      pattern_(from.first, to.first + 1) = to.sign * kImaginary[quarter];
-      pattern_(from.first + 1, to.first) = -from.sign * kImaginary[quarter];
+      static constexpr Complex kQuarters[] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};
+      put_complex(pattern_, from, to, kQuarters[turn(values)]);
     }
   }
 
@@ -303,7 +281,9 @@ Element turned_qk_norm(const Symmetry& symmetry, std::int64_t layer,
   for (Eigen::Index i = 0; i < k.cols(); ++i) parts(i / width, i % width) += of_k(i, 0);
   for (Eigen::Index i = 0; i < q.cols(); ++i) parts(i / width / share, i % width) += of_q(i, 0);
   // [exchanges, d_k]: the size of the gains that an exchange moves.
-  const std::int64_t exchanges = symmetry.find_space(at + ".qk_gain")->count;
+  const Space& space = *symmetry.find_space(at + ".qk_gain");
+  const auto& group = std::get<GainExchange>(space.group);
+  const std::int64_t exchanges = space.count;
   Matrix<double> sizes = Matrix<double>::Zero(exchanges, width);
   for (const char* name : {".q_norm.gain", ".k_norm.gain"}) {
     const Matrix<double>& gain = tensors.at(at + name);
@@ -314,7 +294,7 @@ Element turned_qk_norm(const Symmetry& symmetry, std::int64_t layer,
   }
   Element step;
   if (shape.qk_norm == QkNorm::heads) {
-    const QkTurn turn(shape, parts, sizes.row(0), Eigen::VectorXd::Zero(shape.kv_heads));
+    const QkTurn turn(group, parts, sizes.row(0), Eigen::VectorXd::Zero(shape.kv_heads));
     step.maps[at + ".k"] = BlockMap<double>(shape.kv_heads, 1, {}, turn.signs());
     step.maps[at + ".qk_gain"] = BlockMap<double>(1, width, {}, turn.pattern());
     return step;
@@ -322,7 +302,7 @@ Element turned_qk_norm(const Symmetry& symmetry, std::int64_t layer,
   Matrix<double> patterns(shape.kv_heads * width, width);
   for (std::int64_t kv = 0; kv < shape.kv_heads; ++kv) {
     patterns.middleRows(kv * width, width) =
-        QkTurn(shape, parts.row(kv), sizes.row(kv), Eigen::VectorXd::Ones(1)).pattern();
+        QkTurn(group, parts.row(kv), sizes.row(kv), Eigen::VectorXd::Ones(1)).pattern();
   }
   step.maps[at + ".qk_gain"] = BlockMap<double>(shape.kv_heads, width, {}, patterns);
   return step;

@@ -11,11 +11,6 @@ namespace regauge {
 // The steps of canon(), each on the tensors of one layer (or of embedding and head). `limits`
 // receives what rounding, as a relative error, decides.
 
-// Lengths that nothing reads (eps = 0) become a root mean square of 1 in the first tensor that has
-// them; spaces that `found` names are done.
-Element unit_lengths(const Symmetry& symmetry, const Parameters<double>& tensors,
-                     const Element& found);
-
 // Heads and neurons in the order of their size, largest first; groups of query heads as a whole.
 // Heads of several layers that share a table: by the first of them; spaces of `found` are done.
 Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, const Element& found,

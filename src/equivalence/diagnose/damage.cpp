@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "arch/names.h"
 #include "explain.h"
 
 namespace regauge {
@@ -20,8 +21,7 @@ std::vector<std::string> summarised(const Architecture& architecture,
   std::map<std::string, std::vector<std::int64_t>> layers;
   for (const auto& spec : parameter_specs(architecture)) {
     if (std::find(tensors.begin(), tensors.end(), spec.name) == tensors.end()) continue;
-    std::string key = spec.name;
-    if (spec.layer >= 0) key = key.substr(key.find('.', 7) + 1);
+    const std::string key(name_in_layer(spec.name));
     if (!layers.contains(key)) order.push_back(key);
     layers[key].push_back(spec.layer);
   }

@@ -6,16 +6,17 @@
 #include <memory>
 
 #include "action/moved_model.h"
+#include "arch/names.h"
 #include "declarations.h"
 #include "equivalence/beside/unread.h"
 #include "equivalence/nearest.h"
 #include "equivalence/recover/recover.h"
 #include "equivalence/rounding.h"
+#include "excerpt.h"
 #include "explain.h"
 #include "mistakes_stream.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/diff.h"
-#include "sample.h"
 
 namespace regauge {
 namespace {
@@ -24,8 +25,7 @@ constexpr std::size_t kMostLayers = 12;  // of which any two may have changed pl
 
 // Tensors among which a wrong one spoils the others' fit: "layers.3.attn", or embedding and head.
 std::string site_of(const std::string& tensor) {
-  return tensor.starts_with("layers.") ? tensor.substr(0, tensor.find('.', tensor.find('.', 7) + 1))
-                                       : "ends";
+  return layer_of(tensor) >= 0 ? sublayer_of(tensor) : "ends";
 }
 
 // Every tensor as the element moves it.
@@ -70,8 +70,8 @@ class Diagnostician {
         found_(found),
         progress_(progress),
         quiet_(progress),
-        sample_a_(a),
-        sample_b_(b),
+        excerpt_of_a_(a),
+        excerpt_of_b_(b),
         shape_(found.architecture) {
     for (const auto& residual : found.residuals) {
       if (!residual.agrees()) wrong_.insert(residual.tensor);
@@ -137,15 +137,15 @@ class Diagnostician {
     });
   }
 
-  // No element carries even a sample of B to A's.
+  // No element carries even an excerpt of B to A's.
   bool is_refuted(const Symmetry& symmetry, const Patches& on_a, const Patches& on_b) {
     const Architecture& shape = symmetry.architecture;
     const std::int64_t layer = telling_layer(on_a, on_b);
-    const Architecture cut = sample_of(shape, layer);
+    const Architecture cut = excerpt_of(shape, layer);
     if (cut == shape) return false;
     const Symmetry less = symmetry_of(cut);
-    const ParameterSource a = sample_a_(shape, on_a, layer);
-    const ParameterSource b = sample_b_(shape, on_b, layer);
+    const ParameterSource a = excerpt_of_a_(shape, on_a, layer);
+    const ParameterSource b = excerpt_of_b_(shape, on_b, layer);
     const double rounding = std::max(coarsest_rounding(a), coarsest_rounding(b));
     const Recovery recovery = recover(less, a, b, rounding, quiet_);
     if (!recovery.limits.empty()) return false;
@@ -367,7 +367,7 @@ class Diagnostician {
   const Diff& found_;
   Progress& progress_;
   Quiet quiet_;
-  Sampler sample_a_, sample_b_;
+  ExcerptReader excerpt_of_a_, excerpt_of_b_;
   Architecture shape_;
   std::set<std::string> wrong_;  // tensors that differ in the coordinates that were found
   Diagnosis result_;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "arch/names.h"
 #include "explain.h"
 
 namespace regauge {
@@ -247,7 +248,7 @@ void Explainer::find_misplaced_rows() {
       change.undo[name] = moved_back(here, moves, pair_.a);
       if (!matches_all(change.undo)) continue;
       // A bias whose entries moved with the columns.
-      const std::string bias = name.substr(0, name.size() - 6) + "bias";
+      const std::string bias = sibling_of(name, "bias");
       if (axis == 1 && name.ends_with(".weight") && is_open(bias) && all_in_b) {
         const Patch with_columns = [moves, bias](const ReadTensor& read) {
           const Matrix<double> before = read(bias);

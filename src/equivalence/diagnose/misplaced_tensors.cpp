@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "arch/names.h"
 #include "explain.h"
 
 namespace regauge {
@@ -27,10 +28,6 @@ Eigen::VectorXd entries(const Matrix<double>& value) {
     result(i) = value.data()[value.size() / count * i + i % (value.size() / count)];
   }
   return result;
-}
-
-std::string without_layer(const std::string& name, std::int64_t layer) {
-  return layer < 0 ? name : name.substr(fmt::format("layers.{}.", layer).size());
 }
 
 }  // namespace
@@ -75,9 +72,8 @@ void Explainer::find_misplaced_tensors() {
     });
     if (there == nullptr && instead == nullptr) continue;
     const Sample& other = there != nullptr ? *there : *instead;
-    const bool layers =
-        here.layer >= 0 && other.layer >= 0 &&
-        without_layer(here.tensor, here.layer) == without_layer(other.tensor, other.layer);
+    const bool layers = here.layer >= 0 && other.layer >= 0 &&
+                        name_in_layer(here.tensor) == name_in_layer(other.tensor);
     Change change;
     change.mistake = layers ? Mistake::layers_exchanged : Mistake::tensors_exchanged;
     const std::string mine = layers ? fmt::format("layer {}", here.layer) : here.tensor;

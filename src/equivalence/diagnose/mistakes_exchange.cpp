@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "arch/names.h"
 #include "change.h"
 
 namespace regauge {
@@ -90,7 +91,7 @@ void add_transpose_changes(const Pair& pair, std::int64_t layer, std::vector<Cha
       Change change{Mistake::transposed,
                     what,
                     "transpose it",
-                    {spec.name.substr(spec.name.find('.', 7) + 1)},
+                    {std::string(name_in_layer(spec.name))},
                     {},
                     {}};
       change.undo[spec.name] = changed(spec.name, turn(back));

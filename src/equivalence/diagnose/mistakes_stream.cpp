@@ -85,7 +85,7 @@ bool may_turn(const Architecture& shape, const Symmetry& symmetry) {
 Change unfolded(const Symmetry& symmetry, const Matrix<double>& turn) {
   Change change;
   change.mistake = Mistake::rotation_unfolded;
-  change.what = "the stream was turned without folding the gains of the norms";
+  change.what = "the stream was rotated without folding the gains of the norms";
   change.repair = "turn these maps through the gains";
   for (const auto& [norm, tensor] : norm_readers(symmetry)) {
     change.undo[tensor] = mixing([turn, norm = norm, tensor = tensor](const ReadTensor& read) {
@@ -116,7 +116,7 @@ std::vector<Change> stream_changes(const Pair& pair, const Symmetry& symmetry) {
         (nearly(pair.a("head.weight"), head_b) || nearly(embed_b.transpose(), head_b))) {
       Change change;
       change.mistake = Mistake::rotation_incomplete;
-      change.what = "the stream was turned, the head was not (a tied head has to be untied first)";
+      change.what = "the stream was rotated, the head was not (a tied head has to be untied first)";
       change.repair = "turn A's head as the rest was, as a tensor of its own";
       change.undo["head.weight"] = mixing([turn, read_a](const ReadTensor& read) {
         return without_gain(turn * folded_head(read_a), read("head.norm.gain"));
@@ -129,7 +129,7 @@ std::vector<Change> stream_changes(const Pair& pair, const Symmetry& symmetry) {
           stream_map(symmetry, "head.weight", folded_head(pair.a), folded_head(pair.b))) {
     Change change;
     change.mistake = Mistake::rotation_incomplete;
-    change.what = "the stream was turned, the embedding was not";
+    change.what = "the stream was rotated, the embedding was not";
     change.repair = "turn A's embedding as the rest was";
     change.undo["embed.tokens"] = mixing([back = by_head->maps.at("residual").blocks(),
                                           read_a](const ReadTensor&) -> Matrix<double> {

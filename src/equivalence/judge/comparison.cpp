@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "arch/names.h"
 #include "chance.h"
 #include "entries.h"
 #include "equivalence/tolerances.h"
@@ -126,9 +127,8 @@ void Comparison::run(const LayerPlan& layer, std::map<std::string, TensorResidua
     result.residual = rms(off);
     const double own = deviation_of(a_.variances<double>(name));
     // A bias is carried by the map of its matrix, which is known as well as the matrix.
-    const auto weight = name.ends_with(".bias")
-                            ? results.find(name.substr(0, name.size() - 4) + "weight")
-                            : results.end();
+    const auto weight =
+        name.ends_with(".bias") ? results.find(sibling_of(name, "weight")) : results.end();
     const bool carried = weight != results.end() && weight->second.size > 0;
     const double others = std::hypot(
         rms<double>(moved_noisy.at(name) - moved.at(name)),

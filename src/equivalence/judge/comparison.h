@@ -11,10 +11,10 @@
 
 namespace regauge {
 
-// What compare() and estimate() share: the walk over the layers of A and of a_from_b . B. Tensors
-// that the element does not touch are compared as they stand, those whose numbers only change
-// places and signs entry by entry, vectors here; a matrix whose numbers are mixed is judged by the
-// derived class.
+// What compare() and compare_sketched() share: the walk over the layers of A and of a_from_b . B.
+// Tensors that the element does not touch are compared as they stand, those whose numbers only
+// change places and signs entry by entry, vectors here; a matrix whose numbers are mixed is judged
+// by the derived class.
 class Comparison {
  public:
   Comparison(const Symmetry& symmetry, const Element& a_from_b, const ParameterSource& a,

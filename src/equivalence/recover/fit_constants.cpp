@@ -5,12 +5,11 @@
 #include <algorithm>
 
 #include "action/moved_model.h"
+#include "equivalence/recover/tolerances.h"
 #include "numerics/decompositions.h"
 
 namespace regauge {
 namespace {
-
-constexpr double kMuchLarger = 2;  // than what is read of it, in the mean square
 
 void add_to(Matrix<double>& sum, const Matrix<double>& vector) {
   if (sum.size() == 0) {

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "arch/names.h"
+#include "equivalence/recover/tolerances.h"
 #include "numerics/decompositions.h"
 #include "numerics/dense.h"
 
 namespace regauge {
 namespace {
 
-constexpr double kLeastPull = 1e-13;
-// Times the pull towards the identity: a smaller eigenvalue leaves a direction undetermined.
-constexpr double kUndeterminedBelow = 100;
 constexpr int kAttempts = 6;
 
 // The normal equations P G + G N = C of one block.
@@ -91,7 +90,7 @@ const AxisPart* part_of(const Axis& axis, const std::string& space,
 // A bias counts in units of its matrix: it may be zero but for rounding.
 const Matrix<double>& unit_of(const std::string& name, const Parameters<double>& parameters) {
   if (name.ends_with(".bias")) {
-    const auto matrix = parameters.find(name.substr(0, name.size() - 4) + "weight");
+    const auto matrix = parameters.find(sibling_of(name, "weight"));
     if (matrix != parameters.end() && !matrix->second.isZero(0)) return matrix->second;
   }
   return parameters.at(name);

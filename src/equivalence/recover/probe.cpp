@@ -5,13 +5,12 @@
 #include <cmath>
 #include <vector>
 
+#include "equivalence/recover/tolerances.h"
 #include "numerics/decompositions.h"
 #include "numerics/dense.h"
 
 namespace regauge {
 namespace {
-
-constexpr double kSpan = 1e-5;
 
 // x P for every block of columns, below one another.
 Matrix<double> parts_within(const Matrix<double>& columns, std::int64_t width,

@@ -3,87 +3,20 @@
 #include <algorithm>
 #include <cmath>
 
+#include "equivalence/recover/tolerances.h"
 #include "gauge.h"
+#include "symmetry/procrustes.h"
 
 namespace regauge {
 namespace {
 
-// Of the largest entry: below it a matrix does not tell where a coordinate goes.
-constexpr double kUndetermined = 1e-5;
-
-// Places for `count` parts, the best pairs first: score(i, j) is larger the better i fits j.
-template <class Score>
-std::vector<std::size_t> assign(std::size_t count, const Score& score) {
-  std::vector<std::size_t> to(count, count);
-  std::vector<bool> used(count);
-  for (std::size_t round = 0; round < count; ++round) {
-    std::size_t best_i = count, best_j = count;
-    for (std::size_t i = 0; i < count; ++i) {
-      for (std::size_t j = 0; j < count; ++j) {
-        if (to[i] != count || used[j]) continue;
-        if (best_i == count || score(i, j) > score(best_i, best_j)) best_i = i, best_j = j;
-      }
-    }
-    to[best_i] = best_j;
-    used[best_j] = true;
-  }
-  return to;
-}
-
-// The signed permutation, of those that a QK-norm admits, to which a noisy one rounds: pairs that
-// turn alike change places and make quarter turns, coordinates at rest change places and signs.
-// Where the matrix does not tell, `likeness` of coordinates in their gains does.
-Matrix<double> signed_pattern(const Attention& shape, const Matrix<double>& matrix,
+// The member of signs alone to which a noisy one rounds. Where the matrix does not tell, `likeness`
+// of coordinates in their gains does.
+Matrix<double> signed_pattern(const GainExchange& group, const Matrix<double>& matrix,
                               const Matrix<double>& likeness) {
-  Matrix<double> pattern = Matrix<double>::Zero(matrix.rows(), matrix.cols());
-  const double little = kUndetermined * matrix.cwiseAbs().maxCoeff() + 1e-300;
-  const RotaryClasses classes(shape.qk_width, shape.rotary_frequencies);
-  for (const auto& pairs : classes.turning) {
-    // The part that commutes with rotations, a complex number.
-    const auto number = [&](std::size_t i, std::size_t j) {
-      const auto &p = pairs[i], &q = pairs[j];
-      const auto at = [&](int k, int l) { return matrix(p.first + k, q.first + l); };
-      return std::pair(at(0, 0) + p.sign * q.sign * at(1, 1),
-                       q.sign * at(0, 1) - p.sign * at(1, 0));
-    };
-    // How well an upright and a turned pair fit.
-    const auto scores = [&](std::size_t i, std::size_t j) {
-      const auto like = [&](int k, int l) {
-        return little * likeness(pairs[i].first + k, pairs[j].first + l);
-      };
-      const auto [re, im] = number(i, j);
-      return std::pair(std::abs(re) + like(0, 0) + like(1, 1),
-                       std::abs(im) + like(0, 1) + like(1, 0));
-    };
-    const auto to = assign(pairs.size(), [&](std::size_t i, std::size_t j) {
-      const auto [upright, turned] = scores(i, j);
-      return std::max(upright, turned);
-    });
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
-      const auto &p = pairs[i], &q = pairs[to[i]];
-      const auto [re, im] = number(i, to[i]);
-      const auto [upright, other] = scores(i, to[i]);
-      const bool turned = other > upright;
-      const double sign = (turned ? im : re) < 0 ? -1 : 1;
-      if (turned) {
-        pattern(p.first, q.first + 1) = sign * q.sign;
-        pattern(p.first + 1, q.first) = -sign * p.sign;
-      } else {
-        pattern(p.first, q.first) = sign;
-        pattern(p.first + 1, q.first + 1) = sign * p.sign * q.sign;
-      }
-    }
-  }
-  for (const auto& places : classes.real()) {
-    const auto entry = [&](std::size_t i, std::size_t j) { return matrix(places[i], places[j]); };
-    const auto to = assign(places.size(), [&](std::size_t i, std::size_t j) {
-      return std::abs(entry(i, j)) + little * likeness(places[i], places[j]);
-    });
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      pattern(places[i], places[to[i]]) = entry(i, to[i]) < 0 ? -1 : 1;
-    }
-  }
-  return pattern;
+  const double size = matrix.cwiseAbs().maxCoeff();
+  if (size == 0) return exchange_procrustes(group, matrix, likeness);
+  return exchange_procrustes(group, matrix / size, kTellsPlace * likeness);
 }
 
 // The gains of q and k that one exchange moves: [query heads, d_k] and [1, d_k].
@@ -122,7 +55,7 @@ Matrix<double> likeness_of_gains(const Gains& a, const Gains& b) {
 double ratio(double a, double b) { return a != 0 && b != 0 ? std::abs(a / b) : 1; }
 
 // The pattern with what each coordinate's gains changed by; the two of a pair change alike.
-Matrix<double> with_moduli(const Attention& shape, const Matrix<double>& pattern, const Gains& a,
+Matrix<double> with_moduli(const GainExchange& group, const Matrix<double>& pattern, const Gains& a,
                            const Gains& b) {
   // A gain of q that is 0 tells nothing; then k's does, which changes the other way.
   const auto modulus = [&](Eigen::Index i) {
@@ -133,7 +66,7 @@ Matrix<double> with_moduli(const Attention& shape, const Matrix<double>& pattern
   };
   Eigen::VectorXd moduli(pattern.rows());
   for (Eigen::Index i = 0; i < pattern.rows(); ++i) moduli(i) = modulus(i);
-  for (const auto& pairs : RotaryClasses(shape.qk_width, shape.rotary_frequencies).turning) {
+  for (const auto& pairs : group.turning()) {
     for (const auto& pair : pairs) {
       auto both = moduli.segment(pair.first, 2);
       // Where neither gain of a coordinate tells, the pair's other one does.
@@ -172,10 +105,12 @@ Element recover_qk_norm(const Symmetry& symmetry, std::int64_t layer, const Para
     }
     return cross;
   };
-  const std::int64_t exchanges = symmetry.find_space(at + ".qk_gain")->count;
+  const Space& space = *symmetry.find_space(at + ".qk_gain");
+  const auto& group_of_gains = std::get<GainExchange>(space.group);
   const auto exchange = [&](const Matrix<double>& cross, std::int64_t index) {
-    const Gains in_a(a, at, width, index, exchanges), in_b(b, at, width, index, exchanges);
-    return with_moduli(shape, signed_pattern(shape, cross, likeness_of_gains(in_a, in_b)), in_a,
+    const Gains in_a(a, at, width, index, space.count), in_b(b, at, width, index, space.count);
+    return with_moduli(group_of_gains,
+                       signed_pattern(group_of_gains, cross, likeness_of_gains(in_a, in_b)), in_a,
                        in_b);
   };
   Element element;

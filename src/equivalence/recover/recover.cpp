@@ -10,6 +10,7 @@
 
 #include "action/standard_form.h"
 #include "equivalence/read_part.h"
+#include "equivalence/recover/tolerances.h"
 #include "fit_constants.h"
 #include "framed_model.h"
 #include "gauge.h"
@@ -23,13 +24,8 @@
 namespace regauge {
 namespace {
 
-// Reciprocal condition of the stream's fit: below it embedding and head alone do not determine it.
-constexpr double kLeastDetermined = 1e-3;
-constexpr double kQuantised = 3e-3;   // rounding that wants all vectors to average over
 constexpr std::int64_t kVectors = 2;  // of embedding and of head, for each coordinate of the stream
 constexpr auto kAll = std::numeric_limits<std::int64_t>::max();
-constexpr double kClearedRounding = 8;  // times rounding: smaller entries count as 0
-constexpr double kMostRounding = 0.1;   // of what is read of a tensor
 
 // Runs of `size` rows by what they have together, in whatever order.
 Matrix<double> summed_runs(const Matrix<double>& rows, std::int64_t size) {

@@ -10,7 +10,7 @@
 namespace regauge {
 
 // The element that carries B to A if there is one; for other pairs some element that brings parts
-// of B near to A. A guess, to be judged by estimate() or compare().
+// of B near to A. A guess, to be judged by compare_sketched() or compare().
 struct Recovery {
   Element a_from_b;
   // What the method could not determine: if the guess fails, another element may exist.

@@ -10,6 +10,7 @@
 
 #include "arch/activation.h"
 #include "arch/linear.h"
+#include "equivalence/recover/tolerances.h"
 #include "numerics/dense.h"
 #include "probe.h"
 
@@ -17,15 +18,8 @@ namespace regauge {
 namespace {
 
 constexpr std::array<double, 2> kDistances = {0, 1};
-constexpr double kNothing = 1e-6;  // of all signatures: a column of mere rounding
-// Of the mean square: a neuron may be scaled down by what others are scaled up, so a short vector
-// is no rounding of others as long as a float has digits for it.
-constexpr double kNoSquare = 1e-24;
-constexpr double kLeavesItsPlace = 2;  // times, in squares: what makes a row leave its place
-// Rows as near as this are equal but for rounding. Where one is found, so many more are looked at
-// before it is taken: a crowd of equal rows is not searched to its end for each of them.
-constexpr double kEqual = 1e-5;
-constexpr double kEqualRounding = 16;  // the same, times rounding
+// Where a row is found that is equal but for rounding, so many more are looked at before it is
+// taken: a crowd of equal rows is not searched to its end for each of them.
 constexpr int kMoreThanEnough = 64;
 
 // QK-norm: of runs as long as the gain, which are heads or all of them together.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "equivalence/recover/tolerances.h"
+#include "equivalence/stream_vectors.h"
 #include "numerics/decompositions.h"
 #include "numerics/dense.h"
 #include "numerics/polar.h"
@@ -11,38 +13,13 @@
 namespace regauge {
 namespace {
 
-constexpr double kSingular = 1e-13;
-constexpr double kBlurred = 1000;  // times rounding squared: a direction of mere rounding
-// Many vectors tell a direction of this, however coarse they are.
-constexpr double kTellsDirection = 0.01;
-
-// The vectors of a tensor that live in the stream, as rows. What a layer norm does not see, or only
-// as a constant, is left out.
-// At most `most` vectors, evenly spaced.
-template <class Scalar>
-Matrix<Scalar> rows_in_stream(const Symmetry& symmetry, const std::string& name, int axis,
-                              const Matrix<Scalar>& tensor, std::int64_t most) {
-  const std::int64_t all = axis == 1 ? tensor.rows() : tensor.cols();
-  const std::int64_t step = std::max<std::int64_t>(1, all / most);
-  const auto chosen = Eigen::seqN(0, all / step, step);
-  Matrix<Scalar> rows = axis == 1 ? Matrix<Scalar>(tensor(chosen, Eigen::all))
-                                  : Matrix<Scalar>(tensor(Eigen::all, chosen).transpose());
-  if (axis == 1 && symmetry.tensors.at(name).pinned) {
-    for (Eigen::Index i = 0; i < rows.cols(); ++i) {
-      rows.col(i).array() += static_cast<Scalar>(fixed_origin(symmetry.architecture, name, i));
-    }
-  }
-  if (symmetry.architecture.norm == Norm::layer) rows.colwise() -= rows.rowwise().mean().eval();
-  return rows;
-}
-
 // What a direction must have, of what one has on average, to be known.
 double least_known(double rounding) {
   return std::max(kSingular, std::min(kTellsDirection, kBlurred * rounding * rounding));
 }
 
 // Coordinates of b to the nearest of a, up to a sign of each or one common sign.
-struct Assignment {
+struct NearestCoordinates {
   std::vector<std::int64_t> to;
   Matrix<double> signs;
   double cost = 0;
@@ -50,11 +27,11 @@ struct Assignment {
 };
 enum class Sign { each, same, opposite };
 
-Assignment assign(const StreamCorrelation& sum, Sign sign, double rounding) {
+NearestCoordinates nearest_coordinates(const StreamCorrelation& sum, Sign sign, double rounding) {
   const auto size = sum.cross.rows();
-  Assignment result{std::vector<std::int64_t>(static_cast<std::size_t>(size)),
-                    Matrix<double>::Ones(size, 1), 0,
-                    std::vector<bool>(static_cast<std::size_t>(size))};
+  NearestCoordinates result{std::vector<std::int64_t>(static_cast<std::size_t>(size)),
+                            Matrix<double>::Ones(size, 1), 0,
+                            std::vector<bool>(static_cast<std::size_t>(size))};
   std::vector<bool> used(static_cast<std::size_t>(size));
   for (Eigen::Index i = 0; i < size; ++i) {
     Eigen::Index best = -1;
@@ -86,10 +63,10 @@ StreamFit fit_signed_permutation(const Symmetry& symmetry, const Space& space,
                                  const StreamCorrelation& sum, double rounding) {
   const auto size = space.size();
   const bool has_signs = space.log2_components() > log2_factorial(size);
-  Assignment best = assign(sum, has_signs ? Sign::each : Sign::same, rounding);
+  NearestCoordinates best = nearest_coordinates(sum, has_signs ? Sign::each : Sign::same, rounding);
   bool reversed = false;
   if (symmetry.find_space("residual.sign") != nullptr) {
-    Assignment other = assign(sum, Sign::opposite, rounding);
+    NearestCoordinates other = nearest_coordinates(sum, Sign::opposite, rounding);
     if (other.cost < best.cost) {
       best = std::move(other);
       reversed = true;
@@ -173,8 +150,8 @@ void StreamCorrelation::add(const Symmetry& symmetry, const Parameters<Scalar>& 
     for (const int axis : {0, 1}) {
       for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
         if (part.space != "residual" || part.take != AxisPart::Take::whole) continue;
-        add(rows_in_stream(symmetry, name, axis, tensor, most),
-            rows_in_stream(symmetry, name, axis, b.at(name), most), weight);
+        add(stream_vectors(symmetry, name, axis, tensor, most),
+            stream_vectors(symmetry, name, axis, b.at(name), most), weight);
       }
     }
   }

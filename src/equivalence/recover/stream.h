@@ -10,8 +10,6 @@
 
 namespace regauge {
 
-inline constexpr double kCoarse = 1e-5;  // rounding from which floats do
-
 // The directions of A's stream in which B, as it is moved so far, agrees with A: all of them, or
 // the orthonormal rows' span.
 class Known {

@@ -12,11 +12,11 @@ namespace regauge {
 // them unless norms stand before the sub-layers: else a layer's constants belong to the one
 // before; and of encoder-decoders), and a few tokens for each coordinate of the stream.
 // `layer` is the one that is kept.
-Architecture sample_of(const Architecture& shape, std::int64_t layer);
+Architecture excerpt_of(const Architecture& shape, std::int64_t layer);
 
-class Sampler {
+class ExcerptReader {
  public:
-  explicit Sampler(const Model& model) : model_(model) {}
+  explicit ExcerptReader(const Model& model) : model_(model) {}
   // The model, read as `shape` through `patches`; of the layers, where there is one, `layer` is it.
   ParameterSource operator()(const Architecture& shape, const Patches& patches, std::int64_t layer);
 

@@ -144,11 +144,11 @@ class Pair {
 std::vector<TensorResidual> seen(const Symmetry& symmetry, const Element& a_from_b,
                                  const ParameterSource& a, const ParameterSource& b,
                                  Progress& progress) {
-  return estimate(symmetry, a_from_b, a, b, 12345, progress);
+  return compare_sketched(symmetry, a_from_b, a, b, 12345, progress);
 }
 
 // Tiny matrices have few dimensions in which residuals average out: a factor of 3 there.
-TEST(Estimate, IsNearTheFullComparison) {
+TEST(CompareSketched, IsNearTheFullComparison) {
   int number = 0;
   for (const auto& known : known_architectures()) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -175,7 +175,7 @@ TEST(Estimate, IsNearTheFullComparison) {
 }
 
 // One weight changed by 1 % of its matrix's root mean square, wherever it stands.
-TEST(Estimate, FindsOneWeight) {
+TEST(CompareSketched, FindsOneWeight) {
   Architecture shape = known_architectures().front().architecture;
   shape.width = 48;
   shape.kinds[0].ffn.width = 100;

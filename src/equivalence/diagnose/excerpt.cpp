@@ -1,11 +1,11 @@
-#include "sample.h"
-
-#include <fmt/format.h>
+#include "excerpt.h"
 
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <set>
+
+#include "arch/names.h"
 
 namespace regauge {
 namespace {
@@ -23,25 +23,24 @@ bool fits_in_front(const Architecture& shape, std::int64_t layer) {
 
 }  // namespace
 
-Architecture sample_of(const Architecture& shape, std::int64_t layer) {
+Architecture excerpt_of(const Architecture& shape, std::int64_t layer) {
   const bool one_layer = shape.layers_stand_alone() && fits_in_front(shape, layer);
-  Architecture sample = one_layer ? shape.with_layers_like(layer, 1) : shape;
-  sample.vocabulary = std::min(shape.vocabulary, kTokens * shape.width);
-  return sample;
+  Architecture excerpt = one_layer ? shape.with_layers_like(layer, 1) : shape;
+  excerpt.vocabulary = std::min(shape.vocabulary, kTokens * shape.width);
+  return excerpt;
 }
 
-ParameterSource Sampler::operator()(const Architecture& shape, const Patches& patches,
-                                    std::int64_t layer) {
-  const Architecture sample = sample_of(shape, layer);
+ParameterSource ExcerptReader::operator()(const Architecture& shape, const Patches& patches,
+                                          std::int64_t layer) {
+  const Architecture excerpt = excerpt_of(shape, layer);
   std::set<std::string> held;
   for (const auto& spec : parameter_specs(model_.architecture)) held.insert(spec.name);
-  // Patches may need more of a tensor than the sample has of it.
+  // Patches may need more of a tensor than the excerpt has of it.
   const auto whole = std::make_shared<ParameterSource>(model_, shape);
   Patches cut;
-  for (const auto& spec : parameter_specs(sample)) {
-    const bool only = spec.layer >= 0 && sample.layers == 1;
-    const std::string name =
-        only ? fmt::format("layers.{}{}", layer, spec.name.substr(8)) : spec.name;
+  for (const auto& spec : parameter_specs(excerpt)) {
+    const bool only = spec.layer >= 0 && excerpt.layers == 1;
+    const std::string name = only ? name_of_layer(layer, name_in_layer(spec.name)) : spec.name;
     const auto patch = patches.find(name);
     if (patch != patches.end()) {
       const auto made = std::make_shared<std::optional<Matrix<double>>>();  // once
@@ -58,7 +57,7 @@ ParameterSource Sampler::operator()(const Architecture& shape, const Patches& pa
       };
     }
   }
-  return {model_, sample, std::move(cut)};
+  return {model_, excerpt, std::move(cut)};
 }
 
 }  // namespace regauge

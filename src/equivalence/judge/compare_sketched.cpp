@@ -110,9 +110,9 @@ class BySigns : public Comparison {
 
 }  // namespace
 
-std::vector<TensorResidual> estimate(const Symmetry& symmetry, const Element& a_from_b,
-                                     const ParameterSource& a, const ParameterSource& b,
-                                     std::uint64_t seed, Progress& progress) {
+std::vector<TensorResidual> compare_sketched(const Symmetry& symmetry, const Element& a_from_b,
+                                             const ParameterSource& a, const ParameterSource& b,
+                                             std::uint64_t seed, Progress& progress) {
   return BySigns(symmetry, a_from_b, a, b, seed).run(progress);
 }
 

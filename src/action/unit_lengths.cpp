@@ -1,0 +1,88 @@
+#include "unit_lengths.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "moved_model.h"
+
+namespace regauge {
+namespace {
+
+bool is_free_length(const Space& space) {
+  return space.category == Category::scales ||
+         (space.width() == 1 && space.dimension() > 0 &&
+          (space.category == Category::heads || space.category == Category::qk));
+}
+
+// No gauge changes the size of this tensor: what acts on it are lengths and isometries.
+bool has_a_size(const Symmetry& symmetry, const std::string& name) {
+  const TensorAxes& axes = symmetry.tensors.at(name);
+  for (const auto* axis : {&axes.rows, &axes.cols}) {
+    for (const auto& part : *axis) {
+      const Space& space = *symmetry.find_space(part.space);
+      const bool pattern = part.take == AxisPart::Take::permutation ||
+                           part.take == AxisPart::Take::signs ||
+                           part.take == AxisPart::Take::pattern;
+      // A gain that is folded away says nothing; its readers are settled then.
+      const bool folded = space.category == Category::norms && !name.ends_with(".gain");
+      if (!pattern && !folded && space.dimension() > 0 && !space.is_orthogonal() &&
+          !is_free_length(space)) {
+        return false;
+      }
+    }
+  }
+  return !name.ends_with(".bias");
+}
+
+// The first length that `known` does not hold; the identity if there is none.
+Element next_length(const Symmetry& symmetry, const Parameters<double>& tensors,
+                    const Element& known) {
+  Element element;
+  for (const auto& spec : parameter_specs(symmetry.architecture)) {
+    const auto tensor = tensors.find(spec.name);
+    if (tensor == tensors.end() || !has_a_size(symmetry, spec.name)) continue;
+    const TensorAxes& axes = symmetry.tensors.at(spec.name);
+    for (const int axis : {0, 1}) {
+      for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
+        const Space& space = *symmetry.find_space(part.space);
+        if (!is_free_length(space) || part.dual || part.take != AxisPart::Take::whole ||
+            known.maps.contains(space.name)) {
+          continue;
+        }
+        const Matrix<double> rows =
+            axis == 0 ? Matrix<double>(tensor->second.transpose()) : tensor->second;
+        const auto run = rows.cols() / space.count;
+        Matrix<double> factors(space.count, 1);
+        for (Eigen::Index i = 0; i < space.count; ++i) {
+          const auto block = rows.middleCols(i * run, run);
+          const double size = block.norm() / std::sqrt(static_cast<double>(block.size()));
+          factors(i, 0) = size > 0 ? 1 / size : 1;
+        }
+        element.maps[space.name] = BlockMap<double>(space.count, 1, {}, factors);
+        return element;
+      }
+    }
+  }
+  return element;
+}
+
+}  // namespace
+
+bool has_free_lengths(const Symmetry& symmetry) {
+  return std::any_of(symmetry.spaces.begin(), symmetry.spaces.end(), is_free_length);
+}
+
+Element unit_lengths(const Symmetry& symmetry, std::int64_t layer, Parameters<double> tensors,
+                     const Element& known) {
+  Element lengths, settled = known;
+  if (!has_free_lengths(symmetry)) return lengths;
+  for (;;) {
+    const Element next = next_length(symmetry, tensors, settled);
+    if (next.is_identity()) return lengths;
+    act_on_layer(symmetry, next, layer, tensors);
+    lengths.maps.insert(next.maps.begin(), next.maps.end());
+    settled.maps.insert(next.maps.begin(), next.maps.end());
+  }
+}
+
+}  // namespace regauge
