@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "arch/fields.h"
 #include "regauge/base/error.h"
 #include "regauge/io/checkpoint_writer.h"
 #include "regauge/symmetry/element.h"
@@ -30,10 +31,8 @@ std::span<const std::byte> raw(const Matrix<double>& values) {
 // Fields that the file does not name have their defaults: its program did not know them yet, or
 // left them out.
 bool is_architecture(const nlohmann::json& found, const Architecture& architecture) {
-  if (!found.is_object()) return false;
-  nlohmann::json all = complete_json({});
-  all.update(found);
-  return same_value(all, complete_json(architecture));
+  return found.is_object() &&
+         same_value(complete_json(unchecked_from_json(found)), complete_json(architecture));
 }
 
 Matrix<double> read_matrix(const Checkpoint& file, const StoredTensor& tensor) {

@@ -1,4 +1,5 @@
 #include <regauge/action/act.h>
+#include <regauge/arch/layout.h>
 #include <regauge/lab/forward.h>
 
 #include <cstdio>
