@@ -63,6 +63,8 @@ class Planner {
   }
 
   bool moving(const std::string& space) const {
+    const auto named = element_.maps.find(space);
+    if (named != element_.maps.end()) return !named->second.is_identity();
     const auto known = moving_.find(space);
     if (known != moving_.end()) return known->second;
     return moving_[space] =

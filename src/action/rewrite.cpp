@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 #include "executor.h"
 #include "io/companions.h"
@@ -140,16 +141,22 @@ void Rewrite::plan_files() {
                                 source_.architecture().width) != tensor.shape.end();
     if (stream_moves && wide && is_floating(tensor.dtype)) unadapted_.push_back(name);
   }
-  // The source's own order, so that an untouched file comes out as it went in.
-  std::map<std::string, std::size_t> order;
-  for (const auto& tensor : original.tensors()) order.emplace(tensor.name, order.size());
-  const auto place = [&](const StoredTensor& tensor) {
-    const auto found = order.find(tensor.name);
-    return found == order.end() ? order.size() : found->second;
-  };
-  std::stable_sort(
-      files_.tensors.begin(), files_.tensors.end(),
-      [&](const StoredTensor& a, const StoredTensor& b) { return place(a) < place(b); });
+  // The source's own order, so that an untouched file comes out as it went in; what is new behind.
+  std::unordered_map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < files_.tensors.size(); ++i) places[files_.tensors[i].name] = i;
+  std::vector<std::size_t> order;
+  for (const auto& tensor : original.tensors()) {
+    if (const auto found = places.find(tensor.name); found != places.end()) {
+      order.push_back(found->second);
+      places.erase(found);
+    }
+  }
+  for (std::size_t i = 0; i < files_.tensors.size(); ++i) {
+    if (places.contains(files_.tensors[i].name)) order.push_back(i);
+  }
+  std::vector<StoredTensor> ordered;
+  for (const std::size_t i : order) ordered.push_back(std::move(files_.tensors[i]));
+  files_.tensors = std::move(ordered);
 }
 
 std::int64_t Rewrite::bytes() const {

@@ -53,11 +53,15 @@ void add_act(CLI::App& app, int& exit_code) {
     if (element->count() > 0) {
       chosen = load_element(symmetry, options->element);
     } else {
-      const auto only = categories(options->only);
-      options->check(source, symmetry,
-                     random_element(symmetry, options->seed, only, Blocks::identity),
-                     Rewrite::same_as(model));
-      chosen = random_element(symmetry, options->seed, only);
+      const auto draw = [&](Blocks blocks) {
+        return random_element(symmetry, options->seed, categories(options->only), blocks);
+      };
+      // What is to be known before a long draw, and all that a plan asks.
+      chosen = draw(Blocks::identity);
+      if (!options->dry_run) {
+        options->check(source, symmetry, chosen, Rewrite::same_as(model));
+        chosen = draw(Blocks::random);
+      }
     }
     if (options->inverse) chosen = inverse(symmetry, chosen);
     options->carry_out(source, symmetry, chosen, Rewrite::same_as(model));

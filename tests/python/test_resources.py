@@ -1,16 +1,21 @@
-"""Time grows with the file: four times the tensors, layers, neurons or heads take about four times the processor."""
+"""Time grows with the file: four times the tensors, layers, experts, neurons or heads take about four times the processor."""
 
 import json
 import os
 import resource
 import struct
 import subprocess
+import sys
 
 import pytest
 import safetensors.torch
 import torch
 import transformers
 from conftest import FIXTURES
+
+sys.path.insert(0, str(FIXTURES.parents[1] / "bench"))
+
+import many_tensors  # noqa: E402
 
 # Of four times as much: 4 where time is in proportion, 16 where it is quadratic.
 MOST = 9
@@ -82,6 +87,24 @@ def test_layers(tmp_path, regauge):
     assert growth(measure, 40) < MOST
 
 
+@pytest.mark.parametrize("verb", ["inspect", "fold", "diff"])
+def test_experts(tmp_path, regauge, verb):
+    """A tensor of its own for each map of each expert, as in docs/streaming.md."""
+    config = many_tensors.MODELS["DeepSeek-V3"] | {
+        "hidden_size": 8, "intermediate_size": 4, "moe_intermediate_size": 2, "num_hidden_layers": 6,
+        "num_attention_heads": 2, "num_key_value_heads": 2, "q_lora_rank": 4, "kv_lora_rank": 4,
+        "qk_nope_head_dim": 2, "qk_rope_head_dim": 2, "v_head_dim": 2, "vocab_size": 16,
+    }  # fmt: skip
+
+    def measure(count):
+        folder = tmp_path / str(count)
+        tensors = many_tensors.make_checkpoint(folder, config | {"n_routed_experts": count})
+        assert tensors > 9 * count
+        arguments = [verb, folder, *{"inspect": [], "fold": ["--dry-run"], "diff": [folder]}[verb]]
+        regauge(*arguments)
+        return seconds(*arguments)
+
+    assert growth(measure, 480) < MOST
 
 
 @pytest.mark.parametrize("fill", ["equal", "zero"])
