@@ -84,6 +84,22 @@ double Comparison::constant_share(const TensorPlan& tensor) {
   return added ? kConstantShare : 1;
 }
 
+// A constant that the group lets pass into a vector may be as large as one likes, and with it the
+// rounding that it leaves; what else the vector holds is no larger for that. So it counts in units
+// of what the map beside it writes where norms give root mean squares of 1, or by its spread.
+double Comparison::size_of_vector(const TensorPlan& tensor, const Matrix<double>& value) const {
+  if (tensor.shifts.empty()) return rms(value);
+  const auto beside = [&](const char* role) {
+    const std::string name = sibling_of(tensor.spec.name, role);
+    return symmetry_.tensors.contains(name) ? a_.read<double>(name) : Matrix<double>();
+  };
+  if (const Matrix<double> weight = beside("weight"); weight.size() > 0) {
+    return rms(weight) * std::sqrt(static_cast<double>(weight.rows()));
+  }
+  if (const Matrix<double> gain = beside("gain"); gain.size() > 0) return rms(gain);
+  return rms<double>(value.array() - value.mean());
+}
+
 std::vector<TensorResidual> Comparison::run(Progress& progress) {
   std::map<std::string, TensorResidual> results;
   progress.start("comparing", parameter_count(symmetry_.architecture));
@@ -123,7 +139,7 @@ void Comparison::run(const LayerPlan& layer, std::map<std::string, TensorResidua
     TensorResidual result;
     result.tensor = name;
     result.single_row = true;
-    result.size = rms(expected);
+    result.size = size_of_vector(tensor, expected);
     result.residual = rms(off);
     const double own = deviation_of(a_.variances<double>(name));
     // A bias is carried by the map of its matrix, which is known as well as the matrix.
@@ -133,7 +149,7 @@ void Comparison::run(const LayerPlan& layer, std::map<std::string, TensorResidua
     const double others = std::hypot(
         rms<double>(moved_noisy.at(name) - moved.at(name)),
         carried ? weight->second.rounding / weight->second.size * rms(moved.at(name)) : 0);
-    const double floor = kDoubleDigits * std::max(result.size, rms(moved.at(name)));
+    const double floor = kDoubleDigits * std::max(rms(expected), rms(moved.at(name)));
     const double most = off.size() == 0 ? 0 : off.cwiseAbs().maxCoeff();
     const auto excess = [&](double rounding) {
       return std::max(result.residual / (kAcceptedVector * rounding),
@@ -152,6 +168,10 @@ void Comparison::run(const LayerPlan& layer, std::map<std::string, TensorResidua
       result.rounding = std::hypot(own, floor);
     } else if (result.excess <= 1) {
       result.relation = Relation::both_round;
+    }
+    const bool coarse = result.rounding > most_hidden(a_, b_, name) * result.size;
+    if (coarse && result.relation != Relation::equal && result.relation != Relation::differs) {
+      result.relation = Relation::hidden;
     }
     results[name] = std::move(result);
   }

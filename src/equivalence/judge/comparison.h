@@ -48,6 +48,8 @@ class Comparison {
   ReadPart read_part_;
 
  private:
+  // What a change of the vector is measured by.
+  double size_of_vector(const TensorPlan& tensor, const Matrix<double>& value) const;
   void run(const LayerPlan& layer, std::map<std::string, TensorResidual>& results,
            Progress& progress);
   template <class Scalar>
