@@ -50,6 +50,8 @@ class Comparison {
  private:
   // What a change of the vector is measured by.
   double size_of_vector(const TensorPlan& tensor, const Matrix<double>& value) const;
+  void hold_to_a_constant(const TensorPlan& tensor, const Matrix<double>& off,
+                          TensorResidual& result) const;
   void run(const LayerPlan& layer, std::map<std::string, TensorResidual>& results,
            Progress& progress);
   template <class Scalar>
