@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <unordered_map>
 
-#include "executor.h"
 #include "io/companions.h"
+#include "moved_slices.h"
 #include "regauge/base/error.h"
 
 namespace regauge {
@@ -355,23 +354,13 @@ void Rewrite::move(std::span<const TensorPlan> fused, Executor& executor, Sink& 
     }
     return;
   }
-  std::vector<MovedMatrix<Scalar>> moved;
-  for (const auto& tensor : fused) {
-    const auto stored = std::make_shared<const StoredMatrix<Scalar>>(source_, tensor.spec);
-    moved.emplace_back(
-        tensor.spec.rows, tensor.spec.cols,
-        [stored](const Matrix<Scalar>& x) { return stored->left(x); },
-        [stored](const Matrix<Scalar>& y) { return stored->right(y); });
-    executor.transform(tensor, moved.back());
-  }
+  std::vector<MovedSlices<Scalar>> moved;
+  for (const auto& tensor : fused) moved.emplace_back(source_, tensor, slices, executor);
   for (std::int64_t slice = 0; slice < slices; ++slice) {
     for (std::size_t i = 0; i < fused.size(); ++i) {
-      const ParameterSpec& spec = fused[i].spec;
-      Matrix<Scalar> value = source_.read<Scalar>(spec.name, slice);
-      const std::int64_t to =
-          moved[i].replay_slice(spec.sliced_rows ? 0 : 1, slices, slice, value);
-      sink.put<Scalar>(spec.name, to, value);
+      sink.put<Scalar>(fused[i].spec.name, slice, moved[i].read(slice));
     }
+    sink.progress.advance(0);
   }
 }
 

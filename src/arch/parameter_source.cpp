@@ -32,7 +32,9 @@ const StoredTensor* ParameterSource::stored(std::string_view parameter) const {
 }
 
 std::int64_t ParameterSource::slices(std::string_view parameter) const {
-  return held_.contains(parameter) && !is_patched(parameter) ? model_.layout.slices(parameter) : 1;
+  const auto patch = patches_.find(parameter);
+  const bool whole = patch != patches_.end() && !patch->second.make_slice;
+  return held_.contains(parameter) && !whole ? model_.layout.slices(parameter) : 1;
 }
 
 std::vector<Layout::Piece> ParameterSource::pieces(std::string_view parameter) const {
@@ -55,12 +57,27 @@ template <class Scalar>
 Matrix<Scalar> ParameterSource::read(std::string_view parameter, std::int64_t slice) const {
   const auto patch = patches_.find(parameter);
   if (patch != patches_.end()) {
-    return patch->second([this](std::string_view name) { return read_file<double>(name); })
-        .template cast<Scalar>();
+    return made_by(patch->second, parameter, slice).template cast<Scalar>();
   }
   const bool implied = parameter == "head.weight" && !held_.contains(parameter);
   if (implied && is_patched("embed.tokens")) return read<Scalar>("embed.tokens").transpose();
   return read_file<Scalar>(parameter, slice);
+}
+
+Matrix<double> ParameterSource::made_by(const Patch& patch, std::string_view parameter,
+                                        std::int64_t slice) const {
+  if (!patch.make_slice) {
+    return patch([this](std::string_view name) { return read_file<double>(name); });
+  }
+  if (slice != kAll) return patch.make_slice(slice);
+  const auto pieces = model_.layout.pieces(parameter);
+  const Layout::Piece& last = pieces.back();
+  Matrix<double> all(last.row + last.rows, last.col + last.cols);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    all.block(pieces[i].row, pieces[i].col, pieces[i].rows, pieces[i].cols) =
+        patch.make_slice(static_cast<std::int64_t>(i));
+  }
+  return all;
 }
 
 template <class Scalar>
@@ -110,13 +127,15 @@ Matrix<Scalar> ParameterSource::gather(std::string_view parameter, std::int64_t 
   return value;
 }
 
-std::optional<ParameterSource::Patched> ParameterSource::patched(std::string_view parameter) const {
+std::optional<ParameterSource::Patched> ParameterSource::patched(std::string_view parameter,
+                                                                 std::int64_t slice) const {
   const bool implied = parameter == "head.weight" && !held_.contains(parameter);
   const auto patch = patches_.find(implied && !is_patched(parameter) ? "embed.tokens" : parameter);
   if (patch == patches_.end()) return std::nullopt;
   const bool each = patch->second.does == Patch::Does::change_each;
-  Patched result{patch->second, read<double>(parameter), {}, std::nullopt, false};
-  result.rounded = each ? Matrix<double>(result.made - read_file<double>(parameter)) : result.made;
+  Patched result{patch->second, read<double>(parameter, slice), {}, std::nullopt, false};
+  result.rounded =
+      each ? Matrix<double>(result.made - read_file<double>(parameter, slice)) : result.made;
   const StoredTensor* tensor = stored(parameter);
   if (tensor != nullptr && is_floating(tensor->dtype)) {
     const std::span numbers(result.rounded.data(), static_cast<std::size_t>(result.rounded.size()));
@@ -137,7 +156,7 @@ Matrix<Scalar> ParameterSource::variances(std::string_view parameter, std::int64
           rounding_variances<Scalar>(type, bytes, numbers);
         });
   };
-  const auto patch = patched(parameter);
+  const auto patch = patched(parameter, slice);
   if (!patch) return of_file(parameter);
   Matrix<Scalar> result = Matrix<Scalar>::Zero(patch->made.rows(), patch->made.cols());
   if (patch->bytes) {
@@ -163,7 +182,7 @@ ParameterSource::Bounds ParameterSource::bounds(std::string_view parameter,
                           above ? numbers : std::span(other));
         });
   };
-  const auto patch = patched(parameter);
+  const auto patch = patched(parameter, slice);
   if (!patch) return {one_side(parameter, false), one_side(parameter, true)};
   Bounds result{Matrix<double>::Zero(patch->made.rows(), patch->made.cols()),
                 Matrix<double>::Zero(patch->made.rows(), patch->made.cols())};

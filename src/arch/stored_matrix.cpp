@@ -25,7 +25,9 @@ StoredMatrix<Scalar>::StoredMatrix(const ParameterSource& source, const Paramete
       cols_(spec.cols),
       of_(of),
       share_(static_cast<Scalar>(share)),
-      checkpoint_(&source.model().checkpoint) {
+      source_(source),
+      checkpoint_(&source.model().checkpoint),
+      name_(spec.name) {
   for (Layout::Piece& piece : source.pieces(spec.name)) {
     const StoredTensor& tensor = checkpoint_->at(piece.holder);
     Slice& slice =
@@ -46,26 +48,39 @@ StoredMatrix<Scalar>::StoredMatrix(const ParameterSource& source, const Paramete
     }
   }
   if (!slices_.empty()) return;
+  const std::int64_t count = source.slices(spec.name);
+  for (std::int64_t i = 0; i < count; ++i) {
+    Slice slice{.rows = rows_, .cols = cols_};
+    (spec.sliced_rows ? slice.rows : slice.cols) /= count;
+    (spec.sliced_rows ? slice.row : slice.col) = i * (spec.sliced_rows ? slice.rows : slice.cols);
+    slice.first = i;
+    slice.place.stride = slice.cols;
+    slice.place.columns.resize(static_cast<std::size_t>(slice.cols));
+    std::iota(slice.place.columns.begin(), slice.place.columns.end(), 0);
+    slices_.push_back(std::move(slice));
+  }
+  if (count == 1) numbers_ = made(ParameterSource::kAll);
+}
+
+template <class Scalar>
+Matrix<Scalar> StoredMatrix<Scalar>::made(std::int64_t slice) const {
   if (of_ == Of::below || of_ == Of::above) {
-    const auto bounds = source.bounds(spec.name);
-    numbers_ = (of_ == Of::below ? bounds.below : bounds.above).template cast<Scalar>();
-  } else {
-    numbers_ = source.read<Scalar>(spec.name);
+    const auto bounds = source_.bounds(name_, slice);
+    return (of_ == Of::below ? bounds.below : bounds.above).template cast<Scalar>();
   }
-  if (of_ == Of::variances) {
-    numbers_ = source.variances<Scalar>(spec.name) + share_ * numbers_.cwiseAbs2();
-  }
-  Slice& all = slices_.emplace_back(Slice{.rows = rows_, .cols = cols_});
-  all.place.stride = cols_;
-  all.place.columns.resize(static_cast<std::size_t>(cols_));
-  std::iota(all.place.columns.begin(), all.place.columns.end(), 0);
+  const Matrix<Scalar> numbers = source_.read<Scalar>(name_, slice);
+  if (of_ == Of::numbers) return numbers;
+  return source_.variances<Scalar>(name_, slice) + share_ * numbers.cwiseAbs2();
 }
 
 // visit(first, count, numbers): the stored rows [first, first + count) that hold the slice.
 template <class Scalar>
 template <class Visit>
 void StoredMatrix<Scalar>::for_each_piece(const Slice& slice, Visit visit) const {
-  if (slice.tensor == nullptr) return visit(std::int64_t{0}, rows_, numbers_.data());
+  if (slice.tensor == nullptr) {
+    const Matrix<Scalar> alone = slices_.size() == 1 ? Matrix<Scalar>() : made(slice.first);
+    return visit(std::int64_t{0}, slice.rows, slices_.size() == 1 ? numbers_.data() : alone.data());
+  }
   const Layout::Place& place = slice.place;
   const std::int64_t stride = place.stride;
   std::int64_t first = 0;

@@ -189,11 +189,14 @@ BlockMap<Scalar> BlockMap<Scalar>::lifted(const BlockMap& heads) const {
 
 template <class Scalar>
 std::int64_t BlockMap<Scalar>::target_slice(std::int64_t slices, std::int64_t slice) const {
-  const std::int64_t size = count_ / slices, to = target(slice * size) / size;
-  for (std::int64_t i = slice * size; i < (slice + 1) * size; ++i) {
-    if (count_ % slices != 0 || target(i) / size != to) {
-      throw UsageError("[block map] what belongs to one expert does not stay together");
-    }
+  const std::int64_t size = count_ / slices;
+  bool together = size * slices == count_;
+  const std::int64_t to = together ? target(slice * size) / size : 0;
+  for (std::int64_t i = slice * size; together && i < (slice + 1) * size; ++i) {
+    together = target(i) / size == to;
+  }
+  if (!together) {
+    throw UsageError("[block map] what belongs to one expert does not stay together");
   }
   return to;
 }

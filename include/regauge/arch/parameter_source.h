@@ -26,6 +26,9 @@ struct Patch : std::function<Matrix<double>(const ReadTensor&)> {
     mix           // as well as the largest of them
   };
   Does does = Does::move;
+  // Makes one of the slices that the file has by itself, in the place of the function that makes
+  // all.
+  std::function<Matrix<double>(std::int64_t slice)> make_slice = {};
 };
 using Patches = std::map<std::string, Patch, std::less<>>;
 
@@ -85,7 +88,8 @@ class ParameterSource {
     std::optional<std::vector<std::byte>> bytes;
     bool file_counts;  // the file's rounding, too
   };
-  std::optional<Patched> patched(std::string_view parameter) const;
+  std::optional<Patched> patched(std::string_view parameter, std::int64_t slice) const;
+  Matrix<double> made_by(const Patch& patch, std::string_view parameter, std::int64_t slice) const;
   template <class Scalar>
   void crop(std::string_view parameter, Matrix<Scalar>& value) const;
 
@@ -119,7 +123,7 @@ class StoredMatrix {
  private:
   // A block of it, as it lies in a tensor from that row on.
   struct Slice {
-    const StoredTensor* tensor = nullptr;  // null: in `numbers_`
+    const StoredTensor* tensor = nullptr;  // null: it takes more than indexing
     std::int64_t row = 0, col = 0;         // where the block begins
     std::int64_t rows = 0, cols = 0;
     std::int64_t first = 0;
@@ -127,6 +131,8 @@ class StoredMatrix {
   };
   Matrix<Scalar> left(const Slice& slice, const Matrix<Scalar>& x) const;
   Matrix<Scalar> right(const Slice& slice, const Matrix<Scalar>& y) const;
+  // What the source makes of it, for those that do not just lie in a tensor.
+  Matrix<Scalar> made(std::int64_t slice) const;
   template <class Visit>
   void for_each_piece(const Slice& slice, Visit visit) const;
   void decode_rows(const Slice& slice, std::int64_t first, std::int64_t count,
@@ -135,7 +141,9 @@ class StoredMatrix {
   std::int64_t rows_, cols_;
   Of of_;
   Scalar share_;
+  const ParameterSource& source_;
   const Checkpoint* checkpoint_;
+  std::string name_;
   std::vector<Slice> slices_;
   Matrix<Scalar> numbers_;
 };
