@@ -28,9 +28,11 @@ def configs(width, ffn, experts, layers, vocabulary=4096):
         "head_dim": width // 16, "num_experts_per_tok": 4, "vocab_size": vocabulary, "tie_word_embeddings": False,
     }  # fmt: skip
     return {
-        "qwen3_moe": {"model_type": "qwen3_moe", "moe_intermediate_size": ffn, "num_experts": experts, "norm_topk_prob": True} | sizes,
-        "gpt_oss": {"model_type": "gpt_oss", "intermediate_size": ffn, "num_local_experts": experts} | sizes,
-    }
+        "qwen3_moe": {"model_type": "qwen3_moe", "moe_intermediate_size": ffn, "num_experts": experts,
+                      "norm_topk_prob": True} | sizes,
+        "gpt_oss": {"model_type": "gpt_oss", "intermediate_size": ffn, "num_local_experts": experts,
+                    "rope_scaling": many_tensors.MODELS["gpt-oss-120b"]["rope_scaling"]} | sizes,
+    }  # fmt: skip
 
 
 def make_checkpoint(folder, config, seed=0):

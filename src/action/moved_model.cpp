@@ -71,9 +71,8 @@ void act_on_layer(const Symmetry& symmetry, const Element& element, std::int64_t
     }
     return std::move(found->second);  // each is read once
   };
-  parameters = run<Scalar>(symmetry, element, plan, take, [&](const std::string& matrix) {
-    return parameters.contains(matrix);
-  });
+  parameters = run<Scalar>(symmetry, element, plan, take,
+                           [&](const std::string& matrix) { return parameters.contains(matrix); });
 }
 template void act_on_layer(const Symmetry&, const Element&, std::int64_t, Parameters<float>&);
 template void act_on_layer(const Symmetry&, const Element&, std::int64_t, Parameters<double>&);

@@ -66,7 +66,8 @@ std::vector<Layout::Piece> Layout::pieces(std::string_view parameter) const {
   std::vector<Piece> result;
   for (const Part& p : parts(parameter)) {
     Place place{p.transposed, p.transposed ? p.rows : p.width, p.offset, columns(p)};
-    for (auto& column : place.columns) column += p.slice * (p.transposed ? p.width : p.rows * p.width);
+    for (auto& column : place.columns)
+      column += p.slice * (p.transposed ? p.width : p.rows * p.width);
     result.push_back({stored_[p.holder].name, p.row, p.col, p.rows, p.cols, std::move(place)});
   }
   return result;
@@ -103,8 +104,8 @@ Matrix<Scalar> Layout::arrange(std::string_view parameter, const Values<Scalar>&
 }
 
 template <class Scalar>
-void Layout::take(const Part& p, std::span<const Scalar> stored, std::int64_t row,
-                  std::int64_t col, Matrix<Scalar>& value) {
+void Layout::take(const Part& p, std::span<const Scalar> stored, std::int64_t row, std::int64_t col,
+                  Matrix<Scalar>& value) {
   if (p.is_plain() && p.rows == value.rows() && p.cols == value.cols()) {
     std::copy_n(stored.begin() + p.begin, value.size(), value.data());
     return;

@@ -86,8 +86,7 @@ Matrix<Scalar> ParameterSource::read_file(std::string_view parameter, std::int64
     Matrix<Scalar> value = model_.read<Scalar>(parameter, slice);
     const std::int64_t end = slice == kAll ? model_.layout.slices(parameter) : slice + 1;
     for (std::int64_t i = std::max<std::int64_t>(slice, 0); i < end; ++i) {
-      model_.checkpoint.release(
-          model_.checkpoint.at(model_.layout.home(parameter, i).holder.name));
+      model_.checkpoint.release(model_.checkpoint.at(model_.layout.home(parameter, i).holder.name));
     }
     if (target_.vocabulary < model_.architecture.vocabulary) crop(parameter, value);
     return value;

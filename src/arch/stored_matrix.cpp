@@ -155,8 +155,8 @@ Matrix<Scalar> StoredMatrix<Scalar>::left(const Slice& slice, const Matrix<Scala
       gemm<Scalar>(false, true, k, count, slice.rows, 1, x.data(), slice.rows, numbers, stride, 0,
                    stored.data() + first, width);
     } else {
-      gemm<Scalar>(false, false, k, stride, count, 1, x.data() + first, slice.rows, numbers, stride, 1,
-                   stored.data(), width);
+      gemm<Scalar>(false, false, k, stride, count, 1, x.data() + first, slice.rows, numbers, stride,
+                   1, stored.data(), width);
     }
   });
   Matrix<Scalar> result(k, slice.cols);
@@ -184,8 +184,8 @@ Matrix<Scalar> StoredMatrix<Scalar>::right(const Slice& slice, const Matrix<Scal
   Matrix<Scalar> result = Matrix<Scalar>::Zero(slice.rows, k);
   for_each_piece(slice, [&](std::int64_t first, std::int64_t count, const Scalar* numbers) {
     if (place.transposed) {
-      gemm<Scalar>(true, false, slice.rows, k, count, 1, numbers, stride, stored.data() + first * k, k,
-                   1, result.data(), k);
+      gemm<Scalar>(true, false, slice.rows, k, count, 1, numbers, stride, stored.data() + first * k,
+                   k, 1, result.data(), k);
     } else {
       gemm<Scalar>(false, false, count, k, stride, 1, numbers, stride, stored.data(), k, 0,
                    result.data() + first * k, k);

@@ -71,9 +71,9 @@ class Moved {
     if (!plan_ || at.layer != plan_->layer) begin(at.layer);
     if (at.slice == ParameterSource::kAll) return tensors_.at(at.name);
     if (sliced_ != at.name) {
-      const auto tensor = std::find_if(
-          plan_->matrices.begin(), plan_->matrices.end(),
-          [&](const TensorPlan& candidate) { return candidate.spec.name == at.name; });
+      const auto tensor =
+          std::find_if(plan_->matrices.begin(), plan_->matrices.end(),
+                       [&](const TensorPlan& candidate) { return candidate.spec.name == at.name; });
       slices_.emplace(source_, *tensor, source_.slices(at.name), *executor_);
       sliced_ = at.name;
     }
@@ -86,9 +86,8 @@ class Moved {
     slices_.reset();
     plan_ = make_layer_plan(symmetry_, element_, layer);
     executor_.emplace(symmetry_, element_);
-    executor_->begin(*plan_, [&](const TensorPlan& tensor) {
-      return source_.read<double>(tensor.spec.name);
-    });
+    executor_->begin(
+        *plan_, [&](const TensorPlan& tensor) { return source_.read<double>(tensor.spec.name); });
     tensors_ = model_.layer(layer, [&](const std::string& matrix) {
       return common_slices(source_, other_, matrix) == 1;
     });

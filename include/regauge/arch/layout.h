@@ -110,8 +110,8 @@ class Layout {
  private:
   friend class LayoutBuilder;
 
-  // How a block of a parameter lies in its holder, or in a slice of it. That is a matrix of `rows` x
-  // `width` (or its transpose, row-major); the block has those rows and some of the columns: in
+  // How a block of a parameter lies in its holder, or in a slice of it. That is a matrix of `rows`
+  // x `width` (or its transpose, row-major); the block has those rows and some of the columns: in
   // each of `groups` equal groups of columns, a run of them from `begin`.
   struct Part {
     std::size_t holder = 0;         // index into stored_
