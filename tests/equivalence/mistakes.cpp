@@ -322,7 +322,14 @@ void other_constant(Victim& v, Random& random) {
       }
       [[fallthrough]];
     default:
-      for (Layer& kind : a.kinds) kind.attention.window = kind.attention.window == 0 ? 3 : 0;
+      for (Layer& kind : a.kinds) {
+        Attention& attention = kind.attention;
+        if (a.causal && attention.positions != Positions::relative) {
+          attention.window = attention.window == 0 ? 3 : 0;
+        } else {
+          attention.scale *= 1.5;
+        }
+      }
   }
 }
 
