@@ -91,10 +91,7 @@ Element unit_lengths(const Symmetry& symmetry, std::int64_t layer, const Paramet
                      const Element& known) {
   Element lengths, settled = known;
   if (!has_free_lengths(symmetry)) return lengths;
-  Parameters<double> tensors;
-  for (const auto& [name, tensor] : given) {
-    if (tensor.rows() == 1 || has_a_size(symmetry, name)) tensors[name] = tensor;
-  }
+  Parameters<double> tensors = given;
   for (;;) {
     const Element next = next_length(symmetry, tensors, settled);
     if (next.is_identity()) return lengths;
