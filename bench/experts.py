@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How much memory does a layer of many experts take?
 
-    experts.py [--program regauge] [--width 2048] [--ffn 768] [--experts 64] [--layers 1]
+    experts.py [--program regauge] [--width 1024] [--ffn 512] [--experts 64] [--layers 1]
 
 Makes a Qwen3-MoE (a tensor for each map of each expert) and a gpt-oss (stacks) of random BF16 numbers in a temporary
 folder, whose experts are most of the model, and runs `act`, `diff`, `canon`, `fold` and `convert` on them. Prints one JSON record for each:
@@ -64,7 +64,7 @@ def main():
     parser.add_argument("--program", default=os.environ.get("REGAUGE", "regauge"))
     parser.add_argument("--folder", help="where the temporary folder goes")
     parser.add_argument("--only", nargs="*", help="verbs")
-    for name, value in {"width": 2048, "ffn": 768, "experts": 64, "layers": 1}.items():
+    for name, value in {"width": 1024, "ffn": 512, "experts": 64, "layers": 1}.items():
         parser.add_argument("--" + name, type=int, default=value)
     options = parser.parse_args()
     for family, config in configs(options.width, options.ffn, options.experts, options.layers).items():
