@@ -292,6 +292,13 @@ int Comparison::axis_of_pieces(const ParameterSpec& spec, const MovedMatrix<Scal
 template int Comparison::axis_of_pieces(const ParameterSpec&, const MovedMatrix<float>&) const;
 template int Comparison::axis_of_pieces(const ParameterSpec&, const MovedMatrix<double>&) const;
 
+std::int64_t Comparison::slices(const ParameterSpec& spec) const {
+  const bool cuts_what_is_read = spec.sliced_rows && read_part_.concerns(spec.name);
+  if (spec.rows * spec.cols <= kHeldNumbers || cuts_what_is_read) return 1;
+  const std::int64_t slices = a_.slices(spec.name);
+  return b_.slices(spec.name) == slices ? slices : 1;
+}
+
 std::int64_t Comparison::vectors_in_a_piece(const ParameterSpec& spec, int axis) {
   return std::max<std::int64_t>(1, kPieceNumbers / (axis == 0 ? spec.cols : spec.rows));
 }
@@ -316,11 +323,17 @@ void Comparison::one_by_one(const TensorPlan& tensor, const MovedMatrix<Scalar>&
   };
   const int axis = axis_of_pieces(spec, moved);
   if (axis < 0) {
-    Matrix<Scalar> y = b_.read<Scalar>(name);
-    moved.replay(y);
-    Matrix<double> room_y = larger(b_.bounds(name));
-    moved_bounds.replay(room_y);
-    add(a_.read<double>(name), a_.bounds(name), y.template cast<double>(), room_y);
+    const std::int64_t count = slices(spec);
+    const int sliced = spec.sliced_rows ? 0 : 1;
+    for (std::int64_t slice = 0; slice < count; ++slice) {
+      const std::int64_t from = moved.source_of(sliced, count, slice);
+      const std::int64_t at_a = or_all(count, slice), at_b = or_all(count, from);
+      Matrix<Scalar> y = b_.read<Scalar>(name, at_b);
+      moved.replay_slice(sliced, count, from, y);
+      Matrix<double> room_y = larger(b_.bounds(name, at_b));
+      moved_bounds.replay_slice(sliced, count, from, room_y);
+      add(a_.read<double>(name, at_a), a_.bounds(name, at_a), y.template cast<double>(), room_y);
+    }
   } else {
     using Wide = StoredMatrix<double>;
     const Wide x(a_, spec), below_x(a_, spec, Wide::Of::below), above_x(a_, spec, Wide::Of::above);
