@@ -121,17 +121,15 @@ Patches everywhere(const ParameterSource& source, const ParameterSource& other,
     return last->value;
   };
   Patches patches;
-  const Architecture& architecture = source.architecture();
-  for (std::int64_t layer = -1; layer < architecture.layers; ++layer) {
-    for (const auto& name : tensors_of(architecture, layer)) {
-      Patch patch([=](const ReadTensor&) { return read({name, layer}); });
-      if (common_slices(source, other, name) > 1) {
-        patch.make_slice = [=](std::int64_t slice) { return read({name, layer, slice}); };
-      }
-      const StoredTensor* tensor = source.stored(name);
-      const bool blocks = tensor != nullptr && is_quantised(tensor->dtype);
-      patches[name] = blocks ? changing_each(std::move(patch)) : std::move(patch);
+  for (const auto& spec : parameter_specs(source.architecture())) {
+    const Place all{spec.name, spec.layer};
+    Patch patch([=](const ReadTensor&) { return read(all); });
+    if (spec.rows > 1 && common_slices(source, other, spec.name) > 1) {
+      patch.make_slice = [=](std::int64_t slice) { return read({all.name, all.layer, slice}); };
     }
+    const StoredTensor* tensor = source.stored(spec.name);
+    const bool blocks = tensor != nullptr && is_quantised(tensor->dtype);
+    patches[spec.name] = blocks ? changing_each(std::move(patch)) : std::move(patch);
   }
   return patches;
 }
