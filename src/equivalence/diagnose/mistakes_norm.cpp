@@ -31,7 +31,7 @@ void add_centring_changes(const Pair& pair, std::int64_t layer, std::vector<Chan
   for (const auto& name : tensors_of(pair.architecture, layer)) {
     const bool table = name == "embed.tokens" || name == "embed.positions" ||
                        name == "embed.types" || name == "embed.class_token" ||
-                       name.starts_with("embed.input.");
+                       name == "embed.registers" || name.starts_with("embed.input.");
     const bool writes = table || name.find(".attn.o.") != std::string::npos ||
                         name.find(".ffn.down.") != std::string::npos;
     if (!writes) continue;
