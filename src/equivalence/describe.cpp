@@ -51,8 +51,7 @@ Kind kind_of(const Matrix<double>& block, double tolerance) {
   return Kind::general;
 }
 
-template <class Whole>
-std::string count(std::size_t moved, Whole all, const char* things) {
+std::string count(std::size_t moved, std::int64_t all, const char* things) {
   return fmt::format("{} of {} {}", moved, all, things);
 }
 
@@ -91,7 +90,8 @@ class Description {
     gains(a, b, false, "gains", "norms");
     signs_of_gains();
     gains(a, b, true, "layer scales", "branches");
-    std::size_t all = 0, biases_a = 0, biases_b = 0;
+    std::int64_t all = 0;
+    std::size_t biases_a = 0, biases_b = 0;
     for (const auto& [name, site] : symmetry_.norms) {
       if (site.is_layer_scale()) continue;
       ++all;
@@ -106,7 +106,8 @@ class Description {
 
   void gains(const ParameterSource& a, const ParameterSource& b, bool of_layer_scales,
              const std::string& what, const char* sites) {
-    std::size_t all = 0, in_a = 0, in_b = 0, otherwise = 0;
+    std::int64_t all = 0;
+    std::size_t in_a = 0, in_b = 0, otherwise = 0;
     for (const auto& [name, site] : symmetry_.norms) {
       if (site.is_layer_scale() != of_layer_scales) continue;
       ++all;

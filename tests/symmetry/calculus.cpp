@@ -106,7 +106,16 @@ class Judge {
   }
 
   Wire written(std::int64_t layer, const Wire& branch, const std::string& name) {
-    return a_.layer(layer).norms_output() ? norm_of_sum({branch}, name + ".post_norm") : branch;
+    if (a_.layer(layer).norms_output()) return norm_of_sum({branch}, name + ".post_norm");
+    return a_.layer(layer).layer_scale ? scaled_by(tensor(name + ".layer_scale.gain"), branch)
+                                       : branch;
+  }
+
+  // y = x diag(gain): a linear map whose matrix stays diagonal.
+  Wire scaled_by(const Tensor& gain, const Wire& x) {
+    if (mistake_ == Mistake::layer_scale_forgotten) system_.require(gain.change);
+    const Dense scale = gain.value.row(0).asDiagonal();
+    return {x.value * scale, x.change * scale + x.value * diagonal(gain.change)};
   }
 
   Wire post_norm() {
@@ -134,7 +143,8 @@ class Judge {
   // --- Rules: input ------------------------------------------------------------------------------
 
   // The sum of tables changes by an affine map, each table by its linear part and a constant of its
-  // own; the constants add up. A class token changes by the same map. Only `seen` counts.
+  // own; the constants add up. A class token and registers change by the same map. Only `seen`
+  // counts.
   Wire embed(const AffineChange& change, const Dense& seen, bool class_token) {
     const auto follow = [&](const Tensor& rows, const Forms& constant) {
       for (Index i = 0; i < rows.value.rows(); ++i) {
@@ -159,6 +169,11 @@ class Judge {
       const Tensor row = class_token_row(a_, tensors_);
       follow(row, change.constant);
       directions = with_row(directions, row.value - base);
+    }
+    if (a_.registers > 0 && mistake_ != Mistake::registers_forgotten) {
+      const Tensor& rows = tensor("embed.registers");
+      follow(rows, change.constant);
+      directions = with_row(directions, rows.value.rowwise() - base.row(0));
     }
     return affine_wire(directions, base, change);
   }
