@@ -75,6 +75,11 @@ constexpr Near kNear[] = {
     {"eurobert", R"({"architectures": ["EuroBertForTokenClassification"]})", "architectures"},
     {"nomic_bert", R"({"head_dim": 8})", "head_dim"},
     {"gte", R"({"rope_parameters": {"rope_type": "dynamic", "factor": 2}})", "dynamic"},
+    {"dinov2", R"({"architectures": ["Dinov2ForImageClassification"]})", "architectures"},
+    {"dinov2", R"({"architectures": ["Dinov2Backbone"]})", "architectures"},
+    {"dinov2", R"({"image_size": 13})", "max_positions"},
+    {"dinov2_with_registers-swiglu",
+     R"({"architectures": ["Dinov2WithRegistersForImageClassification"]})", "architectures"},
     {"jina_embeddings_v3", R"({"quantization_config": {"bits": 4}})", "quantization_config"},
 };
 
