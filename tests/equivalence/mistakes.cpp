@@ -380,7 +380,7 @@ const std::vector<Injection>& injections() {
       {"writers centred", Mistake::centred, tokens_before_rms, centre_writers},
       {"a layer scale folded and kept", Mistake::layer_scale, has_layer_scale, layer_scale_twice,
        false},
-      {"layer scales lost", Mistake::layer_scale, has_layer_scale, layer_scale_lost},
+      {"layer scales lost", Mistake::layer_scale, has_layer_scale, layer_scale_lost, false},
       {"gate and up swapped", Mistake::gate_up_swapped,
        [](const Architecture& a) { return a.kinds[0].ffn.gated; }, gate_and_up},
       {"q, k, v in another order", Mistake::qkv_order,
