@@ -225,8 +225,8 @@ void Executor::apply_shift(const Step& step, Tensor& value) {
       return;
     }
     case Effect::Kind::add_columns:
-      add(shift, effect.norm.empty() ? ones
-                                     : Eigen::RowVectorXd(gain(effect.norm).row(0).cwiseInverse()));
+      add(shift,
+          effect.norm.empty() ? ones : Eigen::RowVectorXd(gain(effect.norm).row(0).cwiseInverse()));
       return;
     case Effect::Kind::add_all:
       add(Eigen::RowVectorXd::Ones(value.rows()), shift(0) * ones);

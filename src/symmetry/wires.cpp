@@ -23,8 +23,7 @@ void SymmetryBuilder::add_writer(const std::string& name, bool has_bias, const W
     cols.front().through = behind;
     cols.front().before = true;
   } else if (scaled) {
-    cols.insert(cols.begin(),
-                {.space = behind, .dual = true, .take = AxisPart::Take::diagonal});
+    cols.insert(cols.begin(), {.space = behind, .dual = true, .take = AxisPart::Take::diagonal});
   } else if (!behind.empty()) {
     cols = stream_axis();
     cols.insert(cols.begin(), {.space = behind, .take = AxisPart::Take::diagonal});

@@ -130,8 +130,8 @@ TEST(NegativeControls, APoolerThatCountsIsSeen) {
   EXPECT_GT(change(hidden, parameters, moved), 1e-2);
 }
 
-// The stream's rotation reaches a map through the layer scale behind it; registers have no positions
-// that could take a constant.
+// The stream's rotation reaches a map through the layer scale behind it; registers have no
+// positions that could take a constant.
 TEST(NegativeControls, ALayerScaleOrARegisterLeftBehindIsSeen) {
   const Architecture a = dinov2_architecture(2, 2, true);
   Architecture unscaled = a;

@@ -323,8 +323,8 @@ TEST_P(SinksNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(SinksAndClamps, SinksNullity, ::testing::Range(0, 6));
 
-// As in DINOv2: whole, gated with registers, of hidden states, of tokens behind rms norms, in one of
-// two layers, tied.
+// As in DINOv2: whole, gated with registers, of hidden states, of tokens behind rms norms, in one
+// of two layers, tied.
 Architecture with_layer_scales(int index) {
   switch (index) {
     case 0:

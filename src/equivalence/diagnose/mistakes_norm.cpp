@@ -44,14 +44,12 @@ void add_layer_scale_changes(const Pair& pair, std::int64_t layer, std::vector<C
     for (const char* end : {"weight", "bias"}) {
       const std::string name = fmt::format("layers.{}.{}.{}.{}", layer, branch, map, end);
       if (std::find(names.begin(), names.end(), name) == names.end()) continue;
-      twice.undo[name] =
-          changing_each([name, gain](const ReadTensor& read) -> Matrix<double> {
-            return read(name) * read(gain).row(0).cwiseInverse().asDiagonal();
-          });
-      twice.make[name] =
-          changing_each([name, gain](const ReadTensor& read) -> Matrix<double> {
-            return read(name) * read(gain).row(0).asDiagonal();
-          });
+      twice.undo[name] = changing_each([name, gain](const ReadTensor& read) -> Matrix<double> {
+        return read(name) * read(gain).row(0).cwiseInverse().asDiagonal();
+      });
+      twice.make[name] = changing_each([name, gain](const ReadTensor& read) -> Matrix<double> {
+        return read(name) * read(gain).row(0).asDiagonal();
+      });
     }
     changes.push_back(std::move(twice));
     Change lost;
