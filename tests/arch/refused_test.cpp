@@ -91,5 +91,34 @@ TEST(Refused, ByTheKeyThatAsksForMore) {
   }
 }
 
+// Layer scales and registers beside what they were not verified with.
+TEST(Refused, WhatLayerScalesAndRegistersAreNotUnderstoodWith) {
+  const auto problem = [](const char* fixture, void (*change)(Architecture&)) {
+    Architecture a = Model::open(testing::fixture(fixture)).architecture;
+    change(a);
+    const auto problems = problems_of(a);
+    return problems.empty() ? "" : problems.front();
+  };
+  const auto scaled = [](Architecture& a) { a.kinds[0].layer_scale = true; };
+  EXPECT_EQ(problem("llama", scaled), "");
+  for (const char* other : {"bert", "gemma2", "olmo2", "phi", "t5", "mixtral", "deepseek_v3"}) {
+    EXPECT_TRUE(testing::says(problem(other, scaled), "layer_scale")) << other;
+  }
+  const auto with_registers = [](Architecture& a) { a.registers = 2; };
+  EXPECT_EQ(problem("vit", with_registers), "");
+  EXPECT_TRUE(testing::says(problem("gpt2", with_registers), "registers"));
+  for (const auto change : {+[](Architecture& a) { a.class_token = false; },
+                            +[](Architecture& a) { a.embedding_norm = true; },
+                            +[](Architecture& a) { a.registers = -1; },
+                            +[](Architecture& a) { a.kinds[0].attention.window = 3; },
+                            +[](Architecture& a) { a.position_table = PositionTable::sinusoidal; },
+                            +[](Architecture& a) {
+                              a.position_table = PositionTable::none;
+                              a.kinds[0].attention.positions = Positions::alibi;
+                            }}) {
+    EXPECT_TRUE(testing::says(problem("dinov2_with_registers", change), "registers"));
+  }
+}
+
 }  // namespace
 }  // namespace regauge
