@@ -337,7 +337,13 @@ void other_constant(Victim& v, Random& random) {
       }
       [[fallthrough]];
     default:
-      for (Layer& kind : a.kinds) kind.attention.window = kind.attention.window == 0 ? 3 : 0;
+      for (Layer& kind : a.kinds) {
+        if (a.registers > 0) {  // they have no place in a window
+          kind.attention.scale *= 2;
+        } else {
+          kind.attention.window = kind.attention.window == 0 ? 3 : 0;
+        }
+      }
   }
 }
 
