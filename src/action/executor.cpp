@@ -33,9 +33,8 @@ double passable(const Eigen::RowVectorXd& over, const std::string& tensor,
   if (std::abs(sum) <= 1e-6 * over.cwiseAbs().sum()) {
     throw NoStandardForm(
         fmt::format("[act] {}: no constant can pass through {}, whose bias/gain sums to {:.2g}; "
-                    "leave the shifts "
-                    "out: --only residual,scales,norms,heads,qk,vo,ffn",
-                    tensor, norm, sum));
+                    "leave the shifts out: --only {}",
+                    tensor, norm, sum, category_names(",", false)));
   }
   return sum;
 }

@@ -112,7 +112,9 @@ void Rewrite::plan_files() {
   }
   // Constants that follow from the architecture are made anew where it says other ones.
   const auto frequencies = [](const Architecture& architecture) {
-    return architecture.kinds.front().attention.rotary_frequencies;
+    std::vector<std::vector<double>> result;
+    for (const auto& kind : architecture.kinds) result.push_back(kind.attention.rotary_frequencies);
+    return result;
   };
   const bool other_constants =
       converts_ || frequencies(source_.architecture()) != frequencies(model.architecture);

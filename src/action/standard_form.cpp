@@ -177,9 +177,7 @@ Element standard_form(const ReadTensor& read, const Symmetry& symmetry, double s
   // Gains that cannot be folded, of q and k or behind what a branch writes: positive.
   Element positive;
   for (const auto& space : symmetry.spaces) {
-    const auto* scaling = std::get_if<Scaling>(&space.group);
-    if (space.category != Category::norms || scaling == nullptr) continue;
-    if (scaling->kind() != Scaling::Kind::signs) continue;
+    if (space.category != Category::norms || !space.is_signs()) continue;
     const Matrix<double> gain = read(space.name + ".gain");
     const Matrix<double> signs =
         (gain.array() < 0)

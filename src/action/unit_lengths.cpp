@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "arch/names.h"
+#include "branch_size.h"
 #include "moved_model.h"
 
 namespace regauge {
@@ -34,31 +36,44 @@ bool has_a_size(const Symmetry& symmetry, const std::string& name) {
   return !name.ends_with(".bias");
 }
 
+// For each block of the space one over the length that the tensor has of it on this axis.
+Matrix<double> inverse_lengths(const Symmetry& symmetry, const std::string& name, int axis,
+                               const Space& space, const Parameters<double>& tensors) {
+  const auto inverse = [](double length) { return length > 0 ? 1 / length : 1; };
+  if (space.count == 1) {
+    return Matrix<double>::Constant(1, 1, inverse(branch_size(symmetry, name, tensors)));
+  }
+  const Matrix<double>& tensor = tensors.at(name);
+  const Matrix<double> rows = axis == 0 ? Matrix<double>(tensor.transpose()) : tensor;
+  const auto run = rows.cols() / space.count;
+  Matrix<double> factors(space.count, 1);
+  for (Eigen::Index i = 0; i < space.count; ++i) {
+    const auto block = rows.middleCols(i * run, run);
+    factors(i, 0) = inverse(block.norm() / std::sqrt(static_cast<double>(block.size())));
+  }
+  return factors;
+}
+
 // The first length that `known` does not hold; the identity if there is none.
 Element next_length(const Symmetry& symmetry, const Parameters<double>& tensors,
                     const Element& known) {
   Element element;
   for (const auto& spec : parameter_specs(symmetry.architecture)) {
     const auto tensor = tensors.find(spec.name);
-    if (tensor == tensors.end() || !has_a_size(symmetry, spec.name)) continue;
+    if (tensor == tensors.end()) continue;
+    const bool sized = has_a_size(symmetry, spec.name);
+    const std::string of_branch = sublayer_of(spec.name) + ".post_norm.scale";
     const TensorAxes& axes = symmetry.tensors.at(spec.name);
     for (const int axis : {0, 1}) {
       for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
         const Space& space = *symmetry.find_space(part.space);
+        if (!sized && space.name != of_branch) continue;
         if (!is_free_length(space) || part.dual || part.take != AxisPart::Take::whole ||
             known.maps.contains(space.name)) {
           continue;
         }
-        const Matrix<double> rows =
-            axis == 0 ? Matrix<double>(tensor->second.transpose()) : tensor->second;
-        const auto run = rows.cols() / space.count;
-        Matrix<double> factors(space.count, 1);
-        for (Eigen::Index i = 0; i < space.count; ++i) {
-          const auto block = rows.middleCols(i * run, run);
-          const double size = block.norm() / std::sqrt(static_cast<double>(block.size()));
-          factors(i, 0) = size > 0 ? 1 / size : 1;
-        }
-        element.maps[space.name] = BlockMap<double>(space.count, 1, {}, factors);
+        element.maps[space.name] = BlockMap<double>(
+            space.count, 1, {}, inverse_lengths(symmetry, spec.name, axis, space, tensors));
         return element;
       }
     }

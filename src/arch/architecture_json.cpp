@@ -474,7 +474,8 @@ bool same_value(const Json& a, const Json& b) {
     const auto items = a.items();
     return a.size() == b.size() && std::all_of(items.begin(), items.end(), is_in_b);
   }
-  if (!a.is_number() || !b.is_number()) return a == b;
+  if (!a.is_number_float() && !b.is_number_float()) return a == b;
+  if (!a.is_number() || !b.is_number()) return false;
   const double x = a.get<double>(), y = b.get<double>();
   return std::abs(x - y) <= 1e-6 * std::min(std::abs(x), std::abs(y));
 }

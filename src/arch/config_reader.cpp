@@ -201,20 +201,15 @@ class Reader {
           "{} of {} coordinates of a head would rotate; expected an even part", whole, width));
       return;
     }
-    if (rope.logit_factor != 1) {
-      fields["attention_scale"] = number("attention_scale") * rope.logit_factor;
+    if (rope.attention_factor != 1 && static_cast<double>(whole) < width) {
+      problems_.push_back(
+          fmt::format("rotary positions of type '{}' would multiply q and k in {} of {} "
+                      "coordinates, which is not supported",
+                      rope.type, whole, width));
+      return;
     }
-    if (rope.attention_factor != 1) {
-      if (static_cast<double>(whole) < width) {
-        problems_.push_back(
-            fmt::format("rotary positions of type '{}' would multiply q and k in {} of {} "
-                        "coordinates, which is not supported",
-                        rope.type, whole, width));
-        return;
-      }
-      fields["attention_scale"] =
-          number("attention_scale") * rope.attention_factor * rope.attention_factor;
-    }
+    const double factor = rope.logit_factor * rope.attention_factor * rope.attention_factor;
+    if (factor != 1) fields["attention_scale"] = number("attention_scale") * factor;
     std::vector<double> frequencies = scaled_frequencies(rope, whole);
     if (!entry.divisors.empty() && tensors_.shape(entry.divisors) != nullptr) {
       const std::vector<double> divisors = tensors_.values(entry.divisors);

@@ -175,6 +175,12 @@ void check_tensors(const Family& family, const Checkpoint& checkpoint, const Lay
   throw UsageError(where + fmt::format("{}", fmt::join(problems, "\n" + where)));
 }
 
+bool has_side(const Checkpoint& checkpoint, std::int64_t length) {
+  return std::ranges::any_of(checkpoint.tensors(), [&](const StoredTensor& tensor) {
+    return std::ranges::find(tensor.shape, length) != tensor.shape.end();
+  });
+}
+
 // The folder is one of sentence-transformers, whose modules read the hidden states.
 bool feeds_modules(const Checkpoint& checkpoint) {
   if (checkpoint.format() != Format::safetensors || checkpoint.files().empty()) return false;
@@ -207,6 +213,13 @@ Model Model::open(Checkpoint opened) {
     throw UsageError(fmt::format("[{}] {}: the config says {} layers, the file holds {} tensors",
                                  family.name, checkpoint.path().string(), model.architecture.layers,
                                  tensor_count));
+  }
+  for (const auto& kind : model.architecture.kinds) {
+    const std::int64_t experts = kind.ffn.experts.count;
+    if (experts == 0 || has_side(checkpoint, experts)) continue;
+    throw UsageError(fmt::format(
+        "[{}] {}: the config says {} experts, but no tensor (a router) has a side of that length",
+        family.name, checkpoint.path().string(), experts));
   }
   model.layout = LayoutBuilder(family, model.architecture, declared.variables, &tensors).build({});
   check_tensors(family, checkpoint, model.layout);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numbers>
@@ -14,6 +15,10 @@ namespace regauge {
 namespace {
 
 using Json = nlohmann::json;
+
+// What stands beside the factor of type 'yarn'.
+constexpr std::array kYarnSettings = {"beta_fast", "beta_slow",      "truncate",
+                                      "mscale",    "mscale_all_dim", "attention_factor"};
 
 // The first value that is there and not null.
 const Json* first_of(const Json& config, const std::vector<std::string>& keys) {
@@ -52,16 +57,33 @@ bool has_entries(const Json& config, const std::string& container) {
   return found != nullptr && found->is_object() && !found->empty();
 }
 
+// `name` in the object in which the key stands: "rope_scaling/beta_fast" beside
+// "rope_scaling/factor".
+std::vector<std::string> beside(const std::vector<std::string>& keys, const std::string& name) {
+  std::vector<std::string> result;
+  for (const auto& key : keys) {
+    const std::size_t slash = key.rfind('/');
+    if (slash != std::string::npos) result.push_back(key.substr(0, slash + 1) + name);
+  }
+  return result;
+}
+
 // Two objects of settings must say the same things: the one that wins replaces the other as a
 // whole, so that a setting which only the other has would be lost. A key at the top serves both.
 void check_containers(const RopeEntry& entry, const Json& config,
                       std::vector<std::string>& problems) {
-  for (const auto* keys :
-       {&entry.theta, &entry.fraction, &entry.type, &entry.factor, &entry.low_freq_factor,
-        &entry.high_freq_factor, &entry.original_positions}) {
+  std::vector<std::vector<std::string>> settings = {entry.theta,
+                                                    entry.fraction,
+                                                    entry.type,
+                                                    entry.factor,
+                                                    entry.low_freq_factor,
+                                                    entry.high_freq_factor,
+                                                    entry.original_positions};
+  for (const char* name : kYarnSettings) settings.push_back(beside(entry.factor, name));
+  for (const auto& keys : settings) {
     std::map<std::string, std::string> stated;  // container -> the key in it, or nothing
     bool at_top = false;
-    for (const auto& key : *keys) {
+    for (const auto& key : keys) {
       const std::string container = container_of(key);
       const Json* found = find_path(config, key);
       const bool said = found != nullptr && !found->is_null();
@@ -108,17 +130,6 @@ double yarn_frequency(const Rope& rope, double frequency, std::size_t pair, std:
   if (low == high) high += 0.001;
   const double ramp = std::clamp((static_cast<double>(pair) - low) / (high - low), 0.0, 1.0);
   return frequency / rope.factor * ramp + frequency * (1 - ramp);
-}
-
-// `name` in the object in which the key stands: "rope_scaling/beta_fast" beside
-// "rope_scaling/factor".
-std::vector<std::string> beside(const std::vector<std::string>& keys, const std::string& name) {
-  std::vector<std::string> result;
-  for (const auto& key : keys) {
-    const std::size_t slash = key.rfind('/');
-    if (slash != std::string::npos) result.push_back(key.substr(0, slash + 1) + name);
-  }
-  return result;
 }
 
 void read_yarn(const RopeEntry& entry, const Json& config, Rope& rope,
@@ -211,8 +222,7 @@ const Json* agreed_value(const RopeEntry& entry, const Json& config,
 bool is_yarn_setting(const Json& settings, const std::string& key) {
   const bool yarn =
       settings.value("rope_type", Json()) == "yarn" || settings.value("type", Json()) == "yarn";
-  return yarn && (key == "beta_fast" || key == "beta_slow" || key == "truncate" ||
-                  key == "mscale" || key == "mscale_all_dim" || key == "attention_factor");
+  return yarn && std::ranges::find(kYarnSettings, key) != kYarnSettings.end();
 }
 
 Rope read_rope(const RopeEntry& entry, const Json& config, std::vector<std::string>& problems) {

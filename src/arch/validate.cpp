@@ -11,6 +11,7 @@ namespace regauge {
 namespace {
 
 constexpr std::int64_t kLargest = std::int64_t{1} << 31;
+constexpr std::int64_t kFarthest = std::int64_t{1} << 20;  // distance, and number of its buckets
 
 // What is wrong with an architecture, in the order found; each problem once.
 class Problems {
@@ -83,15 +84,21 @@ void check_attention(const Attention& a, Problems& problems) {
                      "rotary_dims and rotary_frequencies need positions 'rotary'");
   }
   if (a.positions == Positions::relative) {
-    problems.require_size(a.relative_buckets, "relative_buckets");
-    problems.require_size(a.relative_max_distance, "relative_max_distance");
+    problems.require(a.relative_buckets > 0 && a.relative_buckets <= kFarthest,
+                     fmt::format("relative_buckets is {}; expected 1 to 2^20", a.relative_buckets));
+    problems.require(
+        a.relative_max_distance > 0 && a.relative_max_distance <= kFarthest,
+        fmt::format("relative_max_distance is {}; expected 1 to 2^20", a.relative_max_distance));
   } else {
     problems.require(a.relative_buckets == 0 && a.relative_max_distance == 0,
                      "relative_buckets and relative_max_distance need positions 'relative'");
   }
   problems.require(std::isfinite(a.scale) && a.scale != 0,
                    "attention_scale is not a number other than 0");
-  problems.require(a.window >= 0, "attention_window is negative");
+  problems.require(a.window == 0 || (a.window > 1 && a.window < kLargest),
+                   fmt::format("attention_window is {}; expected 0, or 2 to 2^31", a.window));
+  problems.require(a.window == 0 || a.positions != Positions::relative,
+                   "attention_window beside relative positions is not understood");
   problems.require(std::isfinite(a.softcap) && a.softcap >= 0,
                    "attention_softcap is not a number >= 0");
   const bool plain = !a.has_qk_norm() && a.softcap == 0 &&
@@ -115,6 +122,8 @@ void check_latents(const Architecture& a, const Layer& layer, Problems& problems
   problems.require(of.has_latents() || of.q_latent == 0, "q_latent needs kv_latent");
   if (!of.has_latents()) return;
   problems.require_size(of.kv_latent, "kv_latent");
+  problems.require(of.q_latent < kLargest, "q_latent is 2^31 or more");
+  problems.require(a.encoder_layers == 0, "latents of an encoder-decoder are not understood");
   problems.require(of.heads == of.kv_heads, "latents need as many kv_heads as heads");
   problems.require(of.positions == Positions::rotary && of.rotary_dims < of.qk_width,
                    "latents need positions 'rotary' of some coordinates of a head, not of all");
@@ -141,7 +150,8 @@ void check_experts(const Layer& layer, Norm norm, Problems& problems) {
   problems.require(
       e.active > 0 && e.active <= e.count,
       fmt::format("active_experts is {}; expected 1 to experts = {}", e.active, e.count));
-  problems.require(e.shared_width >= 0, "shared_expert_width is negative");
+  problems.require(e.shared_width >= 0 && e.shared_width < kLargest,
+                   "shared_expert_width is not a number from 0 to 2^31");
   problems.require(!e.shared_gate || e.shared_width > 0,
                    "shared_expert_gate needs shared_expert_width");
   problems.require(!e.renormalised || e.active > 1,
@@ -218,6 +228,8 @@ void check_stacks(const Architecture& a, Problems& problems) {
   // Of layers that are all alike the first stands for the others.
   for (std::int64_t n = 0; n < (a.pattern.empty() ? 1 : a.layers); ++n) {
     const Attention& attention = a.layer(n).attention;
+    problems.require(attention.window == 0 || a.is_causal(n),
+                     "attention_window in a layer that is not causal is not understood");
     problems.require(!attention.cross || (a.encoder_layers > 0 && n >= a.encoder_layers),
                      "cross needs an encoder, and is for the layers behind it");
     problems.require(!attention.cross || (attention.positions == Positions::none &&
@@ -258,7 +270,8 @@ void check_input(const Architecture& a, Problems& problems) {
                                         a.position_table != PositionTable::sinusoidal),
                    "registers need a class_token, positions 'learned' or 'none', and neither "
                    "attention_window nor an embedding norm");
-  problems.require(a.token_types >= 0, "token_types is negative");
+  problems.require(a.token_types >= 0 && a.token_types < kLargest,
+                   "token_types is not a number from 0 to 2^31");
   problems.require(std::isfinite(a.embedding_scale) && a.embedding_scale > 0,
                    "embedding_scale is not a positive number");
   if (a.has_position_table()) problems.require_size(a.max_positions, "max_positions");

@@ -36,8 +36,7 @@ void add_act(CLI::App& app, int& exit_code) {
     return digits ? "" : fmt::format("'{}' is not a whole number from 0 on", text);
   });
   element->excludes(random);
-  verb->add_option("--only", options->only,
-                   "draw only these factors: residual, scales, norms, heads, qk, vo, ffn, shifts")
+  verb->add_option("--only", options->only, "draw only these factors: " + category_names(", "))
       ->delimiter(',')
       ->needs(random);
   verb->add_flag("--inverse", options->inverse, "apply the inverse of the element, the way back");

@@ -186,9 +186,7 @@ class Description {
   void signs_of_gains() {
     std::set<std::int64_t> moved;
     for_maps(Category::norms, [&](const Space& space, const BlockMap<double>& map) {
-      const auto* scaling = std::get_if<Scaling>(&space.group);
-      const bool signs = scaling != nullptr && scaling->kind() == Scaling::Kind::signs;
-      if (signs && map.has_blocks() && map.blocks().minCoeff() < 0) {
+      if (space.is_signs() && map.has_blocks() && map.blocks().minCoeff() < 0) {
         moved.insert(layer_of(space.name));
       }
     });

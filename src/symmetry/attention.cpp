@@ -157,7 +157,7 @@ void SymmetryBuilder::add_unreached_rows(std::int64_t layer, const std::string& 
   const Attention& a = attention(layer);
   const bool causal = a_.is_causal(layer);
   std::vector<bool> reached(static_cast<std::size_t>(a.relative_buckets));
-  const std::int64_t farthest = a.relative_buckets + 2 * a.relative_max_distance;
+  const std::int64_t farthest = a.relative_buckets + a.relative_max_distance;
   for (std::int64_t t = 0; t <= farthest; ++t) {
     reached[static_cast<std::size_t>(relative_bucket(a, causal, -t))] = true;
     if (!causal) reached[static_cast<std::size_t>(relative_bucket(a, causal, t))] = true;

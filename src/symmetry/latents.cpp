@@ -29,10 +29,16 @@ SymmetryBuilder::Wire SymmetryBuilder::add_latent(std::int64_t layer, const std:
   // The first layer sees finitely many inputs: a change of basis that keeps the lengths of all of
   // them is as good as a rotation (theory.md, section 2).
   if (layer == 0 && a_.input == Input::tokens) {
-    std::int64_t inputs = a_.vocabulary * std::max<std::int64_t>(1, a_.token_types);
-    if (a_.has_position_table()) inputs *= a_.max_positions;
-    const std::int64_t numbers = width * (width + 1) / 2 + (lengths_free_ ? 0 : 1);
-    add_counted_shift(name + ".quadrics", std::max<std::int64_t>(0, numbers - inputs));
+    std::int64_t left = width * (width + 1) / 2 + (lengths_free_ ? 0 : 1);  // numbers to be pinned
+    const std::int64_t rows = std::max<std::int64_t>(1, a_.token_types);
+    const std::int64_t places = a_.has_position_table() ? a_.max_positions : 1;
+    // By as many inputs as there are; their number may be too large to be written down.
+    if (a_.vocabulary > left / rows / places) {
+      left = 0;
+    } else {
+      left -= a_.vocabulary * rows * places;
+    }
+    add_counted_shift(name + ".quadrics", left);
   }
   Wire wire;
   wire.norm = norm;

@@ -43,14 +43,22 @@ std::string_view category_name(Category category) {
   return "";
 }
 
+std::string category_names(std::string_view separator, bool with_shifts) {
+  std::string names;
+  for (const auto& [category, name] : kCategories) {
+    if (category == Category::shifts && !with_shifts) continue;
+    if (!names.empty()) names += separator;
+    names += name;
+  }
+  return names;
+}
+
 Category category_from_name(std::string_view name) {
-  std::string choices;
   for (const auto& [known, text] : kCategories) {
     if (text == name) return known;
-    choices += choices.empty() ? "" : ", ";
-    choices += text;
   }
-  throw UsageError(fmt::format("[symmetry] no factors called '{}'; choose from {}", name, choices));
+  throw UsageError(
+      fmt::format("[symmetry] no factors called '{}'; choose from {}", name, category_names(", ")));
 }
 
 std::set<Category> all_categories() {

@@ -90,6 +90,28 @@ TEST(Weights, FindAPlantedElementOfRandomArchitectures) {
   EXPECT_GE(tested, 25);
 }
 
+// So many that not every neuron can be compared with every other.
+TEST(Weights, FindAPlantedElementOfManyExperts) {
+  Architecture architecture = widened(known_architecture("llama"));
+  FeedForward& ffn = architecture.kinds[0].ffn;
+  ffn.width = 64;
+  ffn.experts = {.count = 128, .active = 4, .renormalised = true, .shared_width = 8};
+  for (const bool grouped : {false, true}) {
+    if (grouped) {
+      ffn.experts.groups = 8;
+      ffn.experts.active_groups = 2;
+      ffn.experts.group_leaders = 2;
+    }
+    const Symmetry symmetry = symmetry_of(architecture);
+    const auto a = random_parameters(architecture, 1);
+    const auto b = planted(symmetry, a, random_element(symmetry, 2), 0, 0);
+    EXPECT_GT(difference(a, b), 0.1);
+    EXPECT_LE(difference(a, aligned(align_weights, symmetry, a, b)), kExact);
+    const auto noisy = planted(symmetry, a, random_element(symmetry, 2), 0.01, 5);
+    EXPECT_LE(difference(a, aligned(align_weights, symmetry, a, noisy)), 0.05);
+  }
+}
+
 class Fixtures : public ::testing::TestWithParam<std::string> {};
 
 TEST(Weights, FindMostPlantedElementsOfEncoderDecoders) {

@@ -338,10 +338,11 @@ void other_constant(Victim& v, Random& random) {
       [[fallthrough]];
     default:
       for (Layer& kind : a.kinds) {
-        if (a.registers > 0) {  // they have no place in a window
-          kind.attention.scale *= 2;
+        Attention& attention = kind.attention;
+        if (a.causal && a.registers == 0 && attention.positions != Positions::relative) {
+          attention.window = attention.window == 0 ? 3 : 0;
         } else {
-          kind.attention.window = kind.attention.window == 0 ? 3 : 0;
+          attention.scale *= 1.5;
         }
       }
   }

@@ -146,7 +146,8 @@ Architecture random_architecture(std::uint64_t seed) {
   a.kinds[0].placement = draw.yes(0.35) ? Placement::post : Placement::pre;
   a.causal = draw.yes();
   a.kinds[0].parallel = a.kinds[0].placement == Placement::pre && draw.yes(0.25);
-  a.kinds[0].attention.window = draw.yes(0.1) ? 64 : 0;
+  const bool relative = a.kinds[0].attention.positions == Positions::relative;
+  a.kinds[0].attention.window = draw.yes(0.1) && a.causal && !relative ? 64 : 0;
   a.kinds[0].ffn.activation =
       draw.one_of({Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu});
   a.kinds[0].ffn.gated = draw.yes();
@@ -176,6 +177,7 @@ Architecture mixed_architecture(std::uint64_t seed) {
   }
   attention.qk_width = std::min(attention.qk_width, a.width - 1);
   attention.v_width = std::min(attention.v_width, a.width - 1);
+  if (!a.causal) attention.window = 0;
   if (attention.positions == Positions::rotary) {
     attention.rotary_dims = std::min(attention.rotary_dims, attention.qk_width / 2 * 2);
     attention.rotary_frequencies.resize(static_cast<std::size_t>(attention.rotary_dims / 2));
@@ -247,6 +249,7 @@ Architecture encoder_decoder(std::uint64_t seed) {
     layer.placement = Placement::pre;
     layer.parallel = false;
     Attention& attention = layer.attention;
+    attention.window = 0;
     attention.qk_width = std::min(attention.qk_width, a.width - 1);
     attention.v_width = std::min(attention.v_width, a.width - 1);
     const bool rotary = attention.positions == Positions::rotary;
@@ -266,7 +269,7 @@ Architecture encoder_decoder(std::uint64_t seed) {
   Layer cross = prepared(random_architecture(seed + 60000).kinds[0]);
   cross.attention.cross = true;
   cross.attention.positions = Positions::none;
-  cross.attention.rotary_dims = cross.attention.window = 0;
+  cross.attention.rotary_dims = 0;
   cross.attention.rotary_frequencies.clear();
   cross.attention.relative_buckets = cross.attention.relative_max_distance = 0;
   if (draw.yes(0.7)) decoder.ffn = {};

@@ -20,6 +20,7 @@ using BlockGroup = std::variant<Scaling, Orthogonal, GeneralLinear, RotaryCommut
 enum class Category { residual, scales, norms, heads, latents, qk, vo, ffn, shifts };
 std::string_view category_name(Category category);
 Category category_from_name(std::string_view name);  // throws UsageError with the choices
+std::string category_names(std::string_view separator, bool with_shifts = true);
 std::set<Category> all_categories();
 
 // How the blocks of a space may change places.
@@ -52,6 +53,11 @@ struct Space {
 
   // Of all members the inverse is the transpose.
   bool is_orthogonal() const { return std::holds_alternative<Orthogonal>(group); }
+  // A block is 1 or -1.
+  bool is_signs() const {
+    const auto* scaling = std::get_if<Scaling>(&group);
+    return scaling != nullptr && scaling->kind() == Scaling::Kind::signs;
+  }
   std::int64_t width() const;
   std::int64_t size() const { return count * width(); }
   std::int64_t groups() const { return count / group_size; }

@@ -24,4 +24,10 @@ struct UnitSimilarity {
 template <class Scalar>
 BlockMap<double> match_units(const Space& space, UnitSimilarity<Scalar> similarity, double& value);
 
+// The same for one layer's tensors, of A and of B as moved so far. Where experts have many neurons
+// together, experts are matched first, and then the neurons of each.
+template <class Scalar>
+BlockMap<double> match_units(const Symmetry& symmetry, const Space& space,
+                             const Parameters<Scalar>& a, const Parameters<Scalar>& b);
+
 }  // namespace regauge

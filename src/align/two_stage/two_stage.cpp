@@ -209,10 +209,7 @@ class TwoStage {
     Element step;
     const Space* neurons = symmetry_.find_space(fmt::format("layers.{}.ffn.neurons", layer));
     if (neurons == nullptr || !options_.scope.contains(*neurons)) return step;
-    UnitSimilarity<double> similarity(*neurons);
-    similarity.add(symmetry_, *neurons, a, b);
-    double value = 0;
-    step.maps[neurons->name] = match_units(*neurons, std::move(similarity), value);
+    step.maps[neurons->name] = match_units(symmetry_, *neurons, a, b);
     return step;
   }
 

@@ -147,10 +147,7 @@ class Search {
       const Space* neurons = symmetry_.find_space(units);
       if (neurons == nullptr || layer_of(units) != layer) continue;
       if (!options_.scope.contains(*neurons)) continue;
-      UnitSimilarity<Scalar> similarity(*neurons);
-      similarity.add(symmetry_, *neurons, a, b);
-      double value = 0;
-      step.maps[neurons->name] = match_units(*neurons, std::move(similarity), value);
+      step.maps[neurons->name] = match_units(symmetry_, *neurons, a, b);
     }
     if (layer >= 0 && layers_sharing(layer).empty() && !attention(layer).shares_table) {
       step.maps.merge(match_heads(symmetry_, layer, options_.scope, a, b).maps);

@@ -87,7 +87,7 @@ class Canonical {
     }
     take(balance(symmetry_, tensors), -1, tensors);
     order(-1, tensors);
-    take(turned(symmetry_, tensors), -1, tensors);
+    take(turned(symmetry_, -1, tensors), -1, tensors);
   }
 
   void layer(std::int64_t layer) {
@@ -96,7 +96,7 @@ class Canonical {
     take(turned_latents(symmetry_, layer, tensors), layer, tensors);
     take(balance(symmetry_, tensors), layer, tensors);
     order(layer, tensors);
-    take(turned(symmetry_, tensors), layer, tensors);
+    take(turned(symmetry_, layer, tensors), layer, tensors);
     if (symmetry_.architecture.layer(layer).attention.has_qk_norm()) {
       take(turned_qk_norm(symmetry_, layer, tensors), layer, tensors);
     }
@@ -117,7 +117,7 @@ class Canonical {
   }
 
   void order(std::int64_t layer, Parameters<double>& tensors) {
-    const Element step = in_order(symmetry_, tensors, ordered_, rounding_, limits_);
+    const Element step = in_order(symmetry_, layer, tensors, ordered_, rounding_, limits_);
     ordered_.maps.insert(step.maps.begin(), step.maps.end());
     take(step, layer, tensors);
   }
@@ -176,7 +176,7 @@ class Canonical {
     Eigen::VectorXd parts = stream_sketch(symmetry_, tensors, 1).col(0);
     Element step;
     Matrix<double> signs;
-    if (std::get<Scaling>(space.group).kind() == Scaling::Kind::signs) {
+    if (space.is_signs()) {
       signs = parts.unaryExpr([](double part) { return part < 0 ? -1.0 : 1.0; });
       parts = parts.cwiseAbs();
     }

@@ -22,9 +22,10 @@ constexpr double kOtherSide = 0.5;
 using Visit =
     std::function<void(const AxisPart&, const std::string& tensor, const Matrix<double>&)>;
 
-// Every part of every axis, with the tensor transposed so that the axis is in its columns.
-void for_parts(const Symmetry& symmetry, const Parameters<double>& tensors, const Visit& visit) {
-  for (const auto& spec : parameter_specs(symmetry.architecture)) {
+// Every part of every axis of a layer's tensors, transposed so that the axis is in the columns.
+void for_parts(const Symmetry& symmetry, std::int64_t layer, const Parameters<double>& tensors,
+               const Visit& visit) {
+  for (const auto& spec : symmetry.layer(layer).tensors) {
     const auto found = tensors.find(spec.name);
     if (found == tensors.end()) continue;
     const TensorAxes& axes = symmetry.tensors.at(spec.name);
@@ -80,10 +81,11 @@ std::vector<std::int64_t> ordered_within(const std::vector<std::int64_t>& outer,
   return result;
 }
 
-Sizes sizes_of(const Symmetry& symmetry, const Space& space, const Parameters<double>& tensors) {
+Sizes sizes_of(const Symmetry& symmetry, std::int64_t layer, const Space& space,
+               const Parameters<double>& tensors) {
   Sizes sizes{Eigen::VectorXd::Zero(space.count), Eigen::VectorXd::Zero(space.groups()),
               Eigen::VectorXd::Zero(space.bundles)};
-  for_parts(symmetry, tensors,
+  for_parts(symmetry, layer, tensors,
             [&](const AxisPart& part, const std::string& name, const auto& rows) {
               const Space& lives_in = *symmetry.find_space(part.space);
               const bool itself = part.space == space.name || part.lift == space.name;
@@ -103,14 +105,15 @@ Sizes sizes_of(const Symmetry& symmetry, const Space& space, const Parameters<do
 
 }  // namespace
 
-Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, const Element& found,
-                 double rounding, std::vector<std::string>& limits) {
+Element in_order(const Symmetry& symmetry, std::int64_t layer, const Parameters<double>& tensors,
+                 const Element& found, double rounding, std::vector<std::string>& limits) {
   Element step;
-  for (const auto& space : symmetry.spaces) {
+  for (const std::size_t place : symmetry.layer(layer).spaces) {
+    const Space& space = symmetry.spaces[place];
     const bool shuffled = space.shuffle == Shuffle::symmetric || space.shuffle == Shuffle::grouped;
     if (!shuffled || space.category == Category::residual) continue;
     if (found.maps.contains(space.name)) continue;
-    const Sizes sizes = sizes_of(symmetry, space, tensors);
+    const Sizes sizes = sizes_of(symmetry, layer, space, tensors);
     if (sizes.groups.isZero(0)) continue;  // of another layer
     const auto bundles = largest_first(sizes.bundles);
     std::int64_t close = close_neighbours(sizes.bundles, bundles, rounding);
@@ -145,29 +148,30 @@ Element turned_latents(const Symmetry& symmetry, std::int64_t layer,
   return step;
 }
 
-Element turned(const Symmetry& symmetry, const Parameters<double>& tensors) {
+Element turned(const Symmetry& symmetry, std::int64_t layer, const Parameters<double>& tensors) {
   std::map<std::string, Matrix<double>> sums;
-  for_parts(symmetry, tensors, [&](const AxisPart& part, const std::string&, const auto& rows) {
-    const Space& space = *symmetry.find_space(part.space);
-    const auto* factors = std::get_if<Scaling>(&space.group);
-    const bool signs = factors != nullptr && factors->kind() == Scaling::Kind::signs;
-    const bool gauge = (space.category == Category::qk || space.category == Category::vo ||
-                        space.category == Category::ffn) &&
-                       (space.dimension() > 0 || (signs && space.category == Category::ffn)) &&
-                       !std::holds_alternative<GainExchange>(space.group);
-    // Single rows are, in standard form, perhaps zero but for rounding. A QK-norm has its own step.
-    if (!gauge || rows.rows() == 1) return;
-    if (part.take == AxisPart::Take::permutation || part.repeat > 1) return;
-    const auto width = space.width();
-    const auto [sum, is_new] =
-        sums.try_emplace(space.name, Matrix<double>::Zero(space.size(), width));
-    const Matrix<double> all = sketch(rows, width);  // [blocks * width, width]
-    const auto share = all.rows() / space.size();
-    for (Eigen::Index at = 0; at < all.rows(); at += width) {
-      sum->second.middleRows(at / width / share * width, width) +=
-          (part.dual ? kOtherSide : 1) * all.middleRows(at, width);
-    }
-  });
+  for_parts(symmetry, layer, tensors,
+            [&](const AxisPart& part, const std::string&, const auto& rows) {
+              const Space& space = *symmetry.find_space(part.space);
+              const bool neurons = space.category == Category::ffn;
+              const bool gauge =
+                  (space.category == Category::qk || space.category == Category::vo || neurons) &&
+                  (space.dimension() > 0 || (neurons && space.is_signs())) &&
+                  !std::holds_alternative<GainExchange>(space.group);
+              // Single rows are, in standard form, perhaps zero but for rounding. A QK-norm has its
+              // own step.
+              if (!gauge || rows.rows() == 1) return;
+              if (part.take == AxisPart::Take::permutation || part.repeat > 1) return;
+              const auto width = space.width();
+              const auto [sum, is_new] =
+                  sums.try_emplace(space.name, Matrix<double>::Zero(space.size(), width));
+              const Matrix<double> all = sketch(rows, width);  // [blocks * width, width]
+              const auto share = all.rows() / space.size();
+              for (Eigen::Index at = 0; at < all.rows(); at += width) {
+                sum->second.middleRows(at / width / share * width, width) +=
+                    (part.dual ? kOtherSide : 1) * all.middleRows(at, width);
+              }
+            });
   Element step;
   for (auto& [name, sum] : sums) {
     const Space& space = *symmetry.find_space(name);

@@ -13,15 +13,15 @@ namespace regauge {
 
 // Heads and neurons in the order of their size, largest first; groups of query heads as a whole.
 // Heads of several layers that share a table: by the first of them; spaces of `found` are done.
-Element in_order(const Symmetry& symmetry, const Parameters<double>& tensors, const Element& found,
-                 double rounding, std::vector<std::string>& limits);
+Element in_order(const Symmetry& symmetry, std::int64_t layer, const Parameters<double>& tensors,
+                 const Element& found, double rounding, std::vector<std::string>& limits);
 
 // The coordinates of latents, rotated so that what writes them is nearest to the fixed table.
 Element turned_latents(const Symmetry& symmetry, std::int64_t layer,
                        const Parameters<double>& tensors);
 
 // The coordinates of balanced heads and signs of neurons, rotated to the fixed table.
-Element turned(const Symmetry& symmetry, const Parameters<double>& tensors);
+Element turned(const Symmetry& symmetry, std::int64_t layer, const Parameters<double>& tensors);
 
 // Behind a QK-norm: signs of kv heads, and quarter turns and places of the gains' coordinates.
 Element turned_qk_norm(const Symmetry& symmetry, std::int64_t layer,

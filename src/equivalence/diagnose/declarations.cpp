@@ -39,8 +39,7 @@ std::string rope_difference(const std::vector<double>& a, const std::vector<doub
     one_factor = std::abs(a[i] / b[i] - a[0] / b[0]) < 1e-6 * std::abs(a[0] / b[0]);
   }
   if (one_factor) {
-    return fmt::format("B's config turns all rotary pairs {:.6g} times as fast as A's",
-                       b[0] / a[0]);
+    return fmt::format("B's config rotates all pairs {:.6g} times as fast as A's", b[0] / a[0]);
   }
   return "the rope scaling of B's config is not that of A's";
 }

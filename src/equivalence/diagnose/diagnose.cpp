@@ -108,7 +108,9 @@ class Diagnostician {
     result.architecture = shape;
     result.a = reader(a_, shape, {});
     result.b = reader(b_, shape, element.is_identity() ? Patches{} : moved_by(symmetry, element));
-    result.halves = b_.layout.has_halves("layers.0.attn.q.weight");
+    for (std::int64_t n = 0; n < shape.layers && !result.halves; ++n) {
+      result.halves = b_.layout.has_halves(fmt::format("layers.{}.attn.q.weight", n));
+    }
     return result;
   }
 
@@ -324,6 +326,7 @@ class Diagnostician {
     std::vector<Layer> still_layers;
     for (std::int64_t n = 0; n < shape_.layers; ++n) {
       Layer layer = shape_.layer(n);
+      if (layer.attention.has_latents()) return false;  // their rotary part is a map of its own
       if (layer.attention.positions == Positions::rotary)
         layer.attention.positions = Positions::none;
       layer.attention.rotary_dims = 0;

@@ -37,6 +37,14 @@ void add_gate_changes(const Pair& pair, std::int64_t layer, std::vector<Change>&
   exchange(change, at + "gate.weight", at + "up.weight");
   const FeedForward::Biases& biases = pair.architecture.layer(layer).ffn.biases;
   if (biases.gate && biases.up) exchange(change, at + "gate.bias", at + "up.bias");
+  if (pair.architecture.layer(layer).ffn.experts.shared_width > 0) {
+    Change of_shared = change;
+    of_shared.undo.clear();
+    of_shared.make.clear();
+    of_shared.what = "gate and up of the shared expert were exchanged";
+    exchange(of_shared, at + "shared.gate.weight", at + "shared.up.weight");
+    changes.push_back(std::move(of_shared));
+  }
   changes.push_back(std::move(change));
 }
 

@@ -11,11 +11,16 @@
 namespace regauge {
 namespace {
 
-constexpr std::array<std::array<const char*, 2>, 4> kProducts = {
+constexpr std::array<std::array<const char*, 2>, 9> kProducts = {
     {{".attn.q.weight", ".attn.k.weight"},
      {".attn.q_rotary.weight", ".attn.k_rotary.weight"},
      {".attn.v.weight", ".attn.o.weight"},
-     {".ffn.up.weight", ".ffn.down.weight"}}};
+     {".attn.q_latent.weight", ".attn.q.weight"},
+     {".attn.q_latent.weight", ".attn.q_rotary.weight"},
+     {".attn.kv_latent.weight", ".attn.k.weight"},
+     {".attn.kv_latent.weight", ".attn.v.weight"},
+     {".ffn.up.weight", ".ffn.down.weight"},
+     {".ffn.shared.up.weight", ".ffn.shared.down.weight"}}};
 
 // What may hide in a tensor, of its size.
 double hidden_share(const TensorResidual& r) {

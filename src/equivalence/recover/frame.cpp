@@ -41,8 +41,10 @@ template <class Scalar>
 Matrix<double> Frame::look_at(const std::string& tensor, const MovedMatrix<Scalar>& value) const {
   const Matrix<Scalar> rows =
       (tensor.find(".ffn.") == std::string::npos ? attention_ : ffn_).template cast<Scalar>();
-  const bool reads = in_stream(symmetry_.tensors.at(tensor).rows);
-  return (reads ? value.left(rows) : value.right(rows.transpose())).template cast<double>();
+  const auto& axes = symmetry_.tensors.at(tensor);
+  if (in_stream(axes.rows)) return value.left(rows).template cast<double>();
+  if (in_stream(axes.cols)) return value.right(rows.transpose()).template cast<double>();
+  return value.left(Matrix<Scalar>::Identity(value.rows(), value.rows())).template cast<double>();
 }
 template Matrix<double> Frame::look_at(const std::string&, const MovedMatrix<float>&) const;
 template Matrix<double> Frame::look_at(const std::string&, const MovedMatrix<double>&) const;

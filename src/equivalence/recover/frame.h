@@ -6,9 +6,10 @@
 namespace regauge {
 
 // Random directions of the stream through which a layer's matrices are looked at: x W, or W x^T
-// for those that write. Least squares over these instead of all coordinates leaves residuals
-// larger by d / (2 s - d) of their square at most, s directions for d unknowns a column, from
-// readers and writers together; and no matrix of the model is ever moved as a whole.
+// for those that write; one that touches no stream (a table of distances) is taken whole. Least
+// squares over these instead of all coordinates leaves residuals larger by d / (2 s - d) of their
+// square at most, s directions for d unknowns a column, from readers and writers together; and no
+// matrix of the model is ever moved as a whole.
 class Frame {
  public:
   explicit Frame(const Symmetry& symmetry);

@@ -142,8 +142,13 @@ BlockMap<double> least_squares_blocks(const Symmetry& symmetry, const Space& spa
   }
   Matrix<double> blocks(space.size(), width);
   for (std::int64_t i = 0; i < space.count; ++i) {
-    blocks.middleRows(i * width, width) =
-        solve(normals[static_cast<std::size_t>(i)], space.group, rounding);
+    const Normal& normal = normals[static_cast<std::size_t>(i)];
+    auto block = blocks.middleRows(i * width, width);
+    if (space.is_signs()) {
+      block(0, 0) = normal.c(0, 0) < 0 ? -1 : 1;
+    } else {
+      block = solve(normal, space.group, rounding);
+    }
   }
   return {space.count, width, {}, std::move(blocks)};
 }

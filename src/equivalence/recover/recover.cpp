@@ -139,10 +139,12 @@ class Finder {
     const std::vector<std::size_t>& here = symmetry_.layer(layer).spaces;
     for (const std::size_t i : here) {
       const Space& space = symmetry_.spaces[i];
-      const bool gauge = space.category == Category::qk || space.category == Category::vo ||
-                         space.category == Category::ffn;
+      const bool neurons = space.category == Category::ffn;
+      const bool gauge =
+          space.category == Category::qk || space.category == Category::vo || neurons;
       const bool behind_norm = qk_norm && space.category == Category::qk;
-      if (gauge && !behind_norm && space.dimension() > 0 && space.name.starts_with(prefix)) {
+      const bool moves = space.dimension() > 0 || (neurons && space.is_signs());
+      if (gauge && !behind_norm && moves && space.name.starts_with(prefix)) {
         unknown.insert(space.name);
       }
     }

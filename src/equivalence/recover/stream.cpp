@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "action/branch_size.h"
 #include "equivalence/recover/tolerances.h"
 #include "equivalence/stream_vectors.h"
 #include "numerics/decompositions.h"
@@ -213,8 +214,9 @@ bool recover_scales(const Symmetry& symmetry, const Parameters<double>& a,
         const Matrix<double>& in_b = b.at(spec.name);
         Matrix<double> ratios(space.count, 1);
         for (Eigen::Index i = 0; i < space.count; ++i) {  // one number, or one per row
-          const double size_a = space.count == 1 ? in_a.norm() : in_a.row(i).norm();
-          const double size_b = space.count == 1 ? in_b.norm() : in_b.row(i).norm();
+          const bool one = space.count == 1;
+          const double size_a = one ? branch_size(symmetry, spec.name, a) : in_a.row(i).norm();
+          const double size_b = one ? branch_size(symmetry, spec.name, b) : in_b.row(i).norm();
           ratios(i, 0) = size_a > 0 && size_b > 0 ? size_a / size_b : 1;
         }
         found.maps[space.name] = BlockMap<double>(space.count, 1, {}, ratios);
