@@ -44,6 +44,7 @@ IDS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
 GQA = dict(num_key_value_heads=2)
 ROUTED = dict(n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1, routed_scaling_factor=1.7,
               first_k_dense_replace=1)
+DINOV2 = dict(hidden_size=20, mlp_ratio=2, num_hidden_layers=2, num_attention_heads=4, image_size=12, patch_size=4)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
               high_freq_factor=4.0, original_max_position_embeddings=256)  # kept, kept, ramp, divided
 
@@ -192,6 +193,12 @@ def models():
         "vit-hidden": (tf.ViTModel, tf.ViTConfig(
             hidden_size=20, intermediate_size=27, num_hidden_layers=2, num_attention_heads=4,
             image_size=12, patch_size=4, num_channels=2, qkv_bias=False)),
+        "dinov2": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2)),
+        "dinov2-swiglu": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2, use_swiglu_ffn=True, qkv_bias=False)),
+        "dinov2_with_registers": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(
+            **DINOV2, num_register_tokens=3)),
+        "dinov2_with_registers-swiglu": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(
+            **{**DINOV2, "num_hidden_layers": 1}, num_register_tokens=5, use_swiglu_ffn=True)),
     }
 
 
@@ -204,7 +211,7 @@ def randomise(model, name):
     generator = torch.Generator().manual_seed(sum(map(ord, name)))
     for key, value in sorted(model.named_parameters()):
         noise = torch.randn(value.shape, generator=generator)
-        if value.dim() == 1 and key.endswith("weight"):
+        if value.dim() == 1 and key.endswith(("weight", "lambda1")):
             # Multiples of 2^-10: 1 + w is exact in float32, so Gemma's two spellings of a gain agree.
             noise = torch.round(noise * 256) / 1024
             noise = noise if name.startswith("gemma") else 1 + noise

@@ -224,7 +224,8 @@ void Executor::apply_shift(const Step& step, Tensor& value) {
       return;
     }
     case Effect::Kind::add_columns:
-      add(shift, ones);
+      add(shift,
+          effect.norm.empty() ? ones : Eigen::RowVectorXd(gain(effect.norm).row(0).cwiseInverse()));
       return;
     case Effect::Kind::add_all:
       add(Eigen::RowVectorXd::Ones(value.rows()), shift(0) * ones);
@@ -269,7 +270,12 @@ void Executor::apply_shift(const Step& step, Tensor& value) {
             static_cast<Scalar>(shift(head / effect.spread * effect.width + i % effect.width));
       }
       Eigen::RowVectorXd constant = times<Scalar>(lifted, value, false).template cast<double>();
-      if (effect.centred) constant.array() -= constant.mean();
+      if (effect.centred && effect.norm.empty()) {
+        constant.array() -= constant.mean();
+      } else if (effect.centred) {
+        const Eigen::RowVectorXd scale = gain(effect.norm).row(0);
+        constant -= constant.cwiseProduct(scale).mean() * scale.cwiseInverse();
+      }
       now_.at(effect.target).row(0) -= constant;
       return;
     }

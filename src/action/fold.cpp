@@ -12,18 +12,20 @@ Matrix<double> inverse_gain(const Matrix<double>& gain, const std::string& norm)
     if (gain(0, i) == 0) {
       throw NoStandardForm(fmt::format(
           "[fold] {}.gain is 0 at coordinate {}: no change of basis makes it 1. Set it to a small "
-          "number and the rows behind it to 0 first",
+          "number and what it multiplies to 0 first",
           norm, i));
     }
   }
   return gain.cwiseInverse();
 }
 
-// The mean of each row, as a row; summed in double.
-Matrix<double> means(const AnyMatrix& matrix) {
+// The mean of each row, as a row, of entries times `gain` if there is one; summed in double.
+Matrix<double> means(const AnyMatrix& matrix, const Matrix<double>& gain) {
   return std::visit(
-      [](const auto& m) -> Matrix<double> {
-        return m.template cast<double>().rowwise().mean().transpose();
+      [&](const auto& m) -> Matrix<double> {
+        const auto entries = m.template cast<double>();
+        if (gain.size() == 0) return entries.rowwise().mean().transpose();
+        return (entries * gain.transpose()).transpose() / static_cast<double>(m.cols());
       },
       matrix);
 }
@@ -71,7 +73,9 @@ Element fold_element(const Symmetry& symmetry, const ReadTensor& read, const Fol
     if (shift.effects.size() != 1) continue;
     const Effect& effect = shift.effects.front();
     if (effect.kind == Effect::Kind::add_columns && shift.name.ends_with(".mean")) {
-      element.shifts[shift.name] = -means(read.any(effect.tensor));
+      const Matrix<double> gain =
+          effect.norm.empty() ? Matrix<double>() : read(symmetry.norms.at(effect.norm).gain());
+      element.shifts[shift.name] = -means(read.any(effect.tensor), gain);
     } else if (effect.kind == Effect::Kind::reader) {
       const Matrix<double> gain = read(symmetry.norms.at(effect.norm).gain());
       element.shifts[shift.name] =

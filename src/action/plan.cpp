@@ -87,7 +87,8 @@ class Planner {
         steps.push_back(step);
         continue;
       }
-      // y = x_hat gain: a covector y* becomes gain'^-1 R^T gain y*, a vector gain' R gain^-1.
+      // y = x_hat gain: a covector y* becomes gain'^-1 R^T gain y*, a vector gain' R gain^-1; one
+      // that a layer scale multiplies gain'^-1 R gain.
       const bool rotates = moving(part.space);
       const bool rescaled = symmetry_.find_space(part.through) != nullptr && moving(part.through);
       if (!rotates && !rescaled) continue;
@@ -98,14 +99,14 @@ class Planner {
         step.norm = part.through;
         steps.push_back(step);
       };
-      add_gain(part.dual ? Step::Kind::times_gain : Step::Kind::over_gain);
+      add_gain(part.times_gain() ? Step::Kind::times_gain : Step::Kind::over_gain);
       if (rotates) {
         Step step;
         step.axis = index;
         step.part = part;
         steps.push_back(step);
       }
-      add_gain(part.dual ? Step::Kind::over_new_gain : Step::Kind::times_new_gain);
+      add_gain(part.times_gain() ? Step::Kind::over_new_gain : Step::Kind::times_new_gain);
     }
   }
 

@@ -101,10 +101,10 @@ class PullBack {
       // The gain's own space meets the tensor beside the stream's.
       AxisPart own;
       own.space = part.through;
-      own.dual = part.dual;
+      own.dual = part.times_gain();
       if (symmetry_.find_space(own.space) != nullptr) accumulate(own, value, slope, axis);
       const RowOfDoubles factor =
-          part.dual ? gain(part.through) : gain(part.through).cwiseInverse();
+          part.times_gain() ? gain(part.through) : gain(part.through).cwiseInverse();
       if (axis == 0) {
         value.array().colwise() *= factor.transpose().array();
         slope.array().colwise() /= factor.transpose().array();
@@ -140,6 +140,7 @@ class PullBack {
         return effect.factor * result;
       }
       case Effect::Kind::add_columns:
+        if (!effect.norm.empty()) return gain(effect.norm).cwiseInverse() * slope.transpose();
         return slope.rowwise().sum().transpose();
       case Effect::Kind::add_all:
         return RowOfDoubles::Constant(
@@ -166,7 +167,12 @@ class PullBack {
       }
       case Effect::Kind::absorb: {
         RowOfDoubles seen = taken;
-        if (effect.centred) seen.array() -= seen.mean();
+        if (effect.centred && effect.norm.empty()) {
+          seen.array() -= seen.mean();
+        } else if (effect.centred) {
+          const RowOfDoubles scale = gain(effect.norm);
+          seen -= seen.cwiseQuotient(scale).mean() * scale;
+        }
         const RowOfDoubles lifted = -seen * value.transpose();
         RowOfDoubles result = RowOfDoubles::Zero(length);
         for (Eigen::Index i = 0; i < lifted.cols(); ++i) {

@@ -83,7 +83,10 @@ std::optional<Matrix<double>> vanishing(const Symmetry& symmetry, const Shift& s
       break;
     }
     case Effect::Kind::add_columns:
-      vector = -tensor.rowwise().mean().transpose();
+      vector = effect.norm.empty()
+                   ? Matrix<double>(-tensor.rowwise().mean().transpose())
+                   : Matrix<double>(-*norm(symmetry.norms.at(effect.norm).gain()) *
+                                    tensor.transpose() / static_cast<double>(tensor.cols()));
       break;
     case Effect::Kind::add_all:
       vector = Matrix<double>::Constant(1, 1, -tensor.mean());

@@ -236,6 +236,7 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("parallel", layer.parallel);
   visit("shared_norm", layer.shared_norm);
   visit("branch_scale", layer.branch_scale);
+  visit("layer_scale", layer.layer_scale);
 }
 
 template <class A, class Visit>
@@ -248,6 +249,7 @@ void visit_model(A& a, Visit&& visit) {
   visit("input_width", a.input_width);
   visit("input_bias", a.input_bias);
   visit("class_token", a.class_token);
+  visit("registers", a.registers);
   visit("token_types", a.token_types);
   visit("embedding_scale", a.embedding_scale);
   visit("embedding_norm", a.embedding_norm);
@@ -394,7 +396,9 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
                                           "classes_pooled",
                                           "encoder_layers",
                                           "shares_table",
-                                          "cross"};
+                                          "cross",
+                                          "layer_scale",
+                                          "registers"};
 
 }  // namespace
 

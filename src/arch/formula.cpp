@@ -59,6 +59,7 @@ class Parser {
     const std::string word(text_.substr(begin, at_ - begin));
     if (word.empty()) fail();
     if (word == "sqrt" && eat('(')) return std::sqrt(closed(sum()));
+    if (word == "floor" && eat('(')) return std::floor(closed(sum()));
     if (std::isdigit(static_cast<unsigned char>(word[0])) == 0) return value_of_(word);
     double number = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
@@ -89,7 +90,7 @@ class Parser {
   [[noreturn]] void fail() const {
     throw UsageError(
         fmt::format("[formula] '{}': cannot be read from character {}; expected numbers, field "
-                    "names, + - * /, brackets and sqrt()",
+                    "names, + - * /, brackets, sqrt() and floor()",
                     text_, at_ + 1));
   }
 

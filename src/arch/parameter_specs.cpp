@@ -54,6 +54,7 @@ void add_embedding(SpecList& specs, const Architecture& a) {
     specs.add_linear("embed.input", a.input_width, a.width, a.input_bias);
   }
   specs.add_if(a.class_token, "embed.class_token", 1, a.width);
+  specs.add_if(a.registers > 0, "embed.registers", a.registers, a.width);
   specs.add_if(a.position_table == PositionTable::learned, "embed.positions", a.max_positions,
                a.width);
   specs.add_if(a.token_types > 0, "embed.types", a.token_types, a.width);
@@ -88,6 +89,7 @@ void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
                a.relative_buckets, a.heads);
   specs.add_if(a.sinks, "attn.sinks", 1, a.heads);
   specs.add_linear("attn.o", a.heads * a.v_width, width, a.biases.o);
+  specs.add_if(layer.layer_scale, "attn.layer_scale.gain", 1, width);
   if (layer.norms_output()) specs.add_norm("attn.post_norm");
   if (layer.norms_sum()) specs.add_norm("attn.norm");
 }
@@ -117,6 +119,7 @@ void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
     specs.add_linear("ffn.up", width, f.width, f.biases.up);
     specs.add_linear("ffn.down", f.width, width, f.biases.down);
   }
+  specs.add_if(layer.layer_scale, "ffn.layer_scale.gain", 1, width);
   if (layer.norms_output()) specs.add_norm("ffn.post_norm");
   if (layer.norms_sum()) specs.add_norm("ffn.norm");
 }

@@ -196,6 +196,14 @@ void check_feed_forward(const Layer& layer, Problems& problems) {
       "parallel nor any other setting of feed-forwards");
 }
 
+void check_layer_scale(const Architecture& a, const Layer& layer, Problems& problems) {
+  if (!layer.layer_scale) return;
+  problems.require(layer.placement == Placement::pre && !layer.parallel && a.encoder_layers == 0,
+                   "layer_scale needs placement 'pre', one branch after another, and one stack");
+  problems.require(layer.ffn.experts.count == 0 && !layer.attention.has_latents(),
+                   "layer_scale beside experts or latents is not understood");
+}
+
 // Encoder and decoder, and which layers share a table; where kinds and pattern fit.
 void check_stacks(const Architecture& a, Problems& problems) {
   problems.require(a.encoder_layers >= 0 && (a.encoder_layers == 0 || a.encoder_layers < a.layers),
@@ -242,6 +250,7 @@ void check_stacks(const Architecture& a, Problems& problems) {
 void check_input(const Architecture& a, Problems& problems) {
   if (a.input == Input::tokens) {
     problems.require_size(a.vocabulary, "vocabulary");
+    problems.require(a.registers == 0, "registers need input 'vectors'");
     problems.require(!a.class_token,
                      "class_token needs input 'vectors'; with tokens it is a token");
     problems.require(!a.input_bias, "input_bias needs input 'vectors'");
@@ -252,6 +261,15 @@ void check_input(const Architecture& a, Problems& problems) {
     problems.require(!a.output.has(Output::tokens), "output 'tokens' needs input 'tokens'");
     problems.require(a.embedding_scale == 1, "embedding_scale needs input 'tokens'");
   }
+  problems.require(a.registers >= 0 && a.registers < kLargest,
+                   fmt::format("registers is {}; expected 0 or more, below 2^31", a.registers));
+  const bool unplaced = std::ranges::all_of(a.kinds, [](const Layer& kind) {
+    return kind.attention.positions == Positions::none && kind.attention.window == 0;
+  });
+  problems.require(a.registers == 0 || (a.class_token && unplaced && !a.embedding_norm &&
+                                        a.position_table != PositionTable::sinusoidal),
+                   "registers need a class_token, positions 'learned' or 'none', and neither "
+                   "attention_window nor an embedding norm");
   problems.require(a.token_types >= 0 && a.token_types < kLargest,
                    "token_types is not a number from 0 to 2^31");
   problems.require(std::isfinite(a.embedding_scale) && a.embedding_scale > 0,
@@ -305,6 +323,7 @@ std::vector<std::string> problems_of(const Architecture& a) {
     problems.require(layer.ffn.activation != Activation::tanh,
                      "activation 'tanh' is understood of a pooler only");
     check_clamps(layer.ffn, problems);
+    check_layer_scale(a, layer, problems);
     problems.require(!layer.attention.sinks || !layer.norms_sum(),
                      "attention_sinks in layers that norm the sum are not understood");
     check_experts(layer, a.norm, problems);

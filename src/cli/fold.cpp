@@ -14,7 +14,9 @@ void add_fold(CLI::App& app, int& exit_code) {
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand(
-      "fold", "Move the norms' gains and biases into the linear maps that read them");
+      "fold",
+      "Move the norms' gains and biases into the linear maps that read them, and layer scales "
+      "into those before them");
   options->declare(*verb, true);
   auto* centre = verb->add_flag("--centre", options->centre,
                                 "layer norms: also remove what they cannot see from every writer");

@@ -46,17 +46,22 @@ std::string describe_positions(const Layer& layer, const Json& json) {
 std::string describe_rest(const Layer& layer) {
   const bool joint = layer.attention.qk_norm == QkNorm::joint;
   return fmt::format(
-      "{}{}{}{}", layer.attention.cross ? ", reads the encoder" : "",
+      "{}{}{}{}{}", layer.attention.cross ? ", reads the encoder" : "",
       layer.attention.has_qk_norm() ? joint ? ", qk-norm of all heads" : ", qk-norm" : "",
-      layer.parallel ? ", parallel block" : "", layer.shared_norm ? " with one norm" : "");
+      layer.parallel ? ", parallel block" : "", layer.shared_norm ? " with one norm" : "",
+      layer.layer_scale ? ", layer scales" : "");
 }
 
 void print_shape(const Architecture& a) {
   const Json json = to_json(a);
   const std::string stacks =
       a.encoder_layers > 0 ? fmt::format(" ({} of the encoder)", a.encoder_layers) : "";
+  const auto some = [](std::int64_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  const std::string registers = a.registers > 0 ? ", " + some(a.registers, "register") : "";
   const std::string layers =
-      fmt::format("{} layer{}{}, width {}", a.layers, a.layers == 1 ? "" : "s", stacks, a.width);
+      fmt::format("{}{}, width {}{}", some(a.layers, "layer"), stacks, a.width, registers);
   const std::string norm = fmt::format("{} norm ({}, eps {:g})", json["norm"].get<std::string>(),
                                        json["placement"].get<std::string>(), a.norm_eps);
   const Json& outputs = json["output"];

@@ -85,10 +85,32 @@ class Description {
     }
   }
 
-  // Gains and biases of norms, as the two models have them.
+  // Gains and biases of norms, and layer scales, as the two models have them.
   void norms(const ParameterSource& a, const ParameterSource& b) {
-    std::size_t in_a = 0, in_b = 0, otherwise = 0, biases_a = 0, biases_b = 0;
+    gains(a, b, false, "gains", "norms");
+    signs_of_gains();
+    gains(a, b, true, "layer scales", "branches");
+    std::int64_t all = 0;
+    std::size_t biases_a = 0, biases_b = 0;
     for (const auto& [name, site] : symmetry_.norms) {
+      if (site.is_layer_scale()) continue;
+      ++all;
+      if (site.bias.empty()) continue;
+      const bool zero_a = is_zero(a, site.bias), zero_b = is_zero(b, site.bias);
+      if (zero_b && !zero_a) ++biases_b;
+      if (zero_a && !zero_b) ++biases_a;
+    }
+    if (biases_b > 0) add("norm biases folded", "in B, " + count(biases_b, all, "norms"));
+    if (biases_a > 0) add("norm biases folded", "in A, " + count(biases_a, all, "norms"));
+  }
+
+  void gains(const ParameterSource& a, const ParameterSource& b, bool of_layer_scales,
+             const std::string& what, const char* sites) {
+    std::int64_t all = 0;
+    std::size_t in_a = 0, in_b = 0, otherwise = 0;
+    for (const auto& [name, site] : symmetry_.norms) {
+      if (site.is_layer_scale() != of_layer_scales) continue;
+      ++all;
       const Matrix<double> gain_a = a.read<double>(site.gain()),
                            gain_b = b.read<double>(site.gain());
       const bool ones_a = is_one(gain_a), ones_b = is_one(gain_b);
@@ -97,18 +119,10 @@ class Description {
       if (ones_b && !ones_a) ++in_b;
       if (ones_a && !ones_b) ++in_a;
       if (moved && ones_a == ones_b) ++otherwise;
-      if (site.bias.empty()) continue;
-      const bool zero_a = is_zero(a, site.bias), zero_b = is_zero(b, site.bias);
-      if (zero_b && !zero_a) ++biases_b;
-      if (zero_a && !zero_b) ++biases_a;
     }
-    const auto all = static_cast<std::int64_t>(symmetry_.norms.size());
-    if (in_b > 0) add("gains folded", "in B, " + count(in_b, all, "norms"));
-    if (in_a > 0) add("gains folded", "in A, " + count(in_a, all, "norms"));
-    if (otherwise > 0) add("gains rescaled", count(otherwise, all, "norms"));
-    signs_of_gains();
-    if (biases_b > 0) add("norm biases folded", "in B, " + count(biases_b, all, "norms"));
-    if (biases_a > 0) add("norm biases folded", "in A, " + count(biases_a, all, "norms"));
+    if (in_b > 0) add(what + " folded", "in B, " + count(in_b, all, sites));
+    if (in_a > 0) add(what + " folded", "in A, " + count(in_a, all, sites));
+    if (otherwise > 0) add(what + " rescaled", count(otherwise, all, sites));
   }
 
   bool is_rotary() const {

@@ -52,15 +52,15 @@ at::Tensor numbers(const std::vector<std::int64_t>& values, at::IntArrayRef shap
 Transformer::Transformer(const Architecture& architecture, std::int64_t length, at::ScalarType type,
                          std::int64_t source_length)
     : architecture_(architecture),
-      positions_(length + (architecture.class_token ? 1 : 0)),
+      positions_(length + architecture.leading_rows()),
       source_positions_(source_length),
       type_(type) {
   const Architecture& a = architecture_;
   const std::int64_t n = positions_;
-  if (a.has_position_table() && n > a.max_positions) {
+  if (a.has_position_table() && n - a.registers > a.max_positions) {
     throw UsageError(
         fmt::format("sequences of {} positions, and the model has a table of {}; use shorter ones",
-                    n, a.max_positions));
+                    n - a.registers, a.max_positions));
   }
   if (a.position_table == PositionTable::sinusoidal) {
     at::Tensor table = at::empty({n, a.width}, at::kDouble);
@@ -176,6 +176,9 @@ class Transformer::Pass {
       const auto ffn = [&](const at::Tensor& y) { return feed_forward(layer.ffn, at + "ffn.", y); };
       const std::string first = at + "attn.norm", second = at + "ffn.norm";
       const auto scaled = [&](const at::Tensor& y) { return times(layer.branch_scale, y); };
+      const auto written = [&](const char* branch, const at::Tensor& y) {
+        return layer.layer_scale ? scaled(y * p_.at(at + branch + ".layer_scale.gain")) : scaled(y);
+      };
       if (layer.norms_sum()) {
         x = norm(first, x + attn(x));
         x = norm(second, x + ffn(x));
@@ -187,8 +190,8 @@ class Transformer::Pass {
         const at::Tensor y = norm(first, x);
         x = x + scaled(attn(y)) + scaled(ffn(layer.shared_norm ? y : norm(second, x)));
       } else {
-        x = x + scaled(attn(norm(first, x)));
-        if (layer.has_ffn()) x = x + scaled(ffn(norm(second, x)));
+        x = x + written("attn", attn(norm(first, x)));
+        if (layer.has_ffn()) x = x + written("ffn", ffn(norm(second, x)));
       }
     }
     return x;
@@ -252,7 +255,12 @@ class Transformer::Pass {
       x = at::cat({token, x}, 1);
     }
     if (a_.position_table == PositionTable::learned) {
-      x = x + p_.at("embed.positions").narrow(0, 0, t_.positions_);
+      x = x + p_.at("embed.positions").narrow(0, 0, x.size(1));
+    }
+    if (a_.registers > 0) {
+      const at::Tensor rows =
+          p_.at("embed.registers").expand({batch.sequences, a_.registers, a_.width});
+      x = at::cat({x.narrow(1, 0, 1), rows, x.narrow(1, 1, x.size(1) - 1)}, 1);
     }
     if (a_.position_table == PositionTable::sinusoidal) x = x + t_.sinusoids_;
     if (a_.token_types > 0) {
@@ -454,7 +462,7 @@ class Transformer::Pass {
 at::Tensor Transformer::operator()(const Tensors& parameters, const Batch& batch,
                                    Tensors* taps) const {
   check(architecture_, batch);
-  if (batch.length + (architecture_.class_token ? 1 : 0) != positions_) {
+  if (batch.length + architecture_.leading_rows() != positions_) {
     throw UsageError(
         fmt::format("a batch of length {} for a pass of {} positions", batch.length, positions_));
   }

@@ -38,7 +38,7 @@ class Transformer {
   }
 
   Architecture architecture_;
-  std::int64_t positions_;  // with the class token
+  std::int64_t positions_;  // with the learned rows in front
   std::int64_t source_positions_;
   at::ScalarType type_;
   at::Tensor sinusoids_;                         // [positions, D]

@@ -107,8 +107,14 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   const Reader q = add_reader(at + ".q", a.biases.q, wire, std::move(query));
   const Reader k = add_reader(at + ".k", a.biases.k, source, std::move(key));
   const Reader v = add_reader(at + ".v", a.biases.v, source, {{.space = at + ".vo"}});
-  const std::string behind = a_.layer(layer).norms_output() ? at + ".post_norm" : "";
-  if (!behind.empty()) add_output_norm(behind, a.heads * a.v_width + (a.biases.o ? 1 : 0));
+  std::string behind;
+  if (a_.layer(layer).norms_output()) {
+    behind = at + ".post_norm";
+    add_output_norm(behind, a.heads * a.v_width + (a.biases.o ? 1 : 0));
+  } else if (a_.layer(layer).layer_scale) {
+    behind = at + ".layer_scale";
+    add_layer_scale(behind, at + ".o");
+  }
   add_writer(at + ".o", a.biases.o, wire, {{.space = at + ".vo", .dual = true, .lift = heads}},
              behind);
 
@@ -227,6 +233,7 @@ void SymmetryBuilder::add_value_shift(std::int64_t layer, const Reader& v, const
   absorb.spread = a.group();
   absorb.width = a.v_width;
   absorb.centred = layer_norm();
+  if (a_.layer(layer).layer_scale) absorb.norm = at + ".attn.layer_scale";
   shift.effects = {constant_effect(v, wire), absorb};
   add_shift(std::move(shift));
 }

@@ -42,13 +42,14 @@ class SymmetryBuilder {
   void add_pre_norm(const std::string& name);
   void add_post_norm(const std::string& name, const Wire& made);
   void add_output_norm(const std::string& name, std::int64_t branch_width);
+  void add_layer_scale(const std::string& name, const std::string& writer);
   void add_norm_shift(const std::string& norm, Axis axis, std::vector<Effect> further);
   void add_reader_shift(const std::string& norm, const Reader& reader);
-  void add_writer_shift(const std::string& tensor);
+  void add_writer_shift(const std::string& tensor, const std::string& layer_scale = "");
 
   // wires.cpp: linear maps at the ends of a wire, and the constants that travel along it.
   Reader add_reader(const std::string& name, bool has_bias, const Wire& wire, Axis cols);
-  // `behind`: the norm on what is written, or nothing.
+  // `behind`: the norm or layer scale on what is written, or nothing.
   void add_writer(const std::string& name, bool has_bias, const Wire& wire, Axis rows,
                   const std::string& behind);
   void add_constants(std::int64_t layer, bool attention, const Reader& reader);

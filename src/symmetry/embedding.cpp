@@ -24,6 +24,7 @@ void SymmetryBuilder::add_embedding() {
   add_table("embed.input.weight", false, true);
   add_table("embed.input.bias", true, true);
   add_table("embed.class_token", true, true);
+  add_table("embed.registers", false, true);
   add_table("embed.positions", false, true);
   add_table("embed.types", false, true);
   add_embedding_exchanges();

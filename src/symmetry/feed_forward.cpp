@@ -42,8 +42,10 @@ Reader SymmetryBuilder::add_neurons(std::int64_t layer, const std::string& at, s
   const Wire wire = wire_into(layer, false);
   if (f.gated) add_reader(at + ".gate", f.biases.gate, wire, std::move(gate));
   const Reader up = add_reader(at + ".up", f.biases.up, wire, {{.space = neurons}});
-  const std::string behind =
-      a_.layer(layer).norms_output() ? fmt::format("layers.{}.ffn.post_norm", layer) : "";
+  const Layer& shape = a_.layer(layer);
+  const char* name = shape.norms_output() ? "post_norm" : "layer_scale";
+  const bool alone = !shape.norms_output() && !shape.layer_scale;
+  const std::string behind = alone ? "" : fmt::format("layers.{}.ffn.{}", layer, name);
   add_writer(at + ".down", f.biases.down, wire, std::move(down), behind);
   return up;
 }
@@ -59,6 +61,7 @@ void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
     const std::int64_t width = f.neurons() + f.experts.shared_width + (f.biases.down ? 1 : 0);
     add_output_norm(at + ".post_norm", width);
   }
+  if (a_.layer(layer).layer_scale) add_layer_scale(at + ".layer_scale", at + ".down");
   const Reader up = add_neurons(layer, at, f.neurons(), f.width);
   if (f.experts.count > 0) add_router(layer);
   add_constants(layer, false, up);

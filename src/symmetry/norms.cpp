@@ -83,6 +83,20 @@ void SymmetryBuilder::add_output_norm(const std::string& name, std::int64_t bran
                     std::max<std::int64_t>(0, a_.width - branch_width * (branch_width + 1) / 2));
 }
 
+// A factor for each coordinate of what a map writes to the stream: a diagonal map between linear
+// ones, which the stream's rotation passes.
+void SymmetryBuilder::add_layer_scale(const std::string& name, const std::string& writer) {
+  add_gain_space(name);
+  NormSite& site = symmetry_.norms[name];
+  site.name = name;
+  site.writer = writer;
+  Axis gain = {{.space = name, .take = AxisPart::Take::diagonal}};
+  if (!rotates_ && has_space("residual")) {
+    gain.push_back({.space = "residual", .take = AxisPart::Take::permutation});
+  }
+  tensor(site.gain()).cols = std::move(gain);
+}
+
 void SymmetryBuilder::add_norm_shift(const std::string& norm, Axis axis,
                                      std::vector<Effect> further) {
   Shift shift;
@@ -130,7 +144,7 @@ void SymmetryBuilder::add_reader_shift(const std::string& norm, const Reader& re
 }
 
 // The mean of what is written to a stream that only layer norms read.
-void SymmetryBuilder::add_writer_shift(const std::string& name) {
+void SymmetryBuilder::add_writer_shift(const std::string& name, const std::string& layer_scale) {
   Shift shift;
   shift.name = name + ".mean";
   shift.length = shift.dimension = rows(name);
@@ -142,6 +156,7 @@ void SymmetryBuilder::add_writer_shift(const std::string& name) {
   Effect effect;
   effect.kind = Effect::Kind::add_columns;
   effect.tensor = name;
+  effect.norm = layer_scale;
   shift.effects = {effect};
   add_shift(std::move(shift));
 }

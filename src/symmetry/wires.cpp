@@ -18,7 +18,13 @@ Reader SymmetryBuilder::add_reader(const std::string& name, bool has_bias, const
 void SymmetryBuilder::add_writer(const std::string& name, bool has_bias, const Wire& wire,
                                  Axis rows, const std::string& behind) {
   Axis cols = writer_cols(wire);
-  if (!behind.empty()) {
+  const bool scaled = symmetry_.norms.contains(behind);  // by a layer scale
+  if (scaled && rotates_) {
+    cols.front().through = behind;
+    cols.front().before = true;
+  } else if (scaled) {
+    cols.insert(cols.begin(), {.space = behind, .dual = true, .take = AxisPart::Take::diagonal});
+  } else if (!behind.empty()) {
     cols = stream_axis();
     cols.insert(cols.begin(), {.space = behind, .take = AxisPart::Take::diagonal});
     append_scalar(cols, behind + ".scale", a_.width, false);
@@ -27,8 +33,9 @@ void SymmetryBuilder::add_writer(const std::string& name, bool has_bias, const W
   if (has_bias) tensor(name + ".bias").cols = cols;
   tensor(name + ".weight").cols = std::move(cols);
   if (!layer_norm()) return;
-  add_writer_shift(name + ".weight");
-  if (has_bias) add_writer_shift(name + ".bias");
+  const std::string layer_scale = scaled ? behind : "";
+  add_writer_shift(name + ".weight", layer_scale);
+  if (has_bias) add_writer_shift(name + ".bias", layer_scale);
 }
 
 // The constants of one sub-layer: of its norm or input wire, and of its values (`reader`: v for

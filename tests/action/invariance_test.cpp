@@ -130,6 +130,49 @@ TEST(NegativeControls, APoolerThatCountsIsSeen) {
   EXPECT_GT(change(hidden, parameters, moved), 1e-2);
 }
 
+// The stream's rotation reaches a map through the layer scale behind it; registers have no
+// positions that could take a constant.
+TEST(NegativeControls, ALayerScaleOrARegisterLeftBehindIsSeen) {
+  const Architecture a = dinov2_architecture(2, 2, true);
+  Architecture unscaled = a;
+  unscaled.kinds[0].layer_scale = false;
+  const Symmetry symmetry = symmetry_of(a), without = symmetry_of(unscaled);
+  const auto parameters = random_parameters(a, 1);
+  const Element rotation = random_element(symmetry, 2, {Category::residual});
+  auto moved = parameters;
+  act(symmetry, rotation, moved);
+  EXPECT_LE(change(a, parameters, moved), 1e-9);
+  auto past = parameters;
+  std::erase_if(past, [&](const auto& entry) { return !without.tensors.contains(entry.first); });
+  act(without, rotation, past);
+  past.insert(parameters.begin(), parameters.end());
+  EXPECT_GT(change(a, parameters, past), 1e-2);
+
+  const std::string scale = "layers.0.ffn.layer_scale", down = "layers.0.ffn.down.weight";
+  Element factors;
+  factors.maps[scale] = random_element(symmetry, 3).maps.at(scale);
+  auto scaled = parameters;
+  act(symmetry, factors, scaled);
+  EXPECT_LE(change(a, parameters, scaled), 1e-9);
+  for (const std::string& left : {scale + ".gain", down}) {
+    auto half = scaled;
+    half.at(left) = parameters.at(left);
+    EXPECT_GT(change(a, parameters, half), 1e-2) << left;
+  }
+
+  Element exchange;
+  exchange.shifts["embed.exchange.class_token"] =
+      random_element(symmetry, 4).shifts.at("embed.exchange.class_token");
+  auto shifted = parameters;
+  act(symmetry, exchange, shifted);
+  EXPECT_LE(change(a, parameters, shifted), 1e-9);
+  auto of_register = parameters;
+  of_register.at("embed.registers").row(0) +=
+      shifted.at("embed.class_token") - parameters.at("embed.class_token");
+  of_register.at("embed.positions") = shifted.at("embed.positions");
+  EXPECT_GT(change(a, parameters, of_register), 1e-2);
+}
+
 // One table feeds both stacks, so that their streams move together; one table of distances serves
 // all layers of a stack, so that their heads do.
 TEST(NegativeControls, AStackOrALayerThatMovesAloneIsSeen) {

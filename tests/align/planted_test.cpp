@@ -145,6 +145,23 @@ TEST(Weights, FindMostPlantedElementsWhereLayersDiffer) {
   EXPECT_GE(exact, tested * 8 / 10);
 }
 
+TEST(Weights, FindMostPlantedElementsBehindLayerScales) {
+  int tested = 0, exact = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const Architecture architecture = layer_scale_architecture(seed);
+    const Symmetry symmetry = symmetry_of(architecture);
+    const auto a = random_parameters(architecture, 1);
+    std::vector<std::string> limits;
+    standard_form(reader_of(a), symmetry, 1, limits, Progress::silent(), UnknownShifts::kept);
+    if (!well_conditioned(symmetry, a) || !limits.empty()) continue;
+    const auto b = planted(symmetry, a, random_element(symmetry, 2), 0, 0);
+    exact += difference(a, aligned(align_weights, symmetry, a, b)) <= kExact ? 1 : 0;
+    ++tested;
+  }
+  EXPECT_GE(tested, 25);
+  EXPECT_GE(exact, tested * 8 / 10) << tested;
+}
+
 TEST_P(Fixtures, GiveBackAPlantedElement) {
   const Model model = Model::open(fixture(GetParam()));
   const Symmetry symmetry = symmetry_of(model.architecture);

@@ -70,6 +70,10 @@ TEST(TokenStream, IsTheModelOnSingleTokens) {
     ++tested;
   }
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const Architecture architecture = layer_scale_architecture(seed);
+    if (has_one(architecture)) check(to_json(architecture).dump(), architecture);
+  }
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Architecture architecture = encoder_decoder(seed);
     check(to_json(architecture).dump(), architecture);
   }

@@ -157,6 +157,32 @@ TEST(Config, OldSpellingsOfNeoX) {
   EXPECT_EQ(read(config), old_way);
 }
 
+// Published sizes: giant has two thirds of the neurons, to the next multiple of 8, gated.
+TEST(Config, OfDinov2) {
+  Json config = {{"model_type", "dinov2_with_registers"},
+                 {"hidden_size", 1536},
+                 {"num_hidden_layers", 40},
+                 {"num_attention_heads", 24},
+                 {"image_size", 518},
+                 {"patch_size", 14},
+                 {"use_swiglu_ffn", true}};
+  const Architecture giant = read(config);
+  EXPECT_EQ(giant.kinds[0].ffn.width, 4096);
+  EXPECT_TRUE(giant.kinds[0].ffn.gated && giant.kinds[0].layer_scale);
+  EXPECT_EQ(giant.registers, 4);
+  EXPECT_EQ(giant.max_positions, 37 * 37 + 1);
+  config["hidden_size"] = 1032;  // 4128, 2752
+  EXPECT_EQ(read(config).kinds[0].ffn.width, 2752);
+  config["hidden_size"] = 1008;  // 4032, 2688
+  config["mlp_ratio"] = 2.5;     // 2520, 1680
+  EXPECT_EQ(read(config).kinds[0].ffn.width, 1680);
+  config["mlp_ratio"] = 2.51;  // 2530, 1686
+  EXPECT_EQ(read(config).kinds[0].ffn.width, 1688);
+  config["use_swiglu_ffn"] = false;
+  EXPECT_EQ(read(config).kinds[0].ffn.width, 2530);
+  EXPECT_FALSE(read(config).kinds[0].ffn.gated);
+}
+
 class EveryConfig : public ::testing::TestWithParam<std::string> {};
 
 // architecture -> config -> architecture, with the file's own config as base and with none.

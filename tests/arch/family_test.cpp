@@ -36,6 +36,10 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "data2vec-text",
                                                   "deepseek_v3",
                                                   "deepseek_v3-direct",
+                                                  "dinov2",
+                                                  "dinov2-swiglu",
+                                                  "dinov2_with_registers",
+                                                  "dinov2_with_registers-swiglu",
                                                   "distilbert",
                                                   "electra",
                                                   "ernie",
@@ -137,7 +141,8 @@ TEST(Formula, Arithmetic) {
   EXPECT_EQ(evaluate_formula("1 + 2 * 3 - 8 / 4", value_of), 5);
   EXPECT_EQ(evaluate_formula("(1 + 2) * sqrt(width)", value_of), 9);
   EXPECT_EQ(evaluate_formula("width / biases.q", value_of), 4.5);
-  for (const char* bad : {"", "1 +", "(1", "1 2", "2x", "sqrt 4)", "$"}) {
+  EXPECT_EQ(evaluate_formula("2 * floor(width / biases.q)", value_of), 8);
+  for (const char* bad : {"", "1 +", "(1", "1 2", "2x", "sqrt 4)", "floor(1", "$"}) {
     EXPECT_THROW(evaluate_formula(bad, value_of), UsageError) << bad;
   }
 }

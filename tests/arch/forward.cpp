@@ -82,6 +82,10 @@ class Forward {
       const auto ffn = [&](const Mat& y) { return feed_forward(layer + "ffn.", y); };
       const std::string before = layer + "attn.norm", after = layer + "ffn.norm";
       const double scale = a_.layer(n).branch_scale;
+      const auto factors = [&](const std::string& branch, const Mat& y) -> Mat {
+        if (!a_.layer(n).layer_scale) return y;
+        return y * p_.at(branch + ".layer_scale.gain").row(0).asDiagonal();
+      };
       if (!a_.plain_stream()) {
         x = norm(before, x + attn(x));
         x = norm(after, x + ffn(x));
@@ -95,8 +99,10 @@ class Forward {
         const std::string other = a_.layer(n).shared_norm ? before : after;
         x = (x + scale * (attn(norm(before, x)) + ffn(norm(other, x)))).eval();
       } else {
-        x = (x + scale * attn(norm(before, x))).eval();
-        if (a_.layer(n).has_ffn()) x = (x + scale * ffn(norm(after, x))).eval();
+        x = (x + scale * factors(layer + "attn", attn(norm(before, x)))).eval();
+        if (a_.layer(n).has_ffn()) {
+          x = (x + scale * factors(layer + "ffn", ffn(norm(after, x)))).eval();
+        }
       }
     }
     return x;
@@ -126,6 +132,11 @@ class Forward {
       for (Eigen::Index t = 0; t < x.rows(); ++t) {
         for (Eigen::Index i = 0; i < a_.width; ++i) x(t, i) += sinusoid(t, i, a_.width);
       }
+    }
+    if (a_.registers > 0) {
+      Mat longer(x.rows() + a_.registers, x.cols());
+      longer << x.topRows(1), p_.at("embed.registers"), x.bottomRows(x.rows() - 1);
+      x = longer;
     }
     for (Eigen::Index t = 0; a_.token_types > 0 && t < x.rows(); ++t) {
       const double type = input.cols() > 1 ? input(t, 1) : 0;

@@ -56,7 +56,9 @@ TEST_P(EveryFixture, HoldsEveryParameterInItsShape) {
 
 TEST_P(EveryFixture, ClaimsAll) {
   const Model model = Model::open(fixture(GetParam()));
-  for (const auto& name : model.unclaimed) EXPECT_EQ(name, "rope_freqs.weight");
+  for (const auto& name : model.unclaimed) {
+    EXPECT_TRUE(name == "rope_freqs.weight" || name == "embeddings.mask_token") << name;
+  }
 }
 
 TEST_P(EveryFixture, LayoutForGivesTheSameTensors) {

@@ -75,6 +75,11 @@ constexpr Near kNear[] = {
     {"eurobert", R"({"architectures": ["EuroBertForTokenClassification"]})", "architectures"},
     {"nomic_bert", R"({"head_dim": 8})", "head_dim"},
     {"gte", R"({"rope_parameters": {"rope_type": "dynamic", "factor": 2}})", "dynamic"},
+    {"dinov2", R"({"architectures": ["Dinov2ForImageClassification"]})", "architectures"},
+    {"dinov2", R"({"architectures": ["Dinov2Backbone"]})", "architectures"},
+    {"dinov2", R"({"image_size": 13})", "max_positions"},
+    {"dinov2_with_registers-swiglu",
+     R"({"architectures": ["Dinov2WithRegistersForImageClassification"]})", "architectures"},
     {"jina_embeddings_v3", R"({"quantization_config": {"bits": 4}})", "quantization_config"},
 };
 
@@ -83,6 +88,38 @@ TEST(Refused, ByTheKeyThatAsksForMore) {
     EXPECT_EQ(refusal_of(near.fixture, "{}"), "") << near.fixture;
     const std::string text = refusal_of(near.fixture, near.changes);
     EXPECT_TRUE(testing::says(text, near.named)) << near.changes << ": '" << text << "'";
+  }
+}
+
+// Layer scales and registers beside what they were not verified with.
+TEST(Refused, WhatLayerScalesAndRegistersAreNotUnderstoodWith) {
+  const auto problem = [](const char* fixture, void (*change)(Architecture&)) {
+    Architecture a = Model::open(testing::fixture(fixture)).architecture;
+    change(a);
+    const auto problems = problems_of(a);
+    return problems.empty() ? "" : problems.front();
+  };
+  const auto scaled = [](Architecture& a) { a.kinds[0].layer_scale = true; };
+  EXPECT_EQ(problem("llama", scaled), "");
+  for (const char* other : {"bert", "gemma2", "olmo2", "phi", "t5", "mixtral", "deepseek_v3"}) {
+    EXPECT_TRUE(testing::says(problem(other, scaled), "layer_scale")) << other;
+  }
+  const auto with_registers = [](Architecture& a) { a.registers = 2; };
+  EXPECT_EQ(problem("vit", with_registers), "");
+  EXPECT_TRUE(testing::says(problem("gpt2", with_registers), "registers"));
+  for (const auto change : {+[](Architecture& a) { a.class_token = false; },
+                            +[](Architecture& a) { a.embedding_norm = true; },
+                            +[](Architecture& a) { a.registers = -1; },
+                            +[](Architecture& a) {
+                              a.causal = true;
+                              a.kinds[0].attention.window = 3;
+                            },
+                            +[](Architecture& a) { a.position_table = PositionTable::sinusoidal; },
+                            +[](Architecture& a) {
+                              a.position_table = PositionTable::none;
+                              a.kinds[0].attention.positions = Positions::alibi;
+                            }}) {
+    EXPECT_TRUE(testing::says(problem("dinov2_with_registers", change), "registers"));
   }
 }
 

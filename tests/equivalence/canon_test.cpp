@@ -60,6 +60,9 @@ std::map<std::string, std::filesystem::path> cases(const Temporary& folder) {
        {61, 68, 74, 77, 153, 155, 157, 174, 298, 427, 469, 363, 418, 478, 613, 619}) {
     add(std::to_string(seed), random_architecture(seed), seed);
   }
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    add("layer scales " + std::to_string(seed), layer_scale_architecture(seed), seed);
+  }
   for (const auto& name : testing::fixture_names()) all[name] = fixture(name);
   return all;
 }

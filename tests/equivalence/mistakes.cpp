@@ -121,6 +121,21 @@ void gains(Victim& v, Random& random) {
   }
 }
 
+bool has_layer_scale(const Architecture& a) { return a.kinds[0].layer_scale; }
+void layer_scale_twice(Victim& v, Random& random) {
+  const std::int64_t only = random.below(v.architecture.layers);
+  auto& down = v.parameters.at(at(only, "ffn.down.weight"));
+  const M factors = v.parameters.at(at(only, "ffn.layer_scale.gain"));
+  for (Eigen::Index i = 0; i < down.rows(); ++i) down.row(i).array() *= factors.row(0).array();
+  const auto bias = v.parameters.find(at(only, "ffn.down.bias"));
+  if (bias != v.parameters.end()) bias->second.array() *= factors.array();
+}
+void layer_scale_lost(Victim& v, Random&) {
+  for (auto& [name, value] : v.parameters) {
+    if (name.ends_with("layer_scale.gain")) value.setOnes();
+  }
+}
+
 void centre(M& m) {
   for (Eigen::Index i = 0; i < m.rows(); ++i) m.row(i).array() -= m.row(i).mean();
 }
@@ -324,7 +339,7 @@ void other_constant(Victim& v, Random& random) {
     default:
       for (Layer& kind : a.kinds) {
         Attention& attention = kind.attention;
-        if (a.causal && attention.positions != Positions::relative) {
+        if (a.causal && a.registers == 0 && attention.positions != Positions::relative) {
           attention.window = attention.window == 0 ? 3 : 0;
         } else {
           attention.scale *= 1.5;
@@ -370,6 +385,9 @@ const std::vector<Injection>& injections() {
       {"gains off by one", Mistake::gain_offset, anything, gains},
       {"embedding centred", Mistake::centred, tokens_before_rms, centre_embedding},
       {"writers centred", Mistake::centred, tokens_before_rms, centre_writers},
+      {"a layer scale folded and kept", Mistake::layer_scale, has_layer_scale, layer_scale_twice,
+       false},
+      {"layer scales lost", Mistake::layer_scale, has_layer_scale, layer_scale_lost, false},
       {"gate and up swapped", Mistake::gate_up_swapped,
        [](const Architecture& a) { return a.kinds[0].ffn.gated; }, gate_and_up},
       {"q, k, v in another order", Mistake::qkv_order,

@@ -105,6 +105,14 @@ const std::vector<Notion>& notions() {
          a.kinds[0].ffn.up_offset = 1;
          a.kinds[0].ffn.experts.router_bias = true;
        }},
+      {"LayerScales", [](Architecture& a) { a.kinds[0].layer_scale = true; }},
+      {"LayerScalesAndLayerNorms",
+       [](Architecture& a) {
+         a.norm = Norm::layer;
+         a.norm_bias = a.kinds[0].layer_scale = true;
+         a.kinds[0].attention.biases = {.q = true, .k = true, .v = true, .o = true};
+         a.kinds[0].ffn.biases = {.gate = true, .up = true, .down = true};
+       }},
       {"ClampWithoutOffset", [](Architecture& a) { a.kinds[0].ffn.limit = 0.5; }},
       {"Window", [](Architecture& a) { a.kinds[0].attention.window = 5; }},
       {"GatedRelu", [](Architecture& a) { a.kinds[0].ffn.activation = Activation::relu; }},

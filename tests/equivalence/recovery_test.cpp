@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "arch/fixture.h"
+#include "regauge/action/act.h"
 #include "regauge/action/rewrite.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/certificate.h"
@@ -102,6 +103,54 @@ TEST(Recovery, OfEveryKnownArchitecture) {
     rewrite(original, 8, moved);
     const Diff result = diff(original, Model::open(moved), Progress::silent());
     EXPECT_EQ(result.verdict, Verdict::same) << known.name << ": " << worst(result);
+  }
+}
+
+// Streams that rotate, permute or stay as they are, with layer scales behind the branches.
+std::map<std::string, Architecture> with_layer_scales() {
+  std::map<std::string, Architecture> all;
+  for (const char* name : {"llama", "gpt2, untied", "gpt2, tied"}) {
+    all[name] = widened(known_architecture(name));
+    all[name].kinds[0].layer_scale = true;
+  }
+  Architecture& vision = all["vision"] = dinov2_architecture(2, 3, true);
+  vision.width = 16;
+  vision.input_width = 20;
+  vision.kinds[0].ffn.width = 24;
+  vision.norm_eps = 1e-6;
+  return all;
+}
+
+TEST(Recovery, OfLayerScalesAndRegisters) {
+  const Temporary folder("layer-scales");
+  int number = 0;
+  for (const auto& [name, shape] : with_layer_scales()) {
+    const Symmetry symmetry = symmetry_of(shape);
+    const auto original = random_parameters(shape, 7);
+    const auto write = [&](const Parameters<double>& parameters, DType dtype) {
+      const auto path = folder / std::to_string(number++);
+      write_parameters<double>(path, "regauge", Format::safetensors, shape, parameters, dtype);
+      return Model::open(path);
+    };
+    // Changed, then moved: what diff says of it beside the original.
+    const auto against = [&](Parameters<double> changed, std::uint64_t seed, DType dtype) {
+      act(symmetry, random_element(symmetry, seed), changed);
+      return diff(write(original, DType::f32), write(changed, dtype), Progress::silent());
+    };
+    for (const std::uint64_t seed : {1U, 2U, 3U}) {
+      for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+        const Diff result = against(original, seed, dtype);
+        EXPECT_EQ(result.verdict, Verdict::same)
+            << name << " " << dtype_name(dtype) << " " << seed << ": " << worst(result);
+      }
+    }
+    for (const char* tensor : {"layers.1.attn.layer_scale.gain", "layers.0.ffn.layer_scale.gain",
+                               "layers.0.attn.o.weight", "embed.registers"}) {
+      if (!original.contains(tensor)) continue;
+      auto changed = original;
+      changed.at(tensor).col(2) *= 1.01;
+      EXPECT_NE(against(changed, 4, DType::f32).verdict, Verdict::same) << name << ": " << tensor;
+    }
   }
 }
 

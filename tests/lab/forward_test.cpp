@@ -67,6 +67,8 @@ TEST(Forward, EqualsThePlainOneOnRandomArchitectures) {
     EXPECT_LE(parity(constants, seed), 1e-11) << seed << " " << to_json(constants).dump();
     const Architecture experts = experts_architecture(seed);
     EXPECT_LE(parity(experts, seed), 1e-11) << seed << " " << to_json(experts).dump();
+    const Architecture scales = layer_scale_architecture(seed);
+    EXPECT_LE(parity(scales, seed), 1e-11) << seed << " " << to_json(scales).dump();
     const Architecture sinks = sinks_architecture(seed);
     EXPECT_LE(parity(sinks, seed), 1e-11) << seed << " " << to_json(sinks).dump();
     const Architecture mixed = mixed_architecture(seed);

@@ -49,6 +49,8 @@ std::vector<Architecture> architectures() {
   for (std::uint64_t seed = 1000; seed < 1060; ++seed) all.push_back(random_architecture(seed));
   for (std::uint64_t seed = 1000; seed < 1012; ++seed) all.push_back(router_architecture(seed));
   for (std::uint64_t seed = 1000; seed < 1012; ++seed) all.push_back(latents_architecture(seed));
+  for (std::uint64_t seed = 1000; seed < 1012; ++seed)
+    all.push_back(layer_scale_architecture(seed));
   return all;
 }
 

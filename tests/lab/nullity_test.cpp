@@ -323,6 +323,41 @@ TEST_P(SinksNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(SinksAndClamps, SinksNullity, ::testing::Range(0, 6));
 
+// As in DINOv2: whole, gated with registers, of hidden states, of tokens behind rms norms, in one
+// of two layers, tied.
+Architecture with_layer_scales(int index) {
+  switch (index) {
+    case 0:
+      return dinov2_architecture(2, 0, false);
+    case 1:
+      return dinov2_architecture(1, 2, true);
+    case 2: {
+      Architecture a = dinov2_architecture(1, 3, false);
+      a.output = Output::hidden;
+      a.classes = 0;
+      a.classes_everywhere = a.head_bias = false;
+      return a;
+    }
+    default: {
+      Architecture a = known_architecture(index == 5 ? "gpt2, tied" : "llama");
+      a.vocabulary = 40;
+      Layer scaled = a.kinds[0];
+      scaled.layer_scale = true;
+      a.set_layers(index == 4 ? std::vector{a.kinds[0], scaled} : std::vector{scaled, scaled});
+      return a;
+    }
+  }
+}
+
+class LayerScaleNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(LayerScaleNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = with_layer_scales(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(LayerScales, LayerScaleNullity, ::testing::Range(0, 6));
+
 class MixedNullity : public ::testing::TestWithParam<int> {};
 
 TEST_P(MixedNullity, IsTheDimensionOfTheGroup) {

@@ -23,7 +23,7 @@ def noisy_copy(folder, target, noise, seed):
 
 
 @pytest.mark.parametrize("method", ["two_stage", "weights"])
-@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "smollm3", "gemma2", "olmo2", "phi", "cohere", "qwen3_moe", "qwen2_moe", "gpt_oss", "t5", "t5-tied", "gpt2", "gpt_neox", "bert", "bert-classes", "vit"])
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "smollm3", "gemma2", "olmo2", "phi", "cohere", "qwen3_moe", "qwen2_moe", "gpt_oss", "t5", "t5-tied", "gpt2", "gpt_neox", "bert", "bert-classes", "vit", "dinov2_with_registers"])
 def test_the_function_of_b_stays(regauge, tmp_path, family, method):
     a = FIXTURES / family
     noisy_copy(a, tmp_path / "b", 0.5, 1)

@@ -24,7 +24,7 @@ FAMILIES = [
     "qwen3_moe", "qwen3_moe-dense", "glm4_moe", "deepseek_v3", "deepseek_v3-direct", "deepseek_v3-yarn", "mixtral", "olmoe", "qwen2_moe", "gpt_oss",
     "t5", "t5-tied", "t5-encoder", "mt5",
     "gpt_neox", "bert-mlm", "vit", "phi3", "bert-pretraining", "bert-classes", "bert-words", "roberta-classes",
-    "distilbert-classes", "vit-hidden",
+    "distilbert-classes", "vit-hidden", "dinov2", "dinov2-swiglu", "dinov2_with_registers", "dinov2_with_registers-swiglu",
     "starcoder2", "stablelm", "seed_oss", "ernie4_5", "helium", "ministral", "qwen2-sliding", "qwen3-sliding",
     "granite", "glm", "opt", "bloom", "mpt", "gpt_bigcode", "roberta", "xlm-roberta", "camembert", "distilbert",
     "electra", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3", "biogpt", "openai-gpt", "ernie", "data2vec-text",
@@ -58,7 +58,7 @@ def outputs(folder):
                 return None
             model.eval()
             generator = torch.Generator().manual_seed(1)
-            if config.model_type == "vit":
+            if not hasattr(config, "vocab_size"):
                 shape = (2, config.num_channels, config.image_size, config.image_size)
                 return declared_outputs(model, torch.randn(shape, generator=generator, dtype=torch.float64))
             given = {"input_ids": torch.randint(0, config.vocab_size, (2, 40), generator=generator)}

@@ -55,6 +55,7 @@ IMAGE = dict(
     hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=4, image_size=12,
     patch_size=4, num_channels=3,
 )  # fmt: skip
+DINOV2 = {**{key: value for key, value in IMAGE.items() if key != "intermediate_size"}, "mlp_ratio": 2}
 
 
 def rope(**settings):
@@ -224,6 +225,13 @@ MODELS = {
     "vit: classes": (tf.ViTForImageClassification, tf.ViTConfig(**IMAGE, num_labels=7)),
     "vit: hidden state and pooler, no biases of q, k, v": (tf.ViTModel, tf.ViTConfig(**IMAGE, qkv_bias=False)),
     "vit: hidden state and pooler of gelu": (tf.ViTModel, tf.ViTConfig(**IMAGE, pooler_act="gelu")),
+    "dinov2: hidden state": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2)),
+    "dinov2-swiglu: no biases of q, k, v": (tf.Dinov2Model, tf.Dinov2Config(
+        **DINOV2, use_swiglu_ffn=True, qkv_bias=False)),
+    "dinov2_with_registers: gelu_new": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(
+        **DINOV2, num_register_tokens=3, hidden_act="gelu_new")),
+    "dinov2_with_registers-swiglu: one register": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(
+        **{**DINOV2, "mlp_ratio": 3}, num_register_tokens=1, use_swiglu_ffn=True)),
 }  # fmt: skip
 GAIN_MINUS_ONE = ("gemma", "gemma2")  # as they store it
 # Those that transformers writes, but for these, whose layers have rotary tables of their own.
@@ -237,7 +245,7 @@ def randomise(model, seed):
     for name, value in sorted(model.named_parameters()):
         noise = torch.randn(value.shape, generator=generator)
         if value.dim() == 1:
-            value.data = 0.3 * noise + (gain if name.endswith("weight") else 0.0)
+            value.data = 0.3 * noise + (gain if name.endswith(("weight", "lambda1")) else 0.0)
         else:
             value.data = noise * value.shape[-1] ** -0.5
     for name, value in sorted(model.named_buffers()):
@@ -261,7 +269,7 @@ def make(name, folder, seed=1):
 def draw_inputs(config, seed):
     """transformers' inputs, and the same as `regauge lab forward` takes them."""
     generator = torch.Generator().manual_seed(seed)
-    if config.model_type == "vit":
+    if not hasattr(config, "vocab_size"):
         side, patch = config.image_size, config.patch_size
         images = torch.randn(5, config.num_channels, side, side, generator=generator)
         patches = torch.nn.functional.unfold(images, patch, stride=patch).transpose(1, 2)

@@ -45,6 +45,12 @@ Architecture experts_architecture(std::uint64_t seed);
 // With what gpt-oss has: sinks, clamped feed-forwards, biases of experts and routers.
 Architecture sinks_architecture(std::uint64_t seed);
 
+// The same with layer scales, in all layers or in some; half of them with registers.
+Architecture layer_scale_architecture(std::uint64_t seed);
+// DINOv2 with D 6, two heads, 6 neurons or 8 gated ones, four patches of 4 numbers, and 7 classes
+// of every position; eps = 0.
+Architecture dinov2_architecture(std::int64_t layers, std::int64_t registers, bool gated);
+
 // The same with several outputs, poolers, and classes of every position.
 Architecture outputs_architecture(std::uint64_t seed);
 

@@ -106,7 +106,11 @@ class Judge {
   }
 
   Wire written(std::int64_t layer, const Wire& branch, const std::string& name) {
-    return a_.layer(layer).norms_output() ? norm_of_sum({branch}, name + ".post_norm") : branch;
+    if (a_.layer(layer).norms_output()) return norm_of_sum({branch}, name + ".post_norm");
+    if (!a_.layer(layer).layer_scale) return branch;
+    const Tensor& gain = tensor(name + ".layer_scale.gain");
+    if (mistake_ == Mistake::layer_scale_forgotten) system_.require(gain.change);
+    return times_gain(branch, gain);
   }
 
   Wire post_norm() {
@@ -134,7 +138,7 @@ class Judge {
   // --- Rules: input ------------------------------------------------------------------------------
 
   // The sum of tables changes by an affine map, each table by its linear part and a constant of its
-  // own; the constants add up. A class token changes by the same map. Only `seen` counts.
+  // own; the constants add up. Learned rows in front change by the same map. Only `seen` counts.
   Wire embed(const AffineChange& change, const Dense& seen, bool class_token) {
     const auto follow = [&](const Tensor& rows, const Forms& constant) {
       for (Index i = 0; i < rows.value.rows(); ++i) {
@@ -156,9 +160,9 @@ class Judge {
       directions = with_row(directions, tensor("embed.input.weight").value);
     }
     if (class_token) {
-      const Tensor row = class_token_row(a_, tensors_);
-      follow(row, change.constant);
-      directions = with_row(directions, row.value - base);
+      const Tensor rows = leading_rows(a_, tensors_, mistake_ != Mistake::registers_forgotten);
+      follow(rows, change.constant);
+      directions = with_row(directions, rows.value.rowwise() - base.row(0));
     }
     return affine_wire(directions, base, change);
   }
@@ -179,7 +183,7 @@ class Judge {
       system_.require((excess.row(n.base()) - change.constant) * seen);
       directions = n.value.topRows(n.base());
       base = n.value.row(n.base());
-      if (a_.class_token) rows = {class_token_row(a_, tensors_)};
+      if (a_.class_token) rows = {leading_rows(a_, tensors_, false)};
     } else {
       rows = sums_of_rows(summed_tables(a_, tensors_));
     }

@@ -29,6 +29,8 @@ enum class Mistake {
   table_doubled,           // encoder and decoder have a token table each
   sink_forgotten,          // rows of a softmax sum to one in spite of a sink
   clamp_forgotten,         // what is clamped scales as if it were not
+  layer_scale_forgotten,   // a layer scale cannot change
+  registers_forgotten,     // nothing reads the registers
 };
 
 // At random_parameters(architecture, seed). Rules hold for all inputs of any length, and every

@@ -31,14 +31,16 @@ std::vector<Tensor> summed_tables(const Architecture& a, const Tensors& tensors)
   return tables;
 }
 
-Tensor class_token_row(const Architecture& a, const Tensors& tensors) {
+Tensor leading_rows(const Architecture& a, const Tensors& tensors, bool registers) {
   Tensor row = tensors.at("embed.class_token");
   if (a.position_table == PositionTable::learned) {
     row.value += tensors.at("embed.positions").value.row(0);
     row.change += tensors.at("embed.positions").change.row(0);
   }
   if (a.position_table == PositionTable::sinusoidal) row.value += sinusoidal_hull(a, 0).row(0);
-  return row;
+  if (!registers || a.registers == 0) return row;
+  const Tensor& others = tensors.at("embed.registers");
+  return {with_row(row.value, others.value), stack(row.change, others.change)};
 }
 
 }  // namespace regauge::calculus_system

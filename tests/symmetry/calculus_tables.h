@@ -14,6 +14,7 @@ using Tensors = std::map<std::string, Tensor>;
 // The tables of which every embedded token or vector is a sum of rows; a class token has position
 // 0 instead.
 std::vector<Tensor> summed_tables(const Architecture& a, const Tensors& tensors);
-Tensor class_token_row(const Architecture& a, const Tensors& tensors);
+// The class token at its position and, if asked for, the registers.
+Tensor leading_rows(const Architecture& a, const Tensors& tensors, bool registers);
 
 }  // namespace regauge::calculus_system

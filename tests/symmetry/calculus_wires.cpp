@@ -38,6 +38,11 @@ Wire norm_of_row(const Tensor& e, const Tensor& gain, const Dense& centre, doubl
   return {unit * scale, e.change * (derivative * scale) + unit * diagonal(gain.change)};
 }
 
+Wire times_gain(const Wire& x, const Tensor& gain) {
+  const Dense scale = gain.value.row(0).asDiagonal();
+  return {x.value * scale, x.change * scale + x.value * diagonal(gain.change)};
+}
+
 Wire with_expert_biases(const Wire& out, const Tensor& biases, bool sum_to_one) {
   const Index n = out.base(), count = biases.value.rows();
   Dense value = biases.value;

@@ -43,6 +43,8 @@ void add_to_base(Wire& wire, const Tensor& bias);
 Wire affine_wire(const Dense& directions, const Dense& base, const AffineChange& change);
 // One vector e and its change, through the derivative of a norm that sees e `centre`: e^ gain.
 Wire norm_of_row(const Tensor& e, const Tensor& gain, const Dense& centre, double eps);
+// A diagonal map: x diag(gain).
+Wire times_gain(const Wire& x, const Tensor& gain);
 // With a bias of each expert, weighed as the expert is. Weights that sum to one make a constant of
 // what all biases have in common.
 Wire with_expert_biases(const Wire& out, const Tensor& biases, bool sum_to_one);

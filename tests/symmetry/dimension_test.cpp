@@ -210,6 +210,35 @@ TEST(Dimension, EqualsTheCalculusWithSinksAndClamps) {
   EXPECT_GT(std::min({sinks, clamps, biases}), 20);
 }
 
+TEST(Dimension, EqualsTheCalculusWithLayerScales) {
+  int compared = 0, registers = 0, rotating = 0;
+  for (std::uint64_t seed = 0; seed < 160; ++seed) {
+    const Architecture architecture = layer_scale_architecture(seed);
+    if (table_takes_up_its_norm(architecture)) continue;
+    ++compared;
+    registers += architecture.registers > 0 ? 1 : 0;
+    const Space* stream = symmetry_of(architecture).find_space("residual");
+    rotating += stream != nullptr && stream->is_orthogonal() ? 1 : 0;
+    expect_the_calculus(architecture, seed);
+  }
+  EXPECT_GT(compared, 130);
+  EXPECT_GT(std::min(registers, rotating), 40);
+}
+
+// The nullity of the Jacobian of transformers' own DINOv2 at these sizes (theory2.md, section 11).
+TEST(Dimension, IsWhatWasMeasuredOnDinov2) {
+  const Architecture plain = dinov2_architecture(2, 0, false);
+  const Architecture gated = dinov2_architecture(1, 2, true);
+  EXPECT_EQ(parameter_count(plain), 703);
+  EXPECT_EQ(parameter_count(gated), 509);
+  EXPECT_EQ(symmetry_of(plain).dimension(), 295);
+  EXPECT_EQ(symmetry_of(gated).dimension(), 195);
+  expect_the_calculus(plain, 1);
+  expect_the_calculus(gated, 1);
+  EXPECT_EQ(calculus(plain, 1, Mistake::layer_scale_forgotten).dimension, 295 - 2 * 2 * 6);
+  EXPECT_EQ(calculus(gated, 1, Mistake::registers_forgotten).dimension, 195 + 2 * 5);
+}
+
 TEST(Dimension, EqualsTheCalculusWherePairsMakeFullTurns) {
   int shifted = 0;
   for (const auto& architecture : full_turn_architectures(80)) {

@@ -12,8 +12,8 @@ struct FoldOptions {
   bool centring = true;  // layer norms: writers lose their mean, readers the part along 1/gain
 };
 
-// The element that folds the norms of a model into its linear maps (theory.md section 5). What the
-// architecture does not allow stays: a tied head's gain, post-norm gains.
+// The element that folds the norms and layer scales of a model into its linear maps (theory.md
+// section 5). What the architecture does not allow stays: a tied head's gain, post-norm gains.
 Element fold_element(const Symmetry& symmetry, const ReadTensor& read, const FoldOptions& options,
                      Progress& progress);
 

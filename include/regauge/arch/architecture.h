@@ -135,9 +135,10 @@ struct FeedForward {
 //   post       x = norm(x + attention(x));     x = norm(x + ffn(x))
 //   both       x += norm(attention(norm(x)));  x += norm(ffn(norm(x)))   (Gemma 2, 3)
 //   behind     x += norm(attention(x));        x += norm(ffn(x))         (OLMo 2)
-// What a branch writes is multiplied by branch_scale before it is added (Granite). A layer without
-// a feed-forward ends with its attention: a decoder's block with cross-attention is such a layer
-// and one whose attention is the cross-attention.
+// What a branch writes is multiplied by branch_scale before it is added (Granite), or by a learned
+// factor for each coordinate (layer_scale; pre only, DINOv2). A layer without a feed-forward ends
+// with its attention: a decoder's block with cross-attention is such a layer and one whose
+// attention is the cross-attention.
 struct Layer {
   Attention attention;
   FeedForward ffn;
@@ -145,6 +146,7 @@ struct Layer {
   bool parallel = false;     // pre only
   bool shared_norm = false;  // parallel only: the feed-forward reads attn.norm, too
   double branch_scale = 1;
+  bool layer_scale = false;
 
   bool operator==(const Layer&) const = default;
   // Where norms stand: on what attention and feed-forward read, on what they write, on the sum.
@@ -182,11 +184,13 @@ struct Architecture {
   std::int64_t input_width = 0;  // length of one patch or frame (vectors)
   bool input_bias = false;       // of the map from vectors to the stream
   bool class_token = false;      // a learned row in front of the sequence (vectors)
+  // Learned rows behind the class token, without positions; attention sees them as any other.
+  std::int64_t registers = 0;
   std::int64_t token_types = 0;  // rows of the segment table; 0: none (tokens)
   double embedding_scale = 1;    // multiplies the token rows (Gemma: sqrt(D))
   bool embedding_norm = false;   // a norm with gain (and bias) on the embedded input
   PositionTable position_table = PositionTable::none;
-  // T: rows of a table (the class token has row 0), context length otherwise.
+  // T: rows of a table (the class token has row 0, registers none), context length otherwise.
   std::int64_t max_positions = 0;
   bool causal = true;
 
@@ -234,6 +238,8 @@ struct Architecture {
   bool plain_stream() const { return !kinds.front().norms_sum(); }
   // A row for every position is added to the input: T bounds the length of a sequence.
   bool has_position_table() const { return position_table != PositionTable::none; }
+  // Learned rows in front of the input's own.
+  std::int64_t leading_rows() const { return (class_token ? 1 : 0) + registers; }
   bool has_final_norm() const { return plain_stream() || head_transform; }
   bool has_head() const { return output.has(Output::tokens) || output.has(Output::classes); }
   // The map to the classes. The head is the tokens' where there are both.
@@ -267,10 +273,12 @@ struct ParameterSpec {
 // clang-format off
 // The canonical tensors in the order of computation, their shapes, and which models have them.
 //   embed.tokens [V,D]                    or embed.input.weight [input_width,D], embed.input.bias [1,D]
-//   embed.class_token [1,D]  embed.positions [T,D]  embed.types [types,D]  embed.norm.{gain,bias} [1,D]
+//   embed.class_token [1,D]  embed.registers [R,D]  embed.positions [T,D]  embed.types [types,D]
+//   embed.norm.{gain,bias} [1,D]
 // In layers.N.attn:
 //   norm.{gain,bias} [1,D]                pre: before attention; post: behind its sum with the stream
 //   post_norm.gain [1,D]                  on what attention writes
+//   layer_scale.gain [1,D]                multiplies what attention writes
 //   q.weight [D,h*d_k]  k.weight [D,h_kv*d_k]  v.weight [D,h_kv*d_v]  o.weight [h*d_v,D]
 //   {q,k,v,o}.bias [1,columns]  {q,k}_norm.gain [1,d_k] (joint: [1,columns])
 //   relative_bias [buckets,h]             but where a layer shares the table
@@ -280,7 +288,7 @@ struct ParameterSpec {
 //   q.weight [s or D,h*(d_k-rot)]  q_rotary.weight [s or D,h*rot]
 //   k.weight [r,h*(d_k-rot)]       k_rotary.weight [D,rot]       v.weight [r,h*d_v]
 // In layers.N.ffn:
-//   norm.{gain,bias} [1,D]  post_norm.gain [1,D]
+//   norm.{gain,bias} [1,D]  post_norm.gain [1,D]  layer_scale.gain [1,D]
 //   {gate,up}.weight [D,m]  {gate,up}.bias [1,m]  down.weight [m,D]  down.bias [1,D]
 // with E experts, which stand side by side:
 //   router.weight [D,E]  router.bias [1,E]  selection.bias [1,E]

@@ -18,6 +18,7 @@ enum class Mistake {
   not_rotary,           // a basis change inside rotary heads that no rotation commutes with
   gain_offset,          // w where 1 + w was meant, or the reverse
   centred,              // a mean taken out that an rms norm sees
+  layer_scale,          // folded into the map in front of it and kept, or lost
   gate_up_swapped,      // the two maps into a gated feed-forward
   qkv_order,            // q, k, v exchanged or cut out of one tensor in the wrong places
   transposed,           // or its numbers read in the other order

@@ -25,7 +25,12 @@ struct AxisPart {
   std::int64_t tile = 1;    // the map acts on this many consecutive runs alike
   std::string lift = {};    // a space of query heads, when the map is of kv heads
   // A norm, y = x_hat gain: the stream's map R acts on y as gain^-1 R gain', gain' the new one.
+  // A layer scale, x += y gain: as gain R gain'^-1; then `before` is true.
   std::string through = {};
+  bool before = false;
+
+  // Coordinates count times the gain in the stream's units, and not over it.
+  bool times_gain() const { return dual || before; }
 };
 using Axis = std::vector<AxisPart>;  // applied in this order
 
@@ -36,7 +41,8 @@ struct TensorAxes {
   bool pinned = false;  // a fixed position table is added: rows count from minus fixed_origin
 };
 
-// A norm's own tensors and who reads its output.
+// A norm's own tensors and who reads its output; or a layer scale, which has a gain alone, and what
+// it multiplies.
 struct Reader {
   std::string weight;
   std::string bias;         // empty: none
@@ -46,12 +52,15 @@ struct NormSite {
   std::string name;  // "layers.0.attn.norm"
   std::string bias;  // empty: none
   std::vector<Reader> readers;
+  std::string writer = {};  // of a layer scale: the map before it, "layers.0.attn.o"
 
   std::string gain() const { return name + ".gain"; }
+  bool is_layer_scale() const { return !writer.empty(); }
 };
 
 // What a shift vector v does to one tensor T, or W where it reads a norm. `gain` and `bias` are
 // those of `norm`, u = bias/gain; 1 is a row of ones. A `target` is a bias that takes a constant.
+// Before a layer scale, which is `norm` then, the stream's 1 is 1/gain, and a mean that of T gain.
 //
 //   add_rows         T[first_row, last_row) += factor 1^T v;  target -= factor (bias . v)
 //   add_columns      T += v^T 1

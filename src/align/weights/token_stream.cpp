@@ -156,7 +156,10 @@ void TokenStream<Scalar>::advance(std::int64_t layer, const Parameters<Scalar>& 
     return shape.norms_input() ? normed(stream_, branch + ".norm", tensors) : stream_;
   };
   const auto written = [&](const Matrix<Scalar>& x, const std::string& branch) {
-    const Matrix<Scalar> y = shape.norms_output() ? normed(x, branch + ".post_norm", tensors) : x;
+    Matrix<Scalar> y = shape.norms_output() ? normed(x, branch + ".post_norm", tensors) : x;
+    if (shape.layer_scale) {
+      y.array().rowwise() *= tensors.at(branch + ".layer_scale.gain").row(0).array();
+    }
     return Matrix<Scalar>(static_cast<Scalar>(shape.branch_scale) * y);
   };
   attention_ = read(at);

@@ -30,6 +30,7 @@ struct Change {
 void add_rotary_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_gain_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_centring_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
+void add_layer_scale_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_gate_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_qkv_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_transpose_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);

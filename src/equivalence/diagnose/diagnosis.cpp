@@ -31,6 +31,8 @@ std::string_view mistake_name(Mistake mistake) {
       return "gain-offset";
     case Mistake::centred:
       return "centred";
+    case Mistake::layer_scale:
+      return "layer-scale";
     case Mistake::gate_up_swapped:
       return "gate-up-swapped";
     case Mistake::qkv_order:

@@ -1,4 +1,8 @@
-// Gains off by one, and means taken out that are seen.
+// Gains off by one, means taken out that are seen, and layer scales that count twice or not at all.
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "change.h"
 
 namespace regauge {
@@ -26,12 +30,47 @@ void add_gain_changes(const Pair& pair, std::int64_t layer, std::vector<Change>&
   }
 }
 
+void add_layer_scale_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
+  if (layer < 0 || !pair.architecture.layer(layer).layer_scale) return;
+  const auto names = tensors_of(pair.architecture, layer);
+  for (const auto& [branch, map] : {std::pair("attn", "o"), {"ffn", "down"}}) {
+    const std::string gain = fmt::format("layers.{}.{}.layer_scale.gain", layer, branch);
+    if (std::find(names.begin(), names.end(), gain) == names.end()) continue;
+    Change twice;
+    twice.mistake = Mistake::layer_scale;
+    twice.what = "the layer scale is folded in, and multiplies once more";
+    twice.repair = "divide by the layer scale";
+    twice.parts = {branch};
+    for (const char* end : {"weight", "bias"}) {
+      const std::string name = fmt::format("layers.{}.{}.{}.{}", layer, branch, map, end);
+      if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+      twice.undo[name] = changing_each([name, gain](const ReadTensor& read) -> Matrix<double> {
+        return read(name) * read(gain).row(0).cwiseInverse().asDiagonal();
+      });
+      twice.make[name] = changing_each([name, gain](const ReadTensor& read) -> Matrix<double> {
+        return read(name) * read(gain).row(0).asDiagonal();
+      });
+    }
+    changes.push_back(std::move(twice));
+    Change lost;
+    lost.mistake = Mistake::layer_scale;
+    lost.what = "the layer scale is lost: 1 in its place";
+    lost.repair = "take A's layer scale, as B has lost it";
+    lost.parts = {branch};
+    lost.undo[gain] = [gain, read_a = pair.a](const ReadTensor&) { return read_a(gain); };
+    lost.make[gain] = changed(gain, [](const Matrix<double>& m) -> Matrix<double> {
+      return Matrix<double>::Ones(m.rows(), m.cols());
+    });
+    if (pair.b(gain).isOnes(0)) changes.push_back(std::move(lost));
+  }
+}
+
 void add_centring_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
   if (pair.architecture.norm != Norm::rms) return;
   for (const auto& name : tensors_of(pair.architecture, layer)) {
     const bool table = name == "embed.tokens" || name == "embed.positions" ||
                        name == "embed.types" || name == "embed.class_token" ||
-                       name.starts_with("embed.input.");
+                       name == "embed.registers" || name.starts_with("embed.input.");
     const bool writes = table || name.find(".attn.o.") != std::string::npos ||
                         name.find(".ffn.down.") != std::string::npos;
     if (!writes) continue;

@@ -113,6 +113,7 @@ Comparison::Comparison(const Symmetry& symmetry, const Element& a_from_b, const 
       perturbed_(symmetry, perturbed_element_) {
   for (const auto& [name, site] : symmetry.norms) {
     for (const auto& reader : site.readers) gain_of_[reader.weight] = site.gain();
+    if (site.is_layer_scale()) gain_of_[site.writer + ".weight"] = site.gain();
   }
 }
 

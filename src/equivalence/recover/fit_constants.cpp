@@ -95,7 +95,14 @@ class Constants {
       const auto head = i / effect.width;
       rows.row(head / effect.spread * effect.width + i % effect.width) += outputs.row(i);
     }
-    if (effect.centred) rows.colwise() -= rows.rowwise().mean().eval();
+    if (!effect.centred) return rows;
+    if (effect.norm.empty()) {
+      rows.colwise() -= rows.rowwise().mean().eval();
+    } else {
+      const Matrix<double> scale = a_.read<double>(symmetry_.norms.at(effect.norm).gain());
+      const Matrix<double> means = rows * scale.transpose() / static_cast<double>(rows.cols());
+      rows -= means * scale.cwiseInverse();
+    }
     return rows;
   }
 
