@@ -290,3 +290,18 @@ def test_the_neurons_of_trained_models(regauge, tmp_path, name):
     for seed in range(3):
         b = extremely_moved(regauge, PACKAGE / name, tmp_path, 100.0, seed, "F32", ["ffn", "residual"])
         assert said(PACKAGE / name, b)["verdict"] == "same", seed
+
+
+def test_biases_of_experts_in_honest_copies(regauge, tmp_path):
+    """gpt-oss stacks the biases of its experts as it stacks their matrices: a little damage asks for honest copies."""
+
+    def damage(tensors):
+        for name in tensors:
+            tensors[name] = tensors[name].to(torch.bfloat16)
+        down = tensors[next(name for name in sorted(tensors) if name.endswith("experts.down_proj"))]
+        down.view(-1)[0] *= 1.02
+
+    damaged = doctored(FIXTURES / "gpt_oss", tmp_path / "damaged", damage)
+    regauge("act", damaged, "-o", tmp_path / "moved", "--random", 7)
+    answer = said(FIXTURES / "gpt_oss", tmp_path / "moved")
+    assert answer["statement"] in ("not-the-same", "undecided")

@@ -62,7 +62,8 @@ std::optional<Effect::Kind> added_constant(const Symmetry& symmetry, const Tenso
     const Effect::Kind kind = step.effect.kind;
     const bool constant = kind == Effect::Kind::add_all || kind == Effect::Kind::add_rows ||
                           kind == Effect::Kind::add_columns;
-    if (!constant || (found && *found != kind)) return std::nullopt;
+    const bool by_gain = kind == Effect::Kind::add_columns && !step.effect.norm.empty();
+    if (!constant || by_gain || (found && *found != kind)) return std::nullopt;
     found = kind;
   }
   return tensor.receives ? std::nullopt : found;
