@@ -86,7 +86,7 @@ Change unfolded(const Symmetry& symmetry, const Matrix<double>& turn) {
   Change change;
   change.mistake = Mistake::rotation_unfolded;
   change.what = "the stream was rotated without folding the gains of the norms";
-  change.repair = "turn these maps through the gains";
+  change.repair = "rotate these maps through the gains";
   for (const auto& [norm, tensor] : norm_readers(symmetry)) {
     change.undo[tensor] = mixing([turn, norm = norm, tensor = tensor](const ReadTensor& read) {
       const Matrix<double> gain = read(norm + ".gain");
@@ -117,7 +117,7 @@ std::vector<Change> stream_changes(const Pair& pair, const Symmetry& symmetry) {
       Change change;
       change.mistake = Mistake::rotation_incomplete;
       change.what = "the stream was rotated, the head was not (a tied head has to be untied first)";
-      change.repair = "turn A's head as the rest was, as a tensor of its own";
+      change.repair = "rotate A's head as the rest was, as a tensor of its own";
       change.undo["head.weight"] = mixing([turn, read_a](const ReadTensor& read) {
         return without_gain(turn * folded_head(read_a), read("head.norm.gain"));
       });
@@ -130,7 +130,7 @@ std::vector<Change> stream_changes(const Pair& pair, const Symmetry& symmetry) {
     Change change;
     change.mistake = Mistake::rotation_incomplete;
     change.what = "the stream was rotated, the embedding was not";
-    change.repair = "turn A's embedding as the rest was";
+    change.repair = "rotate A's embedding as the rest was";
     change.undo["embed.tokens"] = mixing([back = by_head->maps.at("residual").blocks(),
                                           read_a](const ReadTensor&) -> Matrix<double> {
       return read_a("embed.tokens") * back.transpose();
