@@ -151,7 +151,8 @@ double Comparison::size_of_vector(const TensorPlan& tensor, const Matrix<double>
     return rms(weight) * std::sqrt(static_cast<double>(weight.rows()));
   }
   if (const Matrix<double> gain = beside("gain"); gain.size() > 0) return rms(gain);
-  return rms<double>(value.array() - value.mean());
+  const double spread = rms<double>(value.array() - value.mean());
+  return spread > 0 ? spread : 1;  // scores and logits are of that order
 }
 
 std::vector<TensorResidual> Comparison::run(Progress& progress) {
@@ -224,7 +225,9 @@ void Comparison::run(const LayerPlan& layer, std::map<std::string, TensorResidua
       result.relation = Relation::both_round;
     }
     hold_to_a_constant(tensor, off, result);
-    const bool coarse = result.rounding > most_hidden(a_, b_, name) * result.size;
+    // A map of zeros lets no constant pass, and writes nothing to measure by.
+    const bool coarse =
+        result.size > 0 && result.rounding > most_hidden(a_, b_, name) * result.size;
     if (coarse && result.relation != Relation::equal && result.relation != Relation::differs) {
       result.relation = Relation::hidden;
     }
