@@ -106,6 +106,50 @@ void MovedMatrix<Scalar>::replay(Thin& value) const {
 }
 
 template <class Scalar>
+std::int64_t MovedMatrix<Scalar>::replay_slice(int axis, std::int64_t slices, std::int64_t slice,
+                                               Thin& value) const {
+  if (slices == 1) {
+    replay(value);
+    return slice;
+  }
+  const auto size = axis == 0 ? value.rows() : value.cols();
+  const auto share = [&](const Row& all, int of) -> Row {
+    return of == axis ? all.segment(slice * size, size) : all;
+  };
+  for (const auto& step : steps_) {
+    if (const auto* map = std::get_if<Map>(&step)) {
+      if (map->axis == axis) {
+        map->map->in_slice(slices, slice).apply(value, axis);
+        slice = map->map->target_slice(slices, slice);
+      } else {
+        map->map->apply(value, map->axis);
+      }
+    } else if (const auto* scaled = std::get_if<Scale>(&step)) {
+      const Row factors = share(scaled->factors, scaled->axis);
+      scaled->axis == 0 ? scale_rows(value, factors) : scale_columns(value, factors);
+    } else {
+      const auto& outer = std::get<Outer>(step);
+      value.noalias() += share(outer.column, 0).transpose() * share(outer.row, 1);
+    }
+  }
+  return slice;
+}
+
+template <class Scalar>
+std::int64_t MovedMatrix<Scalar>::source_of(int axis, std::int64_t slices,
+                                            std::int64_t slice) const {
+  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+    const auto* map = std::get_if<Map>(&*step);
+    if (map == nullptr || map->axis != axis) continue;
+    const std::int64_t size = map->map->count() / slices;
+    std::int64_t from = 0;
+    while (map->map->target(from * size) / size != slice) ++from;
+    slice = from;
+  }
+  return slice;
+}
+
+template <class Scalar>
 MovedMatrix<double> MovedMatrix<Scalar>::bounds() const {
   MovedMatrix<double> result(rows_, cols_, {}, {});
   for (const auto& step : steps_) {

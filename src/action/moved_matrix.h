@@ -46,6 +46,11 @@ class MovedMatrix {
 
   // The same steps on a matrix in memory.
   void replay(Thin& value) const;
+  // On one of `slices` equal runs of vectors of an axis that stay together (experts). Returns which
+  // one it becomes.
+  std::int64_t replay_slice(int axis, std::int64_t slices, std::int64_t slice, Thin& value) const;
+  // The one that becomes `slice`.
+  std::int64_t source_of(int axis, std::int64_t slices, std::int64_t slice) const;
   // On some vectors of one axis, given as rows of which the first is number `first`, where nothing
   // is mixed along that axis.
   bool leaves_apart(int axis) const;

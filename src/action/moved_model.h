@@ -1,10 +1,15 @@
 #pragma once
 
+#include <functional>
+
 #include "regauge/action/plan.h"
 #include "regauge/arch/parameter_source.h"
 #include "regauge/arch/parameters.h"
 
 namespace regauge {
+
+// Says of a matrix whether it is to be moved; nothing: all are.
+using Wanted = std::function<bool(const std::string& matrix)>;
 
 // A model as an element moves it, a layer at a time. The symmetry must outlive it.
 class MovedModel {
@@ -14,9 +19,10 @@ class MovedModel {
       : MovedModel(source.reader(), symmetry, std::move(element)) {}
 
   const Element& element() const { return element_; }
-  // The canonical tensors of a layer; of embedding and head for -1.
+  // The canonical tensors of a layer; of embedding and head for -1. Its vectors, and the matrices
+  // that are wanted.
   template <class Scalar = double>
-  Parameters<Scalar> layer(std::int64_t layer) const;
+  Parameters<Scalar> layer(std::int64_t layer, const Wanted& wanted = {}) const;
 
  protected:
   const Symmetry& symmetry() const { return symmetry_; }
@@ -34,7 +40,7 @@ Parameters<double> moved_layer(const Symmetry& symmetry, const Element& element,
                                const ReadTensor& read);
 
 // The element on one layer's tensors in memory, in place. Throws UsageError if it needs a norm of
-// another layer.
+// another layer, or a matrix that is not there.
 template <class Scalar>
 void act_on_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
                   Parameters<Scalar>& parameters);

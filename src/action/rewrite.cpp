@@ -6,8 +6,8 @@
 #include <map>
 #include <unordered_map>
 
-#include "executor.h"
 #include "io/companions.h"
+#include "moved_slices.h"
 #include "regauge/base/error.h"
 
 namespace regauge {
@@ -168,16 +168,18 @@ std::int64_t Rewrite::bytes() const {
 }
 
 std::int64_t Rewrite::peak_memory() const {
-  // A tensor as read, in canonical order, moved, and on its way out; the maps in double, and as the
-  // work needs them.
+  // A tensor, or a slice of it, as read, in canonical order, moved, and on its way out; the maps in
+  // double, and as the work needs them.
   std::int64_t largest = 0;
   for (const auto& stored : layout_.stored()) {
     const Decision& decision = decisions_.at(stored.name);
-    std::int64_t elements = 1;
-    for (const auto size : stored.shape) elements *= size;
-    if (!decision.copied) {
-      largest = std::max(largest, 3 * (decision.in_double ? 8 : 4) * elements);
+    if (decision.copied) continue;
+    std::int64_t elements = stored.slice_elements();
+    for (const auto& parameter : stored.parameters) {
+      const ParameterSpec& spec = symmetry_.index->tensors.at(parameter);
+      elements = std::max(elements, spec.rows * spec.cols / slices(parameter));
     }
+    largest = std::max(largest, 3 * (decision.in_double ? 8 : 4) * elements);
   }
   std::int64_t maps = 0;
   for (const auto& [name, map] : element_.maps) maps += map.blocks().size() * 8;
@@ -186,14 +188,22 @@ std::int64_t Rewrite::peak_memory() const {
   return largest + maps + 4 * kEncoded * 8;
 }
 
-// Collects the parameters of each stored tensor and writes it when it is complete.
+// Collects the parameters of each stored tensor, or of a slice of it, and writes it when it is
+// complete.
 struct Rewrite::Sink {
+  template <class Scalar>
+  struct Buffer {
+    std::vector<Scalar> values;
+    std::size_t parameters = 0;  // that it has
+  };
+  template <class Scalar>
+  using Buffers = std::map<std::pair<std::string, std::int64_t>, Buffer<Scalar>>;
+
   const Rewrite& rewrite;
   const Write& write;
   Progress& progress;
-  std::map<std::string, std::vector<float>> floats{};
-  std::map<std::string, std::vector<double>> doubles{};
-  std::map<std::string, std::size_t> inserted{};
+  Buffers<float> floats{};
+  Buffers<double> doubles{};
   std::vector<const Layout::Stored*> copies{};  // of other tensors: a tied head written out
 
   template <class Scalar>
@@ -205,32 +215,34 @@ struct Rewrite::Sink {
     }
   }
 
+  // All of a parameter.
   template <class Scalar>
   void put(const std::string& parameter, const Matrix<Scalar>& value) {
-    for (const auto* holder : rewrite.layout_.holders(parameter))
-      put_into(*holder, parameter, value);
+    for (std::int64_t slice = 0; slice < rewrite.layout_.slices(parameter); ++slice) {
+      put(parameter, slice, value);
+    }
   }
 
+  // A slice, of which `value` may hold all of the parameter.
   template <class Scalar>
-  void put_into(const Layout::Stored& holder, const std::string& parameter,
-                const Matrix<Scalar>& value) {
+  void put(const std::string& parameter, std::int64_t slice, const Matrix<Scalar>& value) {
+    const auto [holder, place] = rewrite.layout_.home(parameter, slice);
     if (rewrite.decisions_.at(holder.name).copied) return;
-    auto& buffer = buffers<Scalar>()[holder.name];
-    if (buffer.empty()) {
-      std::size_t elements = 1;
-      for (const auto size : holder.shape) elements *= static_cast<std::size_t>(size);
-      buffer.resize(elements);
-      const bool whole = holder.parameters.size() > 1 || value.size() == std::ssize(buffer);
-      if (!whole && !rewrite.converts_) keep_unread_rows<Scalar>(holder, buffer);
+    const auto at = buffers<Scalar>().try_emplace({holder.name, place}).first;
+    auto& [values, parameters] = at->second;
+    if (values.empty()) {
+      values.resize(static_cast<std::size_t>(holder.slice_elements()));
+      const bool whole = holder.parameters.size() > 1 || value.size() >= std::ssize(values);
+      if (!whole && !rewrite.converts_) keep_unread_rows<Scalar>(holder, values);
     }
-    rewrite.layout_.insert<Scalar>(parameter, value, holder, buffer);
-    if (++inserted[holder.name] < holder.parameters.size()) return;
-    encode_to<Scalar>(holder, buffer);
+    rewrite.layout_.insert_slice<Scalar>(parameter, slice, value, values);
+    if (++parameters < holder.parameters.size()) return;
+    encode_to<Scalar>(holder, place, values);
     for (const auto* copy : copies) {
       const bool wanted = copy->copy_of == holder.name && !rewrite.decisions_.at(copy->name).copied;
-      if (wanted) encode_to<Scalar>(*copy, buffer);
+      if (wanted) encode_to<Scalar>(*copy, place, values);
     }
-    buffers<Scalar>().erase(holder.name);
+    buffers<Scalar>().erase(at);
   }
 
   // A table may have rows that only padding reads: they stay as they are.
@@ -243,7 +255,8 @@ struct Rewrite::Sink {
   }
 
   template <class Scalar>
-  void encode_to(const Layout::Stored& stored, const std::vector<Scalar>& values) {
+  void encode_to(const Layout::Stored& stored, std::int64_t slice,
+                 const std::vector<Scalar>& values) {
     const DType dtype = rewrite.decisions_.at(stored.name).dtype;
     const auto total = static_cast<std::int64_t>(values.size());
     if (!Eigen::Map<const Eigen::ArrayX<Scalar>>(values.data(), total).isFinite().all()) {
@@ -260,7 +273,7 @@ struct Rewrite::Sink {
           dtype,
           std::span(values).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)),
           bytes);
-      write(stored.name, bytes, stored_bytes(dtype, at));
+      write(stored.name, bytes, stored_bytes(dtype, slice * total + at));
       progress.advance(static_cast<std::int64_t>(bytes.size()));
     }
   }
@@ -327,6 +340,32 @@ Model Rewrite::run_in_memory(Progress& progress) const {
   return model;
 }
 
+std::int64_t Rewrite::slices(const std::string& parameter) const {
+  const std::int64_t slices = source_.slices(parameter);
+  return layout_.slices(parameter) == slices ? slices : 1;
+}
+
+template <class Scalar>
+void Rewrite::move(std::span<const TensorPlan> fused, Executor& executor, Sink& sink) const {
+  const std::int64_t slices = this->slices(fused.front().spec.name);
+  if (slices == 1) {
+    for (const auto& tensor : fused) {
+      Matrix<Scalar> value = source_.read<Scalar>(tensor.spec.name);
+      executor.transform(tensor, value);
+      sink.put<Scalar>(tensor.spec.name, value);
+    }
+    return;
+  }
+  std::vector<MovedSlices<Scalar>> moved;
+  for (const auto& tensor : fused) moved.emplace_back(source_, tensor, slices, executor);
+  for (std::int64_t slice = 0; slice < slices; ++slice) {
+    for (std::size_t i = 0; i < fused.size(); ++i) {
+      sink.put<Scalar>(fused[i].spec.name, slice, moved[i].read(slice));
+    }
+    sink.progress.advance(0);
+  }
+}
+
 void Rewrite::write_all(const Write& write, Progress& progress) const {
   const Checkpoint& original = source_.model().checkpoint;
   for (const auto& name : copied_) {
@@ -355,20 +394,18 @@ void Rewrite::write_all(const Write& write, Progress& progress) const {
   for (const auto& layer : plan_.layers) {
     executor.begin(
         layer, [&](const TensorPlan& tensor) { return source_.read<double>(tensor.spec.name); });
-    const auto process = [&]<class Scalar>(const TensorPlan& tensor, Scalar) {
-      Matrix<Scalar> value = source_.read<Scalar>(tensor.spec.name);
-      executor.transform(tensor, value);
-      sink.put<Scalar>(tensor.spec.name, value);
+    const auto holder = [&](const TensorPlan& tensor) -> const std::string& {
+      return layout_.holder(tensor.spec.name).name;
     };
-    for (const auto& tensor : layer.matrices) {
-      const Decision& decision = decisions_.at(layout_.holder(tensor.spec.name).name);
-      if (decision.copied) continue;
-      if (decision.in_double) {
-        process(tensor, double{});
-      } else {
-        process(tensor, float{});
-      }
+    for (auto first = layer.matrices.begin(); first != layer.matrices.end();) {
+      const auto last = std::find_if(first, layer.matrices.end(), [&](const TensorPlan& tensor) {
+        return holder(tensor) != holder(*first);
+      });
+      const Decision& decision = decisions_.at(holder(*first));
+      if (!decision.copied && decision.in_double) move<double>({first, last}, executor, sink);
+      if (!decision.copied && !decision.in_double) move<float>({first, last}, executor, sink);
       progress.advance(0);
+      first = last;
     }
     for (const auto& [name, value] : executor.finish(layer)) sink.put<double>(name, value);
   }

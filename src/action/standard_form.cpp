@@ -192,7 +192,13 @@ Element standard_form(const ReadTensor& read, const Symmetry& symmetry, double s
   for (std::int64_t layer = -1; layer < symmetry.architecture.layers; ++layer) {
     const auto shifts = remaining(symmetry, folded, layer);
     if (shifts.empty()) continue;
-    Parameters<double> parameters = moved.layer(layer);
+    const auto concerned = [&](const std::string& matrix) {
+      return std::any_of(shifts.begin(), shifts.end(), [&](const Shift* shift) {
+        return std::any_of(shift->effects.begin(), shift->effects.end(),
+                           [&](const Effect& effect) { return effect.tensor == matrix; });
+      });
+    };
+    Parameters<double> parameters = moved.layer(layer, concerned);
     for (const Shift* shift : shifts) {
       const auto vector = vanishing(symmetry, *shift, parameters);
       if (!vector) {

@@ -87,10 +87,11 @@ bool has_free_lengths(const Symmetry& symmetry) {
   return std::any_of(symmetry.spaces.begin(), symmetry.spaces.end(), is_free_length);
 }
 
-Element unit_lengths(const Symmetry& symmetry, std::int64_t layer, Parameters<double> tensors,
+Element unit_lengths(const Symmetry& symmetry, std::int64_t layer, const Parameters<double>& given,
                      const Element& known) {
   Element lengths, settled = known;
   if (!has_free_lengths(symmetry)) return lengths;
+  Parameters<double> tensors = given;
   for (;;) {
     const Element next = next_length(symmetry, tensors, settled);
     if (next.is_identity()) return lengths;

@@ -124,6 +124,20 @@ class Reader {
     return keyed(name, entry);
   }
 
+  // A switch that is on where the config does not have it. Transformers takes null for off.
+  bool is_on_by_default(const ConfigEntry& entry) {
+    if (!entry.fallback) return false;
+    const Json absent = term(*entry.fallback);
+    if (entry.values.empty()) return absent == true;
+    const auto off = field_from_config(entry, false);
+    return off && *off != absent;
+  }
+
+  void refuse_null(const std::string& key) {
+    problems_.push_back(fmt::format(
+        "'{}' is null, which is neither true nor false nor absent; remove it, or say which", key));
+  }
+
   // From the config's keys, which must agree when there are several.
   Json keyed(const std::string& name, const ConfigEntry& entry) {
     Json result;
@@ -132,7 +146,10 @@ class Reader {
       const Json* found = find_path(config_, key);
       if (found == nullptr) continue;
       const auto mapped = field_from_config(entry, as_written(*found, family_.format));
-      if (found->is_null() && (!mapped || mapped->is_null())) continue;
+      if (found->is_null() && (!mapped || mapped->is_null())) {
+        if (is_on_by_default(entry)) refuse_null(key);
+        continue;
+      }
       if (!mapped) {
         std::vector<std::string> known;
         for (const auto& row : entry.values) known.push_back(row.first.dump());
@@ -241,7 +258,12 @@ class Reader {
   void check_requirements() {
     for (const auto& [key, allowed] : family_.requirements) {
       const Json* found = find_path(config_, key);
-      if (found == nullptr || found->is_null()) continue;
+      if (found == nullptr) continue;
+      if (found->is_null()) {
+        const auto is_true = [](const Json& item) { return item == true; };
+        if (!allowed.empty() && std::ranges::all_of(allowed, is_true)) refuse_null(key);
+        continue;
+      }
       const std::vector<Json> said =
           found->is_array() ? found->get<std::vector<Json>>() : std::vector<Json>{*found};
       for (const auto& item : said) {

@@ -28,10 +28,6 @@ void for_each_tile(std::int64_t rows, std::int64_t cols, Visit&& visit) {
   }
 }
 
-std::int64_t elements(const std::vector<std::int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-}
-
 }  // namespace
 
 const std::vector<Layout::Part>& Layout::parts(std::string_view parameter) const {
@@ -42,17 +38,13 @@ const std::vector<Layout::Part>& Layout::parts(std::string_view parameter) const
   return found->second;
 }
 
-std::vector<const Layout::Stored*> Layout::holders(std::string_view parameter) const {
-  std::vector<const Stored*> result;
-  for (const Part& part : parts(parameter)) {
-    const Stored* holder = &stored_[part.holder];
-    if (result.empty() || result.back() != holder) result.push_back(holder);
-  }
-  return result;
+std::int64_t Layout::Stored::slice_elements() const {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()) / slices;
 }
 
-const Layout::Stored& Layout::holder(std::string_view parameter) const {
-  return stored_[parts(parameter).front().holder];
+Layout::Home Layout::home(std::string_view parameter, std::int64_t slice) const {
+  const Part& part = parts(parameter).at(static_cast<std::size_t>(slice));
+  return {stored_[part.holder], part.slice};
 }
 
 std::vector<std::int64_t> Layout::columns(const Part& part) {
@@ -73,48 +65,47 @@ std::vector<std::int64_t> Layout::columns(const Part& part) {
 std::vector<Layout::Piece> Layout::pieces(std::string_view parameter) const {
   std::vector<Piece> result;
   for (const Part& p : parts(parameter)) {
-    result.push_back({stored_[p.holder].name,
-                      p.row,
-                      p.col,
-                      p.rows,
-                      p.cols,
-                      {p.transposed, p.transposed ? p.rows : p.width, p.offset, columns(p)}});
+    Place place{p.transposed, p.transposed ? p.rows : p.width, p.offset, columns(p)};
+    for (auto& column : place.columns)
+      column += p.slice * (p.transposed ? p.width : p.rows * p.width);
+    result.push_back({stored_[p.holder].name, p.row, p.col, p.rows, p.cols, std::move(place)});
   }
   return result;
 }
 
 template <class Scalar>
-Matrix<Scalar> Layout::extract(std::string_view parameter, const Values<Scalar>& values) const {
-  Matrix<Scalar> value = arrange(parameter, values);
+Matrix<Scalar> Layout::extract(std::string_view parameter, const Values<Scalar>& values,
+                               std::int64_t slice) const {
+  Matrix<Scalar> value = arrange(parameter, values, slice);
   const double offset = parts(parameter).front().offset;
   if (offset != 0) value.array() += static_cast<Scalar>(offset);
   return value;
 }
 
 template <class Scalar>
-Matrix<Scalar> Layout::arrange(std::string_view parameter, const Values<Scalar>& values) const {
-  const std::vector<Part>& all = parts(parameter);
-  const Part& last = all.back();
-  Matrix<Scalar> value(last.row + last.rows, last.col + last.cols);
-  if (all.size() == 1 && last.is_plain() && elements(stored_[last.holder].shape) == value.size()) {
-    values(stored_[last.holder], std::span(value.data(), static_cast<std::size_t>(value.size())));
+Matrix<Scalar> Layout::arrange(std::string_view parameter, const Values<Scalar>& values,
+                               std::int64_t slice) const {
+  std::span<const Part> wanted = parts(parameter);
+  if (slice != kAll) wanted = wanted.subspan(static_cast<std::size_t>(slice), 1);
+  const Part &first = wanted.front(), &last = wanted.back();
+  Matrix<Scalar> value(last.row + last.rows - first.row, last.col + last.cols - first.col);
+  const std::int64_t size = stored_[first.holder].slice_elements();
+  if (wanted.size() == 1 && first.is_plain() && size == value.size()) {
+    values({stored_[first.holder], first.slice},
+           std::span(value.data(), static_cast<std::size_t>(size)));
     return value;
   }
-  const Stored* holder = nullptr;
-  std::vector<Scalar> stored;
-  for (const Part& part : all) {
-    if (holder != &stored_[part.holder]) {
-      holder = &stored_[part.holder];
-      stored.resize(static_cast<std::size_t>(elements(holder->shape)));
-      values(*holder, stored);
-    }
-    take<Scalar>(part, stored, value);
+  std::vector<Scalar> stored(static_cast<std::size_t>(size));
+  for (const Part& part : wanted) {
+    values({stored_[part.holder], part.slice}, stored);
+    take<Scalar>(part, stored, part.row - first.row, part.col - first.col, value);
   }
   return value;
 }
 
 template <class Scalar>
-void Layout::take(const Part& p, std::span<const Scalar> stored, Matrix<Scalar>& value) {
+void Layout::take(const Part& p, std::span<const Scalar> stored, std::int64_t row, std::int64_t col,
+                  Matrix<Scalar>& value) {
   if (p.is_plain() && p.rows == value.rows() && p.cols == value.cols()) {
     std::copy_n(stored.begin() + p.begin, value.size(), value.data());
     return;
@@ -133,7 +124,7 @@ void Layout::take(const Part& p, std::span<const Scalar> stored, Matrix<Scalar>&
     }
     for (std::int64_t i = 0; i < tile.rows; ++i) {
       std::copy_n(buffer.data() + i * kTile, tile.cols,
-                  value.data() + (p.row + tile.row + i) * value.cols() + p.col + tile.col);
+                  value.data() + (row + tile.row + i) * value.cols() + col + tile.col);
     }
   });
 }
@@ -141,52 +132,71 @@ void Layout::take(const Part& p, std::span<const Scalar> stored, Matrix<Scalar>&
 template <class Scalar>
 void Layout::insert(std::string_view parameter, const Matrix<Scalar>& value, const Stored& holder,
                     std::span<Scalar> stored) const {
-  const std::vector<Part>& all = parts(parameter);
-  if (static_cast<std::int64_t>(stored.size()) != elements(holder.shape)) {
+  if (std::ssize(stored) != holder.slices * holder.slice_elements()) {
     throw UsageError(fmt::format("[layout] the tensor that holds '{}' has {} elements; got {}",
-                                 parameter, elements(holder.shape), stored.size()));
+                                 parameter, holder.slices * holder.slice_elements(),
+                                 stored.size()));
   }
-  const std::int64_t rows = all.back().row + all.back().rows,
-                     cols = all.back().col + all.back().cols;
-  if (value.rows() != rows || value.cols() != cols) {
-    throw UsageError(fmt::format("[layout] '{}' is {} x {}; got {} x {}", parameter, rows, cols,
-                                 value.rows(), value.cols()));
-  }
-  for (const Part& p : all) {
-    if (stored_[p.holder].name != holder.name) continue;
-    if (p.is_plain() && p.rows == rows && p.cols == cols) {
-      std::copy_n(value.data(), value.size(), stored.begin() + p.begin);
-      return;
-    }
-    const std::vector<std::int64_t> column = columns(p);
-    const auto offset = static_cast<Scalar>(p.offset);
-    std::array<Scalar, kTile * kTile> buffer;
-    for_each_tile(p.rows, p.cols, [&](const Tile& tile) {
-      for (std::int64_t i = 0; i < tile.rows; ++i) {
-        std::copy_n(value.data() + (p.row + tile.row + i) * cols + p.col + tile.col, tile.cols,
-                    buffer.data() + i * kTile);
-      }
-      for (std::int64_t j = 0; j < tile.cols; ++j) {
-        const std::int64_t at = column[static_cast<std::size_t>(tile.col + j)];
-        Scalar* to =
-            stored.data() + (p.transposed ? at * p.rows + tile.row : tile.row * p.width + at);
-        const std::int64_t step = p.transposed ? 1 : p.width;
-        for (std::int64_t i = 0; i < tile.rows; ++i) {
-          const Scalar element = buffer[static_cast<std::size_t>(i * kTile + j)];
-          to[i * step] = p.offset == 0 ? element : element - offset;
-        }
-      }
-    });
+  const auto size = static_cast<std::size_t>(holder.slice_elements());
+  for (std::int64_t slice = 0; slice < slices(parameter); ++slice) {
+    const Home at = home(parameter, slice);
+    if (at.holder.name != holder.name) continue;
+    insert_slice(parameter, slice, value,
+                 stored.subspan(static_cast<std::size_t>(at.slice) * size, size));
   }
 }
 
-template Matrix<float> Layout::extract(std::string_view, const Values<float>&) const;
-template Matrix<double> Layout::extract(std::string_view, const Values<double>&) const;
-template Matrix<float> Layout::arrange(std::string_view, const Values<float>&) const;
-template Matrix<double> Layout::arrange(std::string_view, const Values<double>&) const;
+template <class Scalar>
+void Layout::insert_slice(std::string_view parameter, std::int64_t slice,
+                          const Matrix<Scalar>& value, std::span<Scalar> stored) const {
+  const std::vector<Part>& all = parts(parameter);
+  const Part& p = all.at(static_cast<std::size_t>(slice));
+  const bool alone = value.rows() == p.rows && value.cols() == p.cols;
+  const std::int64_t rows = all.back().row + all.back().rows,
+                     cols = all.back().col + all.back().cols;
+  if (!alone && (value.rows() != rows || value.cols() != cols)) {
+    throw UsageError(fmt::format("[layout] '{}' is {} x {}; got {} x {}", parameter, rows, cols,
+                                 value.rows(), value.cols()));
+  }
+  if (alone && p.is_plain()) {
+    std::copy_n(value.data(), value.size(), stored.begin() + p.begin);
+    return;
+  }
+  const Scalar* block = value.data() + (alone ? 0 : p.row * cols + p.col);
+  const std::vector<std::int64_t> column = columns(p);
+  const auto offset = static_cast<Scalar>(p.offset);
+  std::array<Scalar, kTile * kTile> buffer;
+  for_each_tile(p.rows, p.cols, [&](const Tile& tile) {
+    for (std::int64_t i = 0; i < tile.rows; ++i) {
+      std::copy_n(block + (tile.row + i) * value.cols() + tile.col, tile.cols,
+                  buffer.data() + i * kTile);
+    }
+    for (std::int64_t j = 0; j < tile.cols; ++j) {
+      const std::int64_t at = column[static_cast<std::size_t>(tile.col + j)];
+      Scalar* to =
+          stored.data() + (p.transposed ? at * p.rows + tile.row : tile.row * p.width + at);
+      const std::int64_t step = p.transposed ? 1 : p.width;
+      for (std::int64_t i = 0; i < tile.rows; ++i) {
+        const Scalar element = buffer[static_cast<std::size_t>(i * kTile + j)];
+        to[i * step] = p.offset == 0 ? element : element - offset;
+      }
+    }
+  });
+}
+
+template Matrix<float> Layout::extract(std::string_view, const Values<float>&, std::int64_t) const;
+template Matrix<double> Layout::extract(std::string_view, const Values<double>&,
+                                        std::int64_t) const;
+template Matrix<float> Layout::arrange(std::string_view, const Values<float>&, std::int64_t) const;
+template Matrix<double> Layout::arrange(std::string_view, const Values<double>&,
+                                        std::int64_t) const;
 template void Layout::insert(std::string_view, const Matrix<float>&, const Stored&,
                              std::span<float>) const;
 template void Layout::insert(std::string_view, const Matrix<double>&, const Stored&,
                              std::span<double>) const;
+template void Layout::insert_slice(std::string_view, std::int64_t, const Matrix<float>&,
+                                   std::span<float>) const;
+template void Layout::insert_slice(std::string_view, std::int64_t, const Matrix<double>&,
+                                   std::span<double>) const;
 
 }  // namespace regauge

@@ -232,7 +232,8 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer,
     parts[i].width = total;
     auto& all = layout_.parts_[stored.parameters[i]];
     const ParameterSpec& spec = specs_.at(stored.parameters[i]);
-    if (entry.stacked && spec.sliced_rows == parts[i].transposed) {
+    if (entry.stacked) {
+      stored.slices = spec.slices;
       add_stacked(parts[i], spec, all);
     } else {
       all.push_back(parts[i]);
@@ -243,17 +244,20 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer,
   if (expert.empty()) add_copies(entry, layer, holder);
 }
 
-// Experts one after another in one tensor, each a matrix of its own. Where that is not the order of
-// the parameter's own rows or columns, each is a piece.
+// Experts one after another in one tensor, each a matrix of its own.
 void LayoutBuilder::add_stacked(Layout::Part part, const ParameterSpec& spec,
-                                std::vector<Layout::Part>& pieces) {
-  const std::int64_t begin = part.begin / spec.slices;
-  (spec.sliced_rows ? part.rows : part.cols) /= spec.slices;
-  if (!part.transposed) part.width /= spec.slices;
-  for (std::int64_t expert = 0; expert < spec.slices; ++expert) {
-    (spec.sliced_rows ? part.row : part.col) = expert * (spec.sliced_rows ? part.rows : part.cols);
-    part.begin = part.transposed ? expert * part.cols : expert * part.rows * part.width + begin;
-    pieces.push_back(part);
+                                std::vector<Layout::Part>& slices) {
+  if (spec.sliced_rows) {
+    part.rows /= spec.slices;
+  } else {
+    part.cols /= spec.slices;
+    part.width /= spec.slices;
+    part.begin /= spec.slices;
+  }
+  for (part.slice = 0; part.slice < spec.slices; ++part.slice) {
+    (spec.sliced_rows ? part.row : part.col) =
+        part.slice * (spec.sliced_rows ? part.rows : part.cols);
+    slices.push_back(part);
   }
 }
 

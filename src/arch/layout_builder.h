@@ -33,7 +33,7 @@ class LayoutBuilder {
   // `expert`: what stands for the expert in its name; empty for a tensor of all.
   void add_tensor(const TensorEntry& entry, std::int64_t layer, const std::string& expert);
   static void add_stacked(Layout::Part part, const ParameterSpec& spec,
-                          std::vector<Layout::Part>& pieces);
+                          std::vector<Layout::Part>& slices);
   void add_copies(const TensorEntry& entry, std::int64_t layer, std::size_t holder);
   void add_tied_copy();
   void add_problem(std::string problem);

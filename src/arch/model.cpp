@@ -235,15 +235,22 @@ Model Model::open(Checkpoint opened) {
 }
 
 template <class Scalar>
-Matrix<Scalar> Model::read(std::string_view parameter) const {
-  return layout.extract<Scalar>(parameter,
-                                [this](const Layout::Stored& holder, std::span<Scalar> values) {
-                                  const StoredTensor& tensor = checkpoint.at(holder.name);
-                                  decode<Scalar>(tensor.dtype, checkpoint.bytes(tensor), values);
-                                });
+Matrix<Scalar> Model::read(std::string_view parameter, std::int64_t slice) const {
+  return layout.extract<Scalar>(
+      parameter,
+      [this](const Layout::Home& home, std::span<Scalar> values) {
+        decode<Scalar>(checkpoint.at(home.holder.name).dtype, bytes(home), values);
+      },
+      slice);
 }
-template Matrix<float> Model::read(std::string_view) const;
-template Matrix<double> Model::read(std::string_view) const;
+template Matrix<float> Model::read(std::string_view, std::int64_t) const;
+template Matrix<double> Model::read(std::string_view, std::int64_t) const;
+
+std::span<const std::byte> Model::bytes(const Layout::Home& home) const {
+  const auto all = checkpoint.bytes(checkpoint.at(home.holder.name));
+  const std::size_t size = all.size() / static_cast<std::size_t>(home.holder.slices);
+  return all.subspan(static_cast<std::size_t>(home.slice) * size, size);
+}
 
 template <class Scalar>
 Parameters<Scalar> read_parameters(const Model& model) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -30,6 +31,12 @@ const StoredTensor* ParameterSource::stored(std::string_view parameter) const {
   return nullptr;
 }
 
+std::int64_t ParameterSource::slices(std::string_view parameter) const {
+  const auto patch = patches_.find(parameter);
+  const bool whole = patch != patches_.end() && !patch->second.make_slice;
+  return held_.contains(parameter) && !whole ? model_.layout.slices(parameter) : 1;
+}
+
 std::vector<Layout::Piece> ParameterSource::pieces(std::string_view parameter) const {
   if (is_patched(parameter)) return {};
   if (held_.contains(parameter)) return model_.layout.pieces(parameter);
@@ -47,23 +54,39 @@ std::vector<Layout::Piece> ParameterSource::pieces(std::string_view parameter) c
 }
 
 template <class Scalar>
-Matrix<Scalar> ParameterSource::read(std::string_view parameter) const {
+Matrix<Scalar> ParameterSource::read(std::string_view parameter, std::int64_t slice) const {
   const auto patch = patches_.find(parameter);
   if (patch != patches_.end()) {
-    return patch->second([this](std::string_view name) { return read_file<double>(name); })
-        .template cast<Scalar>();
+    return made_by(patch->second, parameter, slice).template cast<Scalar>();
   }
   const bool implied = parameter == "head.weight" && !held_.contains(parameter);
   if (implied && is_patched("embed.tokens")) return read<Scalar>("embed.tokens").transpose();
-  return read_file<Scalar>(parameter);
+  return read_file<Scalar>(parameter, slice);
+}
+
+Matrix<double> ParameterSource::made_by(const Patch& patch, std::string_view parameter,
+                                        std::int64_t slice) const {
+  if (!patch.make_slice) {
+    return patch([this](std::string_view name) { return read_file<double>(name); });
+  }
+  if (slice != kAll) return patch.make_slice(slice);
+  const auto pieces = model_.layout.pieces(parameter);
+  const Layout::Piece& last = pieces.back();
+  Matrix<double> all(last.row + last.rows, last.col + last.cols);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    all.block(pieces[i].row, pieces[i].col, pieces[i].rows, pieces[i].cols) =
+        patch.make_slice(static_cast<std::int64_t>(i));
+  }
+  return all;
 }
 
 template <class Scalar>
-Matrix<Scalar> ParameterSource::read_file(std::string_view parameter) const {
+Matrix<Scalar> ParameterSource::read_file(std::string_view parameter, std::int64_t slice) const {
   if (held_.contains(parameter)) {
-    Matrix<Scalar> value = model_.read<Scalar>(parameter);
-    for (const auto* holder : model_.layout.holders(parameter)) {
-      model_.checkpoint.release(model_.checkpoint.at(holder->name));
+    Matrix<Scalar> value = model_.read<Scalar>(parameter, slice);
+    const std::int64_t end = slice == kAll ? model_.layout.slices(parameter) : slice + 1;
+    for (std::int64_t i = std::max<std::int64_t>(slice, 0); i < end; ++i) {
+      model_.checkpoint.release(model_.checkpoint.at(model_.layout.home(parameter, i).holder.name));
     }
     if (target_.vocabulary < model_.architecture.vocabulary) crop(parameter, value);
     return value;
@@ -85,31 +108,33 @@ void ParameterSource::crop(std::string_view parameter, Matrix<Scalar>& value) co
 }
 
 template <class Scalar, class DecodeAll>
-Matrix<Scalar> ParameterSource::gather(std::string_view parameter,
+Matrix<Scalar> ParameterSource::gather(std::string_view parameter, std::int64_t slice,
                                        const DecodeAll& decode_all) const {
   if (!held_.contains(parameter)) {
     if (parameter == "head.weight") {
-      return gather<Scalar>("embed.tokens", decode_all).transpose();
+      return gather<Scalar>("embed.tokens", kAll, decode_all).transpose();
     }
     return Matrix<Scalar>::Zero(read<Scalar>(parameter).rows(), read<Scalar>(parameter).cols());
   }
-  const auto of_holder = [&](const Layout::Stored& holder, std::span<Scalar> numbers) {
-    const StoredTensor& tensor = model_.checkpoint.at(holder.name);
-    decode_all(tensor, numbers);
+  const auto at_home = [&](const Layout::Home& home, std::span<Scalar> numbers) {
+    const StoredTensor& tensor = model_.checkpoint.at(home.holder.name);
+    decode_all(tensor.dtype, model_.bytes(home), numbers);
     model_.checkpoint.release(tensor);
   };
-  Matrix<Scalar> value = model_.layout.arrange<Scalar>(parameter, of_holder);
+  Matrix<Scalar> value = model_.layout.arrange<Scalar>(parameter, at_home, slice);
   if (target_.vocabulary < model_.architecture.vocabulary) crop(parameter, value);
   return value;
 }
 
-std::optional<ParameterSource::Patched> ParameterSource::patched(std::string_view parameter) const {
+std::optional<ParameterSource::Patched> ParameterSource::patched(std::string_view parameter,
+                                                                 std::int64_t slice) const {
   const bool implied = parameter == "head.weight" && !held_.contains(parameter);
   const auto patch = patches_.find(implied && !is_patched(parameter) ? "embed.tokens" : parameter);
   if (patch == patches_.end()) return std::nullopt;
   const bool each = patch->second.does == Patch::Does::change_each;
-  Patched result{patch->second, read<double>(parameter), {}, std::nullopt, false};
-  result.rounded = each ? Matrix<double>(result.made - read_file<double>(parameter)) : result.made;
+  Patched result{patch->second, read<double>(parameter, slice), {}, std::nullopt, false};
+  result.rounded =
+      each ? Matrix<double>(result.made - read_file<double>(parameter, slice)) : result.made;
   const StoredTensor* tensor = stored(parameter);
   if (tensor != nullptr && is_floating(tensor->dtype)) {
     const std::span numbers(result.rounded.data(), static_cast<std::size_t>(result.rounded.size()));
@@ -123,13 +148,14 @@ std::optional<ParameterSource::Patched> ParameterSource::patched(std::string_vie
 }
 
 template <class Scalar>
-Matrix<Scalar> ParameterSource::variances(std::string_view parameter) const {
+Matrix<Scalar> ParameterSource::variances(std::string_view parameter, std::int64_t slice) const {
   const auto of_file = [&](std::string_view name) {
-    return gather<Scalar>(name, [&](const StoredTensor& tensor, std::span<Scalar> numbers) {
-      rounding_variances<Scalar>(tensor.dtype, model_.checkpoint.bytes(tensor), numbers);
-    });
+    return gather<Scalar>(
+        name, slice, [](DType type, std::span<const std::byte> bytes, std::span<Scalar> numbers) {
+          rounding_variances<Scalar>(type, bytes, numbers);
+        });
   };
-  const auto patch = patched(parameter);
+  const auto patch = patched(parameter, slice);
   if (!patch) return of_file(parameter);
   Matrix<Scalar> result = Matrix<Scalar>::Zero(patch->made.rows(), patch->made.cols());
   if (patch->bytes) {
@@ -141,20 +167,21 @@ Matrix<Scalar> ParameterSource::variances(std::string_view parameter) const {
   if (patch->patch.does == Patch::Does::change_each) return result + before;
   return result.cwiseMax(before.mean());
 }
-template Matrix<float> ParameterSource::variances(std::string_view) const;
-template Matrix<double> ParameterSource::variances(std::string_view) const;
+template Matrix<float> ParameterSource::variances(std::string_view, std::int64_t) const;
+template Matrix<double> ParameterSource::variances(std::string_view, std::int64_t) const;
 
-ParameterSource::Bounds ParameterSource::bounds(std::string_view parameter) const {
+ParameterSource::Bounds ParameterSource::bounds(std::string_view parameter,
+                                                std::int64_t slice) const {
   const auto one_side = [&](std::string_view name, bool above) {
-    return gather<double>(name, [&](const StoredTensor& tensor, std::span<double> numbers) {
-      std::vector<double> values(numbers.size()), other(numbers.size());
-      const auto bytes = model_.checkpoint.bytes(tensor);
-      decode<double>(tensor.dtype, bytes, values);
-      rounding_bounds(tensor.dtype, bytes, values, above ? std::span(other) : numbers,
-                      above ? numbers : std::span(other));
-    });
+    return gather<double>(
+        name, slice, [&](DType type, std::span<const std::byte> bytes, std::span<double> numbers) {
+          std::vector<double> values(numbers.size()), other(numbers.size());
+          decode<double>(type, bytes, values);
+          rounding_bounds(type, bytes, values, above ? std::span(other) : numbers,
+                          above ? numbers : std::span(other));
+        });
   };
-  const auto patch = patched(parameter);
+  const auto patch = patched(parameter, slice);
   if (!patch) return {one_side(parameter, false), one_side(parameter, true)};
   Bounds result{Matrix<double>::Zero(patch->made.rows(), patch->made.cols()),
                 Matrix<double>::Zero(patch->made.rows(), patch->made.cols())};
@@ -201,7 +228,7 @@ ReadTensor ParameterSource::reader() const {
   return [this](std::string_view name) { return read_any(name); };
 }
 
-template Matrix<float> ParameterSource::read(std::string_view) const;
-template Matrix<double> ParameterSource::read(std::string_view) const;
+template Matrix<float> ParameterSource::read(std::string_view, std::int64_t) const;
+template Matrix<double> ParameterSource::read(std::string_view, std::int64_t) const;
 
 }  // namespace regauge

@@ -141,6 +141,7 @@ class Description {
         std::ranges::any_of(kinds, [](const Layer& kind) { return kind.ffn.experts.count > 0; });
     permuted(Category::ffn, experts ? "experts and neurons permuted" : "neurons permuted");
     gauges(Category::ffn, "neuron", false);
+    head();
   }
 
   void shifts() {
@@ -205,11 +206,23 @@ class Description {
     if (!moved.empty()) add(what, in_layers(moved));
   }
 
+  // The units of a pooler or of a transform in front of the head.
+  void head() {
+    for_maps(Category::ffn, [&](const Space& space, const BlockMap<double>& map) {
+      if (layer_of(space.name) >= 0) return;
+      if (map.permutes()) add("units permuted", space.name);
+      if (!map.has_blocks()) return;
+      if (map.blocks().minCoeff() < 0) add("unit signs", space.name);
+      if (!is_one(map.blocks().cwiseAbs())) add("unit rescalings", space.name);
+    });
+  }
+
   // The coordinates of heads, or the numbers of neurons.
   void gauges(Category category, const std::string& of, bool rotary) {
     std::map<Kind, std::set<std::int64_t>> moved;
     for_maps(category, [&](const Space& space, const BlockMap<double>& map) {
       const std::int64_t layer = layer_of(space.name);
+      if (layer < 0) return;
       if (space.width() == 1) {
         if (!map.has_blocks()) return;
         if (!is_one(map.blocks().cwiseAbs())) moved[Kind::scaled].insert(layer);

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "action/moved_model.h"
+#include "action/moved_slices.h"
 #include "equivalence/diagnose/change.h"
 #include "rounding.h"
 
@@ -13,10 +16,19 @@ namespace {
 
 constexpr int kFromA = 0, kFromB = 1;  // draws; later ones are noise
 
+// A tensor, or a slice of it, as a ParameterSource reads it.
+struct Place {
+  std::string name;
+  std::int64_t layer = -1;
+  std::int64_t slice = ParameterSource::kAll;
+
+  bool operator==(const Place&) const = default;
+};
+
 // The numbers as the file of a source would hold them: floats of its type, or multiples of the
 // step of a block above or below those that it holds.
-Matrix<double> to_nearest(const ParameterSource& source, const std::string& name,
-                          Matrix<double> value) {
+Matrix<double> to_nearest(const ParameterSource& source, const Place& at, Matrix<double> value) {
+  const std::string& name = at.name;
   const StoredTensor* tensor = source.stored(name);
   if (tensor == nullptr) return value;
   if (is_floating(tensor->dtype)) {
@@ -27,57 +39,97 @@ Matrix<double> to_nearest(const ParameterSource& source, const std::string& name
     decode<double>(tensor->dtype, bytes, numbers);
     return value;
   }
-  const Matrix<double> held = source.read<double>(name);
-  const Matrix<double> steps = (12 * source.variances<double>(name)).cwiseSqrt();
+  const Matrix<double> held = source.read<double>(name, at.slice);
+  const Matrix<double> steps = (12 * source.variances<double>(name, at.slice)).cwiseSqrt();
   for (Eigen::Index i = 0; i < value.size(); ++i) {
-    const double step = steps.data()[i], at = held.data()[i];
+    const double step = steps.data()[i], before = held.data()[i];
     double& number = value.data()[i];
-    if (step > 0) number = at + step * std::round((number - at) / step);
+    if (step > 0) number = before + step * std::round((number - before) / step);
   }
   return value;
 }
 
-// A model moved by an element, a layer of it in memory.
+// In how many slices both hold a tensor.
+std::int64_t common_slices(const ParameterSource& a, const ParameterSource& b,
+                           const std::string& name) {
+  return a.slices(name) == b.slices(name) ? a.slices(name) : 1;
+}
+
+// A model moved by an element, a layer of it in memory but for experts, of which there is one. They
+// are asked for slice by slice if `other` has them so, too.
 class Moved {
  public:
-  Moved(const ParameterSource& source, const Symmetry& symmetry, Element element)
-      : model_(source, symmetry, std::move(element)) {}
+  Moved(const ParameterSource& source, const ParameterSource& other, const Symmetry& symmetry,
+        const Element& element)
+      : source_(source),
+        other_(other),
+        symmetry_(symmetry),
+        element_(element),
+        model_(source, symmetry, element) {}
 
-  const Matrix<double>& read(const std::string& name, std::int64_t layer) {
-    if (layer != layer_ || tensors_.empty()) {
-      tensors_ = model_.layer(layer);
-      layer_ = layer;
+  Matrix<double> read(const Place& at) {
+    if (!plan_ || at.layer != plan_->layer) begin(at.layer);
+    if (at.slice == ParameterSource::kAll) return tensors_.at(at.name);
+    if (sliced_ != at.name) {
+      const auto tensor =
+          std::find_if(plan_->matrices.begin(), plan_->matrices.end(),
+                       [&](const TensorPlan& candidate) { return candidate.spec.name == at.name; });
+      slices_.emplace(source_, *tensor, source_.slices(at.name), *executor_);
+      sliced_ = at.name;
     }
-    return tensors_.at(name);
+    return slices_->read(at.slice);
   }
 
  private:
+  void begin(std::int64_t layer) {
+    sliced_.clear();
+    slices_.reset();
+    plan_ = make_layer_plan(symmetry_, element_, layer);
+    executor_.emplace(symmetry_, element_);
+    executor_->begin(
+        *plan_, [&](const TensorPlan& tensor) { return source_.read<double>(tensor.spec.name); });
+    tensors_ = model_.layer(layer, [&](const std::string& matrix) {
+      return common_slices(source_, other_, matrix) == 1;
+    });
+  }
+
+  const ParameterSource& source_;
+  const ParameterSource& other_;
+  const Symmetry& symmetry_;
+  Element element_;
   MovedModel model_;
-  std::int64_t layer_ = -1;
+  std::optional<LayerPlan> plan_;
+  std::optional<Executor> executor_;
   Parameters<double> tensors_;
+  std::string sliced_;
+  std::optional<MovedSlices<double>> slices_;
 };
 
-// `value(name, layer)` in the place of every tensor; the last one is kept, as its numbers and their
-// variances are asked for one after the other. The numbers of a block keep its step.
+// `value(place)` in the place of every tensor, slice by slice where both have it so; the last
+// one is kept, as its numbers and their variances are asked for one after the other. The numbers of
+// a block keep its step.
 template <class Value>
-Patches everywhere(const ParameterSource& source, const Value& value) {
+Patches everywhere(const ParameterSource& source, const ParameterSource& other,
+                   const Value& value) {
   struct Last {
-    std::string name;
+    Place place;
     Matrix<double> value;
   };
   const auto last = std::make_shared<Last>();
+  const auto read = [=](const Place& at) {
+    if (!(last->place == at)) *last = {at, value(at)};
+    return last->value;
+  };
   Patches patches;
-  const Architecture& architecture = source.architecture();
-  for (std::int64_t layer = -1; layer < architecture.layers; ++layer) {
-    for (const auto& name : tensors_of(architecture, layer)) {
-      Patch patch([=](const ReadTensor&) {
-        if (last->name != name) *last = {name, value(name, layer)};
-        return last->value;
-      });
-      const StoredTensor* tensor = source.stored(name);
-      const bool blocks = tensor != nullptr && is_quantised(tensor->dtype);
-      patches[name] = blocks ? changing_each(std::move(patch)) : std::move(patch);
+  for (const auto& spec : parameter_specs(source.architecture())) {
+    const Place all{spec.name, spec.layer};
+    Patch patch([=](const ReadTensor&) { return read(all); });
+    if (spec.rows > 1 && common_slices(source, other, spec.name) > 1) {
+      patch.make_slice = [=](std::int64_t slice) { return read({all.name, all.layer, slice}); };
     }
+    const StoredTensor* tensor = source.stored(spec.name);
+    const bool blocks = tensor != nullptr && is_quantised(tensor->dtype);
+    patches[spec.name] = blocks ? changing_each(std::move(patch)) : std::move(patch);
   }
   return patches;
 }
@@ -85,19 +137,25 @@ Patches everywhere(const ParameterSource& source, const Value& value) {
 // The other model in the place of a source's numbers, rounded as its file rounds.
 Patches rounded(const Symmetry& symmetry, const ParameterSource& source,
                 const ParameterSource& other, const Element& element) {
-  const auto moved = std::make_shared<Moved>(other, symmetry, element);
-  return everywhere(source, [&source, moved](const std::string& name, std::int64_t layer) {
-    return to_nearest(source, name, moved->read(name, layer));
+  const auto moved = std::make_shared<Moved>(other, source, symmetry, element);
+  return everywhere(source, other, [&source, moved](const Place& at) {
+    return to_nearest(source, at, moved->read(at));
   });
+}
+
+// Of the random numbers in a place.
+std::string stream_of(int draw, const Place& at) {
+  const bool all = at.slice == ParameterSource::kAll;
+  return fmt::format("{}/{}{}", draw, at.name, all ? "" : fmt::format("/{}", at.slice));
 }
 
 Patches patches_of_a(const Symmetry& symmetry, const Element& a_from_b, const ParameterSource& a,
                      const ParameterSource& b, int draw) {
   if (draw == kFromA) return {};
   if (draw == kFromB) return rounded(symmetry, a, b, a_from_b);
-  return everywhere(a, [&a, draw](const std::string& name, std::int64_t) {
-    return regauge::perturbed(fmt::format("a/{}/{}", draw, name), a.read<double>(name),
-                              a.variances<double>(name));
+  return everywhere(a, b, [&a, draw](const Place& at) {
+    return regauge::perturbed("a/" + stream_of(draw, at), a.read<double>(at.name, at.slice),
+                              a.variances<double>(at.name, at.slice));
   });
 }
 
@@ -105,10 +163,10 @@ Patches patches_of_b(const Symmetry& symmetry, const Element& b_from_a, const Pa
                      const ParameterSource& b, int draw) {
   if (draw == kFromA) return rounded(symmetry, b, a, b_from_a);
   if (draw == kFromB) return {};
-  const auto moved = std::make_shared<Moved>(a, symmetry, b_from_a);
-  return everywhere(b, [&b, moved, draw](const std::string& name, std::int64_t layer) {
-    return regauge::perturbed(fmt::format("b/{}/{}", draw, name), moved->read(name, layer),
-                              b.variances<double>(name));
+  const auto moved = std::make_shared<Moved>(a, b, symmetry, b_from_a);
+  return everywhere(b, a, [&b, moved, draw](const Place& at) {
+    return regauge::perturbed("b/" + stream_of(draw, at), moved->read(at),
+                              b.variances<double>(at.name, at.slice));
   });
 }
 

@@ -188,6 +188,32 @@ BlockMap<Scalar> BlockMap<Scalar>::lifted(const BlockMap& heads) const {
 }
 
 template <class Scalar>
+std::int64_t BlockMap<Scalar>::target_slice(std::int64_t slices, std::int64_t slice) const {
+  const std::int64_t size = count_ / slices;
+  bool together = size * slices == count_;
+  const std::int64_t to = together ? target(slice * size) / size : 0;
+  for (std::int64_t i = slice * size; together && i < (slice + 1) * size; ++i) {
+    together = target(i) / size == to;
+  }
+  if (!together) {
+    throw UsageError("[block map] what belongs to one expert does not stay together");
+  }
+  return to;
+}
+
+template <class Scalar>
+BlockMap<Scalar> BlockMap<Scalar>::in_slice(std::int64_t slices, std::int64_t slice) const {
+  const std::int64_t size = count_ / slices, to = target_slice(slices, slice);
+  std::vector<std::int64_t> permutation;
+  for (std::int64_t i = slice * size; permutes() && i < (slice + 1) * size; ++i) {
+    permutation.push_back(target(i) - to * size);
+  }
+  Matrix<Scalar> blocks;
+  if (has_blocks()) blocks = blocks_.middleRows(slice * size * width_, size * width_);
+  return {size, width_, std::move(permutation), std::move(blocks)};
+}
+
+template <class Scalar>
 Matrix<Scalar> BlockMap<Scalar>::dense() const {
   Matrix<Scalar> matrix = Matrix<Scalar>::Zero(size(), size());
   for (std::int64_t i = 0; i < count_; ++i) {

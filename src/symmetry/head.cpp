@@ -193,7 +193,7 @@ void SymmetryBuilder::add_common_column(const Reader& reader, const std::string&
   Effect effect;
   effect.kind = Effect::Kind::reader_columns;
   effect.tensor = reader.weight;
-  effect.target = reader.bias;
+  if (constant_behind(norm)) effect.target = reader.bias;
   effect.norm = norm;
   shift.effects = {effect};
   add_shift(std::move(shift));

@@ -102,3 +102,64 @@ def test_a_symmetry_is_recognised(regauge, tmp_path, name, change):
     changed = doctored(FIXTURES / name, tmp_path / "changed", change)
     regauge("act", changed, "-o", tmp_path / "moved", "--random", 7)
     assert said(FIXTURES / name, tmp_path / "moved")["statement"] == "other-coordinates"
+
+
+SELECTION = "layers.1.mlp.gate.e_score_correction_bias"
+TABLE = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+
+
+def behind_a_constant(name, constant, edit):
+    """The group lets a constant pass, and rounding to its digits would hide what else is done."""
+
+    def change(tensors):
+        vector = one(tensors, name)
+        vector.flat[0] += edit
+        vector += constant
+
+    return change
+
+
+def steering_behind_a_constant(constant, edit):
+    def change(tensors):
+        bias, taker = one(tensors, "h.0.attn.c_attn.bias"), one(tensors, "h.0.attn.c_proj.bias")
+        width = taker.shape[0]
+        bias[2 * width :] += constant
+        taker -= constant * one(tensors, "h.0.attn.c_proj.weight").sum(0)
+        taker[::2] += edit
+
+    return change
+
+
+HIDING = [
+    (family, behind_a_constant(name, constant, 3e-7 * constant))
+    for family, name in (
+        ("deepseek_v3", SELECTION), ("glm4_moe", SELECTION), ("gpt_oss", "layers.0.mlp.router.bias"), ("t5", TABLE),
+    )
+    for constant in (1e5, 1e6, 1e8)
+] + [("gpt2", steering_behind_a_constant(1e7, 0.5)), ("gpt2", steering_behind_a_constant(1e8, 6))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "change"), HIDING)
+def test_a_constant_hides_nothing(regauge, tmp_path, name, change):
+    changed = doctored(FIXTURES / name, tmp_path / "changed", change)
+    for pair in ((FIXTURES / name, changed), (changed, FIXTURES / name)):
+        assert said(*pair)["statement"] in ("not-the-same", "undecided")
+
+
+@pytest.mark.parametrize("name", ["deepseek_v3", "glm4_moe"])
+def test_a_constant_alone_is_recognised(regauge, tmp_path, name):
+    changed = doctored(FIXTURES / name, tmp_path / "changed", behind_a_constant(SELECTION, 1e3, 0))
+    assert said(FIXTURES / name, changed)["statement"] == "other-coordinates"
+
+
+@pytest.mark.parametrize("name", ["bert-classes", "roberta-classes"])
+def test_units_of_a_pooler_may_change_places(regauge, tmp_path, name):
+    def rolled(tensors):
+        dense = "pooler.dense" if name.startswith("bert") else "classifier.dense"
+        out = "classifier.weight" if name.startswith("bert") else "out_proj.weight"
+        for end, axis in ((dense + ".weight", 0), (dense + ".bias", 0), (out, 1)):
+            tensor = one(tensors, end)
+            tensor[:] = np.roll(tensor, 1, axis)
+
+    changed = doctored(FIXTURES / name, tmp_path / "changed", rolled)
+    assert said(FIXTURES / name, changed)["statement"] == "other-coordinates"

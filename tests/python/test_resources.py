@@ -1,4 +1,5 @@
-"""Time grows with the file: four times the tensors, layers, experts, neurons or heads take about four times the processor."""
+"""Time grows with the file: four times the tensors, layers, experts, neurons or heads take about four times the processor.
+Memory does not grow with the experts of a layer."""
 
 import json
 import os
@@ -15,7 +16,9 @@ from conftest import FIXTURES
 
 sys.path.insert(0, str(FIXTURES.parents[1] / "bench"))
 
+import experts  # noqa: E402
 import many_tensors  # noqa: E402
+import streaming  # noqa: E402
 
 # Of four times as much: 4 where time is in proportion, 16 where it is quadratic.
 MOST = 9
@@ -135,3 +138,18 @@ def test_heads(tmp_path, regauge):
         return diff_with_moved(tmp_path, regauge, folder)
 
     assert growth(measure, 64) < MOST
+
+
+@pytest.mark.parametrize("family", ["qwen3_moe", "gpt_oss"])
+def test_memory_by_expert(tmp_path, family):
+    """A tensor for each expert, and stacks: docs/streaming.md has the figures of larger ones."""
+    config = experts.configs(width=1024, ffn=128, experts=64, layers=1, vocabulary=2500)[family]
+    source, moved = tmp_path / "source", tmp_path / "moved"
+    experts.make_checkpoint(source, config)
+    stored = experts.expert_bytes(config)
+    # Held together, the experts would be twice that in float and four times in double. What is left is the program, its
+    # tables, and in `diff` what a few probes see of each neuron.
+    most = {"act": 1.5, "diff": 4}
+    for verb, *arguments in (["act", source, "-o", moved, "--random", 1], ["diff", source, moved]):
+        *_, anonymous = streaming.run_measured([os.environ["REGAUGE"], verb, *arguments])
+        assert anonymous < most[verb] * stored, verb

@@ -21,6 +21,9 @@ CONFIGS = [
     ("llama", dict(is_causal=None)),
     ("gpt2", dict(is_causal=None)),
     ("gpt_neox", dict(is_causal=None)),
+    ("deepseek_v3", dict(norm_topk_prob=None)),
+    ("deepseek_v3", dict(rope_interleave=None)),
+    ("t5-tied", dict(scale_decoder_outputs=None)),
     ("mistral", dict(is_causal=False)),
     ("qwen2", dict(is_causal=False)),
     ("qwen3", dict(is_causal=False)),
@@ -50,6 +53,17 @@ def test_a_key_that_changes_the_outputs(tmp_path, name, keys):
         answer = said(FIXTURES / name, b)
         assert answer["statement"] in ("not-the-same", "undecided")
         assert answer["reasons"] or answer["diagnosis"]["causes"]
+
+
+@pytest.mark.parametrize("name", ["bert-classes", "bert-words", "roberta-classes", "distilbert-classes"])
+def test_names_of_the_classes(tmp_path, name):
+    """The logits are equal, and every prediction is called otherwise."""
+    labels = json.loads((FIXTURES / name / "config.json").read_text())["id2label"]
+    rolled = dict(zip(labels, [*list(labels.values())[1:], labels["0"]]))
+    b = doctored(FIXTURES / name, tmp_path / "b", id2label=rolled)
+    answer = said(FIXTURES / name, b)
+    assert answer["statement"] == "undecided"
+    assert "class 0 is" in answer["reasons"][0]
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,12 @@
 
 namespace regauge {
 
+class Executor;
+
 // How matrices may be stored, by name: f32, f16 or bf16. Throws UsageError for others.
 DType writable_dtype(std::string_view name);
 
-// From checkpoint to checkpoint through an element, one tensor at a time.
+// From checkpoint to checkpoint through an element, one matrix at a time, or one expert of it.
 class Rewrite {
  public:
   struct Target {
@@ -66,6 +68,11 @@ class Rewrite {
   using Write = std::function<void(const std::string& name, std::span<const std::byte> bytes,
                                    std::int64_t offset)>;
   void write_all(const Write& write, Progress& progress) const;
+  // Matrices of a layer that lie in one tensor of the target, slice by slice.
+  template <class Scalar>
+  void move(std::span<const TensorPlan> fused, Executor& executor, Sink& sink) const;
+  // In how many slices both files have a parameter: the unit that is read, moved and written.
+  std::int64_t slices(const std::string& parameter) const;
   // What becomes of one stored tensor of the target.
   struct Decision {
     bool copied = false;       // byte for byte

@@ -27,6 +27,9 @@ class Layout {
     std::vector<std::int64_t> shape;
     std::vector<std::string> parameters;
     std::string copy_of = {};  // another tensor of which this one must be an exact copy
+    std::int64_t slices = 1;   // equal shares of its numbers, one after another: an expert's each
+
+    std::int64_t slice_elements() const;
   };
 
   // A tensor that holds no parameter but follows from the architecture (GGUF's divisors of rotary
@@ -42,12 +45,19 @@ class Layout {
   // What a file made from nothing must hold besides. A file that was opened has these among
   // Model::unclaimed.
   const std::vector<Constant>& constants() const { return constants_; }
-  // The tensors that hold a parameter, one after another: mostly one. Throw UsageError for a
-  // parameter that the architecture does not have.
-  std::vector<const Stored*> holders(std::string_view parameter) const;
-  const Stored& holder(std::string_view parameter) const;  // the first of them
+  // In how many slices a parameter lies, each of which can be read and written by itself: 1, or as
+  // many as there are experts. Like all below, throws UsageError for a parameter that the
+  // architecture does not have.
+  std::int64_t slices(std::string_view parameter) const { return std::ssize(parts(parameter)); }
+  // Where a slice lies: a tensor, and which of its slices.
+  struct Home {
+    const Stored& holder;
+    std::int64_t slice;
+  };
+  Home home(std::string_view parameter, std::int64_t slice) const;
+  const Stored& holder(std::string_view parameter) const { return home(parameter, 0).holder; }
 
-  // Where the entries of a piece of a parameter lie in its holder: (i, j) at i * stride +
+  // Where the entries of a slice of a parameter lie in its holder: (i, j) at i * stride +
   // columns[j], or at columns[j] * stride + i if transposed, and `offset` is to be added to what
   // stands there.
   struct Place {
@@ -56,7 +66,7 @@ class Layout {
     double offset = 0;
     std::vector<std::int64_t> columns;
   };
-  // The block of a parameter that lies together in one tensor.
+  // The block of a parameter that is a slice, or all of it.
   struct Piece {
     std::string holder;
     std::int64_t row = 0, col = 0;  // where the block begins
@@ -65,21 +75,28 @@ class Layout {
   };
   std::vector<Piece> pieces(std::string_view parameter) const;
 
-  // Writes the values of a holder, in its own order.
+  // Writes the values of a slice of a holder, in its own order.
   template <class Scalar>
-  using Values = std::function<void(const Stored&, std::span<Scalar>)>;
-  // A parameter out of, or into, the values of its holders. extract and insert are inverse to each
-  // other: exactly in double for stored values of up to 32 bits, except that a gain stored as w - 1
-  // loses what lies below 2^-53. Instantiated for float and double.
+  using Values = std::function<void(const Home&, std::span<Scalar>)>;
+  static constexpr std::int64_t kAll = -1;  // slices
+  // A parameter, or a slice of it, out of or into the values of its holders. extract and insert are
+  // inverse to each other: exactly in double for stored values of up to 32 bits, except that a gain
+  // stored as w - 1 loses what lies below 2^-53. Instantiated for float and double.
   template <class Scalar>
-  Matrix<Scalar> extract(std::string_view parameter, const Values<Scalar>& values) const;
+  Matrix<Scalar> extract(std::string_view parameter, const Values<Scalar>& values,
+                         std::int64_t slice = kAll) const;
   // What belongs to the stored values one by one (their rounding, say), in the parameter's order.
   template <class Scalar>
-  Matrix<Scalar> arrange(std::string_view parameter, const Values<Scalar>& values) const;
+  Matrix<Scalar> arrange(std::string_view parameter, const Values<Scalar>& values,
+                         std::int64_t slice = kAll) const;
   // The part of a parameter that one of its holders has.
   template <class Scalar>
   void insert(std::string_view parameter, const Matrix<Scalar>& value, const Stored& holder,
               std::span<Scalar> stored) const;
+  // `value`: the slice, or all of the parameter. `stored`: of the slice's home.
+  template <class Scalar>
+  void insert_slice(std::string_view parameter, std::int64_t slice, const Matrix<Scalar>& value,
+                    std::span<Scalar> stored) const;
 
   // The rotary pairs of this parameter's heads are stored as halves; otherwise adjacent, as in the
   // canonical form.
@@ -93,11 +110,12 @@ class Layout {
  private:
   friend class LayoutBuilder;
 
-  // How a block of a parameter lies in its holder. The holder is a matrix of `rows` x `width` (or
-  // its transpose, row-major); the block has those rows and some of the columns: in each of
-  // `groups` equal groups of columns, a run of them from `begin`.
+  // How a block of a parameter lies in its holder, or in a slice of it. That is a matrix of `rows`
+  // x `width` (or its transpose, row-major); the block has those rows and some of the columns: in
+  // each of `groups` equal groups of columns, a run of them from `begin`.
   struct Part {
     std::size_t holder = 0;         // index into stored_
+    std::int64_t slice = 0;         // of the holder
     std::int64_t row = 0, col = 0;  // of the parameter, where the block begins
     std::int64_t rows = 0, cols = 0;
     std::int64_t width = 0;
@@ -109,16 +127,18 @@ class Layout {
     std::int64_t rotary_dims = 0;
     double offset = 0;  // parameter = stored + offset
 
-    // The holder is the parameter, value by value.
+    // The holder is the block, value by value.
     bool is_plain() const {
       return width == cols && (!transposed || rows == 1) && head_width == 0 && offset == 0;
     }
   };
   const std::vector<Part>& parts(std::string_view parameter) const;
-  // The holder's column of each column of the block.
+  // The column, in the slice of its holder, of each column of the block.
   static std::vector<std::int64_t> columns(const Part& part);
+  // Into `value` from (row, col) on.
   template <class Scalar>
-  static void take(const Part& part, std::span<const Scalar> stored, Matrix<Scalar>& value);
+  static void take(const Part& part, std::span<const Scalar> stored, std::int64_t row,
+                   std::int64_t col, Matrix<Scalar>& value);
 
   std::string family_;
   Format format_ = Format::safetensors;
@@ -149,9 +169,11 @@ struct Model {
   static Model open(const std::filesystem::path& path);
   static Model open(Checkpoint checkpoint);
 
-  // One parameter, in the canonical form. Instantiated for float and double.
+  // One parameter, or a slice of it, in the canonical form. Instantiated for float and double.
   template <class Scalar>
-  Matrix<Scalar> read(std::string_view parameter) const;
+  Matrix<Scalar> read(std::string_view parameter, std::int64_t slice = Layout::kAll) const;
+  // The bytes of a slice of a stored tensor.
+  std::span<const std::byte> bytes(const Layout::Home& home) const;
 };
 
 // Instantiated for float and double, as is write_parameters.

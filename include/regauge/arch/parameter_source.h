@@ -26,6 +26,9 @@ struct Patch : std::function<Matrix<double>(const ReadTensor&)> {
     mix           // as well as the largest of them
   };
   Does does = Does::move;
+  // Makes one of the slices that the file has by itself, in the place of the function that makes
+  // all.
+  std::function<Matrix<double>(std::int64_t slice)> make_slice = {};
 };
 using Patches = std::map<std::string, Patch, std::less<>>;
 
@@ -41,18 +44,22 @@ class ParameterSource {
 
   const Architecture& architecture() const { return target_; }
   const Model& model() const { return model_; }
+  // In how many slices (experts) a parameter can be read, each by itself; `slice` below is one of
+  // them, or kAll.
+  static constexpr std::int64_t kAll = Layout::kAll;
+  std::int64_t slices(std::string_view parameter) const;
   template <class Scalar>
-  Matrix<Scalar> read(std::string_view parameter) const;
+  Matrix<Scalar> read(std::string_view parameter, std::int64_t slice = kAll) const;
   // In float or double, as works_in_double says.
   AnyMatrix read_any(std::string_view parameter) const;
   // The variance of each number's rounding, as it is stored; 0 where the file holds nothing.
   template <class Scalar>
-  Matrix<Scalar> variances(std::string_view parameter) const;
+  Matrix<Scalar> variances(std::string_view parameter, std::int64_t slice = kAll) const;
   // The number that was rounded lies in [number - below, number + above].
   struct Bounds {
     Matrix<double> below, above;
   };
-  Bounds bounds(std::string_view parameter) const;
+  Bounds bounds(std::string_view parameter, std::int64_t slice = kAll) const;
   // read_any for those who need not know where a model lies; the source must outlive it.
   ReadTensor reader() const;
   // The stored tensor that a parameter comes from, of several the first (all are of one type); null
@@ -65,11 +72,12 @@ class ParameterSource {
 
  private:
   template <class Scalar>
-  Matrix<Scalar> read_file(std::string_view parameter) const;
-  // One number for each stored one, as decode_all makes them of a tensor, in the place of the
-  // parameter's.
+  Matrix<Scalar> read_file(std::string_view parameter, std::int64_t slice = kAll) const;
+  // One number for each stored one, as decode_all makes them of bytes of a type, in the place of
+  // the parameter's.
   template <class Scalar, class DecodeAll>
-  Matrix<Scalar> gather(std::string_view parameter, const DecodeAll& decode_all) const;
+  Matrix<Scalar> gather(std::string_view parameter, std::int64_t slice,
+                        const DecodeAll& decode_all) const;
   // What a patch made of a parameter, and where its numbers were rounded.
   struct Patched {
     const Patch& patch;
@@ -80,7 +88,8 @@ class ParameterSource {
     std::optional<std::vector<std::byte>> bytes;
     bool file_counts;  // the file's rounding, too
   };
-  std::optional<Patched> patched(std::string_view parameter) const;
+  std::optional<Patched> patched(std::string_view parameter, std::int64_t slice) const;
+  Matrix<double> made_by(const Patch& patch, std::string_view parameter, std::int64_t slice) const;
   template <class Scalar>
   void crop(std::string_view parameter, Matrix<Scalar>& value) const;
 
@@ -91,7 +100,7 @@ class ParameterSource {
 };
 
 // A matrix in a file that is only multiplied by others, a few rows or columns at a time: it is
-// decoded by pieces, in the order in which it is stored, once for each product.
+// decoded by pieces, slice by slice in the order in which it is stored, once for each product.
 template <class Scalar>
 class StoredMatrix {
  public:
@@ -107,21 +116,35 @@ class StoredMatrix {
   Matrix<Scalar> right(const Matrix<Scalar>& y) const;  // W y
 
   // One of the two axes can be read a vector at a time: rows (0) or columns (1) that lie together.
-  bool lies_along(int axis) const { return tensor_ != nullptr && place_.transposed == (axis == 1); }
+  bool lies_along(int axis) const;
   // `count` vectors of that axis, every step-th from `first` on, as rows.
   Matrix<Scalar> vectors(std::int64_t first, std::int64_t count, std::int64_t step = 1) const;
 
  private:
+  // A block of it, as it lies in a tensor from that row on.
+  struct Slice {
+    const StoredTensor* tensor = nullptr;  // null: it takes more than indexing
+    std::int64_t row = 0, col = 0;         // where the block begins
+    std::int64_t rows = 0, cols = 0;
+    std::int64_t first = 0;
+    Layout::Place place = {};
+  };
+  Matrix<Scalar> left(const Slice& slice, const Matrix<Scalar>& x) const;
+  Matrix<Scalar> right(const Slice& slice, const Matrix<Scalar>& y) const;
+  // What the source makes of it, for those that do not just lie in a tensor.
+  Matrix<Scalar> made(std::int64_t slice) const;
   template <class Visit>
-  void for_each_piece(Visit visit) const;
-  void decode_rows(std::int64_t first, std::int64_t count, std::span<Scalar> numbers) const;
+  void for_each_piece(const Slice& slice, Visit visit) const;
+  void decode_rows(const Slice& slice, std::int64_t first, std::int64_t count,
+                   std::span<Scalar> numbers) const;
 
   std::int64_t rows_, cols_;
   Of of_;
   Scalar share_;
-  const Checkpoint* checkpoint_ = nullptr;  // null: in `numbers_`
-  const StoredTensor* tensor_ = nullptr;
-  Layout::Place place_;
+  const ParameterSource& source_;
+  const Checkpoint* checkpoint_;
+  std::string name_;
+  std::vector<Slice> slices_;
   Matrix<Scalar> numbers_;
 };
 

@@ -60,6 +60,11 @@ class BlockMap {
   // moves as `heads` says.
   BlockMap lifted(const BlockMap& heads) const;
 
+  // On `slices` equal runs of blocks that stay together (experts): where one of them goes, and what
+  // happens in it. Throws UsageError if they do not.
+  std::int64_t target_slice(std::int64_t slices, std::int64_t slice) const;
+  BlockMap in_slice(std::int64_t slices, std::int64_t slice) const;
+
   Matrix<Scalar> dense() const;
   template <class Other>
   BlockMap<Other> cast() const;

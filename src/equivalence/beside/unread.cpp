@@ -1,9 +1,11 @@
 #include "unread.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 
 namespace regauge {
@@ -58,6 +60,34 @@ void compare_keys(const Model& a, const Model& b, Unread& result) {
       differ.add(fmt::format("key '{}' is not understood; only {} has it: {}", key,
                              has_a ? "A" : "B", shortened(has_a ? in_a->second : in_b->second)));
     }
+  }
+}
+
+// What the classes are called, by their numbers; transformers' names where nothing is said.
+std::map<std::string, std::string> labels_of(const Model& model) {
+  std::map<std::string, std::string> labels;
+  for (std::int64_t i = 0; i < model.architecture.classes; ++i) {
+    labels[std::to_string(i)] = fmt::format("LABEL_{}", i);
+  }
+  const nlohmann::json& config = model.checkpoint.config();
+  const auto said = config.find("id2label");
+  if (said == config.end() || !said->is_object()) return labels;
+  for (const auto& [number, label] : said->items()) {
+    labels[number] = label.is_string() ? label.get<std::string>() : label.dump();
+  }
+  return labels;
+}
+
+void compare_labels(const Model& a, const Model& b, Unread& result) {
+  if (a.architecture.classes == 0 || b.architecture.classes == 0) return;
+  const auto in_a = labels_of(a), in_b = labels_of(b);
+  for (const auto& [number, label] : in_a) {
+    const auto other = in_b.find(number);
+    if (other == in_b.end() || other->second == label) continue;
+    result.differ.push_back(
+        fmt::format("the classes have other names: class {} is '{}' in A and '{}' in B (id2label)",
+                    number, shortened(label), shortened(other->second)));
+    return;
   }
 }
 
@@ -120,6 +150,7 @@ void compare_tensors(const Model& a, const Model& b, Unread& result, Progress& p
 Unread compare_unread(const Model& a, const Model& b, Progress& progress) {
   Unread result;
   compare_keys(a, b, result);
+  compare_labels(a, b, result);
   compare_tensors(a, b, result, progress);
   return result;
 }

@@ -11,7 +11,7 @@ namespace regauge {
 // What two files hold beyond what was understood of them, as whole sentences.
 struct Unread {
   // Keys that are not understood and tensors that are not read which differ, or which only one of
-  // the files has: the functions may differ.
+  // the files has: the functions may differ. Classes whose names differ, as well.
   std::vector<std::string> differ;
   // The same in both files, bit by bit: harmless in place, but what it means is not known, so that
   // it may be wrong beside numbers that were moved.

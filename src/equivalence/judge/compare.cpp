@@ -34,24 +34,64 @@ class Plainly : public Comparison {
     const int axis = axis_of_pieces(tensor.spec, moved);
     if (axis >= 0) {
       whiteness.judge(pieces(tensor, moved, axis), result);
-      return;
+    } else if (const std::int64_t count = slices(tensor.spec); count > 1) {
+      whiteness.judge(by_slices(tensor, moved, count), result);
+    } else {
+      whiteness.judge(slice_of(tensor, moved, moved.variances(), 1, 0), result);
     }
-    Difference<Scalar> whole;
-    whole.a = a_.read<Scalar>(name);
-    whole.off = b_.read<Scalar>(name);
-    const auto with_gain = [&](const ParameterSource& source, const Matrix<Scalar>& value) {
+  }
+
+  // One of `count` slices of A, and what is left of it; the only one is all of the matrix.
+  template <class Scalar>
+  Difference<Scalar> slice_of(const TensorPlan& tensor, const MovedMatrix<Scalar>& moved,
+                              const MovedMatrix<Scalar>& moved_variances, std::int64_t count,
+                              std::int64_t slice) const {
+    const std::string& name = tensor.spec.name;
+    const int axis = tensor.spec.sliced_rows ? 0 : 1;
+    const std::int64_t from = moved.source_of(axis, count, slice);
+    const std::int64_t at_a = or_all(count, slice), at_b = or_all(count, from);
+    Difference<Scalar> result;
+    result.a = a_.read<Scalar>(name, at_a);
+    result.off = b_.read<Scalar>(name, at_b);
+    const auto with_gain = [&](const ParameterSource& source, std::int64_t at,
+                               const Matrix<Scalar>& value) {
       const auto share = static_cast<Scalar>(gain_variance(source, name));
-      Matrix<Scalar> variances = source.variances<Scalar>(name);
+      Matrix<Scalar> variances = source.variances<Scalar>(name, at);
       if (share > 0) variances += share * value.cwiseAbs2();
       return variances;
     };
-    whole.of_a = with_gain(a_, whole.a);
-    whole.of_b = with_gain(b_, whole.off);
-    whole.squares_b = whole.off.template cast<double>().squaredNorm();
-    moved.variances().replay(whole.of_b);
-    moved.replay(whole.off);
-    take_read_part(tensor, whole);
-    whiteness.judge(std::move(whole), result);
+    result.of_a = with_gain(a_, at_a, result.a);
+    result.of_b = with_gain(b_, at_b, result.off);
+    result.squares_b = result.off.template cast<double>().squaredNorm();
+    moved_variances.replay_slice(axis, count, from, result.of_b);
+    moved.replay_slice(axis, count, from, result.off);
+    take_read_part(tensor, result);
+    return result;
+  }
+
+  template <class Scalar>
+  Pieces<Scalar> by_slices(const TensorPlan& tensor, const MovedMatrix<Scalar>& moved,
+                           std::int64_t count) const {
+    const ParameterSpec& spec = tensor.spec;
+    const auto variances = std::make_shared<const MovedMatrix<Scalar>>(moved.variances());
+    Pieces<Scalar> result;
+    result.transposed = !spec.sliced_rows;
+    result.rows = spec.sliced_rows ? spec.rows : spec.cols;
+    result.cols = spec.sliced_rows ? spec.cols : spec.rows;
+    result.for_each = [=, this, &tensor, &moved](const auto& visit) {
+      for (std::int64_t slice = 0; slice < count; ++slice) {
+        Difference<Scalar> piece = slice_of(tensor, moved, *variances, count, slice);
+        if (!tensor.spec.sliced_rows) transpose(piece);
+        piece.first = slice * piece.a.rows();
+        visit(piece);
+      }
+    };
+    return result;
+  }
+
+  template <class Scalar>
+  static void transpose(Difference<Scalar>& piece) {
+    for (auto* part : {&piece.a, &piece.off, &piece.of_a, &piece.of_b}) part->transposeInPlace();
   }
 
   // From A and the moved B to what is left of them, as far as it is read.
@@ -99,15 +139,9 @@ class Plainly : public Comparison {
         piece.squares_b = piece.off.template cast<double>().squaredNorm();
         moved.replay(axis, first, piece.off);
         from->moved_variances.replay(axis, first, piece.of_b);
-        const auto turn = [&] {
-          if (axis == 0) return;
-          for (auto* part : {&piece.a, &piece.off, &piece.of_a, &piece.of_b}) {
-            part->transposeInPlace();
-          }
-        };
-        turn();
+        if (axis == 1) transpose(piece);
         take_read_part(tensor, piece);
-        turn();
+        if (axis == 1) transpose(piece);
         visit(piece);
       }
     };

@@ -217,18 +217,27 @@ void forgive_cut_off(const std::vector<BothSides>& pairs, TensorResidual& result
 
 Entries entries_of_values(const ParameterSpec& spec, const ParameterSource& a,
                           const ParameterSource& b) {
-  const Matrix<double> x = a.read<double>(spec.name), y = b.read<double>(spec.name);
-  Entries entries;
-  if (x == y) {
-    entries.add_equal(x);
-    return entries;
+  const bool sliced = a.slices(spec.name) == b.slices(spec.name);
+  const std::int64_t slices = sliced ? a.slices(spec.name) : 1;
+  const auto at = [&](std::int64_t slice) { return slices == 1 ? ParameterSource::kAll : slice; };
+  Entries equal, entries;
+  bool same = true;
+  for (std::int64_t slice = 0; slice < slices && same; ++slice) {
+    const Matrix<double> x = a.read<double>(spec.name, at(slice));
+    same = x == b.read<double>(spec.name, at(slice));
+    equal.add_equal(x);
   }
-  const auto around_x = a.bounds(spec.name), around_y = b.bounds(spec.name);
-  for (Eigen::Index i = 0; i < x.size(); ++i) {
-    entries.add({x.data()[i], around_x.below.data()[i], around_x.above.data()[i]},
-                {y.data()[i], around_y.below.data()[i], around_y.above.data()[i]});
+  for (std::int64_t slice = 0; slice < slices && !same; ++slice) {
+    const Matrix<double> x = a.read<double>(spec.name, at(slice));
+    const Matrix<double> y = b.read<double>(spec.name, at(slice));
+    const auto around_x = a.bounds(spec.name, at(slice));
+    const auto around_y = b.bounds(spec.name, at(slice));
+    for (Eigen::Index i = 0; i < x.size(); ++i) {
+      entries.add({x.data()[i], around_x.below.data()[i], around_x.above.data()[i]},
+                  {y.data()[i], around_y.below.data()[i], around_y.above.data()[i]});
+    }
   }
-  return entries;
+  return same ? equal : entries;
 }
 
 // Both files hold it in one type and in one way, so that nothing was rounded between them.

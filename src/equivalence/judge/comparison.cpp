@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "arch/names.h"
 #include "chance.h"
@@ -47,6 +48,57 @@ double deviation_of(const Matrix<double>& variances) {
                    static_cast<double>(std::max<Eigen::Index>(variances.size(), 1)));
 }
 
+// Numbers that only change places, and to all of which, or to all of a row or of a column, one
+// constant is added: by which of the three effects.
+std::optional<Effect::Kind> added_constant(const Symmetry& symmetry, const TensorPlan& tensor) {
+  for (const auto& step : tensor.linear) {
+    if (step.kind != Step::Kind::map) return std::nullopt;
+    const auto* scaling = std::get_if<Scaling>(&symmetry.find_space(step.part.space)->group);
+    const bool trivial = scaling != nullptr && scaling->kind() == Scaling::Kind::trivial;
+    if (!trivial && step.part.take != AxisPart::Take::permutation) return std::nullopt;
+  }
+  std::optional<Effect::Kind> found;
+  for (const auto& step : tensor.shifts) {
+    const Effect::Kind kind = step.effect.kind;
+    const bool constant = kind == Effect::Kind::add_all || kind == Effect::Kind::add_rows ||
+                          kind == Effect::Kind::add_columns;
+    if (!constant || (found && *found != kind)) return std::nullopt;
+    found = kind;
+  }
+  return tensor.receives ? std::nullopt : found;
+}
+
+// Half the width of what is left over where it is largest, among numbers that have one constant: no
+// constant brings it below that. Rows that are free by themselves do not count.
+double half_width(const TensorPlan& tensor, Effect::Kind kind, const Matrix<double>& off) {
+  Eigen::ArrayX<bool> counts = Eigen::ArrayX<bool>::Constant(off.rows(), true);
+  for (const auto& step : tensor.shifts) {
+    const Effect& effect = step.effect;
+    if (effect.last_row < 0) continue;
+    counts.segment(effect.first_row, effect.last_row - effect.first_row) = false;
+  }
+  const bool by_row = kind == Effect::Kind::add_columns, by_column = kind == Effect::Kind::add_rows;
+  std::map<Eigen::Index, std::pair<double, double>> ends;  // of the numbers with one constant
+  for (Eigen::Index row = 0; row < off.rows(); ++row) {
+    if (!counts(row)) continue;
+    for (Eigen::Index column = 0; column < off.cols(); ++column) {
+      const double value = off(row, column);
+      auto& [low, high] = ends.try_emplace(by_row      ? row
+                                           : by_column ? column
+                                                       : 0,
+                                           value, value)
+                              .first->second;
+      low = std::min(low, value);
+      high = std::max(high, value);
+    }
+  }
+  double widest = 0;
+  for (const auto& [constant, range] : ends) {
+    widest = std::max(widest, (range.second - range.first) / 2);
+  }
+  return widest;
+}
+
 }  // namespace
 
 Comparison::Comparison(const Symmetry& symmetry, const Element& a_from_b, const ParameterSource& a,
@@ -83,6 +135,22 @@ double Comparison::constant_share(const TensorPlan& tensor) {
     return step.effect.kind == Effect::Kind::add_rows || step.effect.kind == Effect::Kind::add_all;
   });
   return added ? kConstantShare : 1;
+}
+
+// A constant that the group lets pass into a vector may be as large as one likes, and with it the
+// rounding that it leaves; what else the vector holds is no larger for that. So it counts in units
+// of what the map beside it writes where norms give root mean squares of 1, or by its spread.
+double Comparison::size_of_vector(const TensorPlan& tensor, const Matrix<double>& value) const {
+  if (tensor.shifts.empty() && !tensor.receives) return rms(value);
+  const auto beside = [&](const char* role) {
+    const std::string name = sibling_of(tensor.spec.name, role);
+    return symmetry_.tensors.contains(name) ? a_.read<double>(name) : Matrix<double>();
+  };
+  if (const Matrix<double> weight = beside("weight"); weight.size() > 0) {
+    return rms(weight) * std::sqrt(static_cast<double>(weight.rows()));
+  }
+  if (const Matrix<double> gain = beside("gain"); gain.size() > 0) return rms(gain);
+  return rms<double>(value.array() - value.mean());
 }
 
 std::vector<TensorResidual> Comparison::run(Progress& progress) {
@@ -124,7 +192,7 @@ void Comparison::run(const LayerPlan& layer, std::map<std::string, TensorResidua
     TensorResidual result;
     result.tensor = name;
     result.single_row = true;
-    result.size = rms(expected);
+    result.size = size_of_vector(tensor, expected);
     result.residual = rms(off);
     const double own = deviation_of(a_.variances<double>(name));
     // A bias is carried by the map of its matrix, which is known as well as the matrix.
@@ -134,7 +202,7 @@ void Comparison::run(const LayerPlan& layer, std::map<std::string, TensorResidua
     const double others = std::hypot(
         rms<double>(moved_noisy.at(name) - moved.at(name)),
         carried ? weight->second.rounding / weight->second.size * rms(moved.at(name)) : 0);
-    const double floor = kDoubleDigits * std::max(result.size, rms(moved.at(name)));
+    const double floor = kDoubleDigits * std::max(rms(expected), rms(moved.at(name)));
     const double most = off.size() == 0 ? 0 : off.cwiseAbs().maxCoeff();
     const auto excess = [&](double rounding) {
       return std::max(result.residual / (kAcceptedVector * rounding),
@@ -153,6 +221,11 @@ void Comparison::run(const LayerPlan& layer, std::map<std::string, TensorResidua
       result.rounding = std::hypot(own, floor);
     } else if (result.excess <= 1) {
       result.relation = Relation::both_round;
+    }
+    hold_to_a_constant(tensor, off, result);
+    const bool coarse = result.rounding > most_hidden(a_, b_, name) * result.size;
+    if (coarse && result.relation != Relation::equal && result.relation != Relation::differs) {
+      result.relation = Relation::hidden;
     }
     results[name] = std::move(result);
   }
@@ -177,8 +250,31 @@ TensorResidual Comparison::matrix(const TensorPlan& tensor) {
     one_by_one(tensor, moved, result);
   } else {
     judge(tensor, moved, result);
+    if (added_constant(symmetry_, tensor) && spec.rows * spec.cols <= kHeldNumbers) {
+      Matrix<Scalar> value = b_.read<Scalar>(spec.name);
+      moved.replay(value);
+      hold_to_a_constant(tensor, a_.read<double>(spec.name) - value.template cast<double>(),
+                         result);
+    }
   }
   return result;
+}
+
+// Rounding leaves no number further from where a constant puts it than half a unit of both files.
+void Comparison::hold_to_a_constant(const TensorPlan& tensor, const Matrix<double>& off,
+                                    TensorResidual& result) const {
+  const auto constant = added_constant(symmetry_, tensor);
+  if (!result.agrees() || !constant) return;
+  double room = kDoubleDigits * off.cwiseAbs().maxCoeff();
+  for (const auto* source : {&a_, &b_}) {
+    const auto bounds = source->bounds(tensor.spec.name);
+    room += bounds.below.cwiseMax(bounds.above).maxCoeff();
+  }
+  const double beyond = half_width(tensor, *constant, off) / std::max(room, 1e-300);
+  if (beyond <= 1 + kHalfUnitSlack) return;
+  result.relation = Relation::differs;
+  result.excess = beyond;
+  result.standing_out = "one number";
 }
 
 template <class Scalar>
@@ -196,6 +292,13 @@ int Comparison::axis_of_pieces(const ParameterSpec& spec, const MovedMatrix<Scal
 }
 template int Comparison::axis_of_pieces(const ParameterSpec&, const MovedMatrix<float>&) const;
 template int Comparison::axis_of_pieces(const ParameterSpec&, const MovedMatrix<double>&) const;
+
+std::int64_t Comparison::slices(const ParameterSpec& spec) const {
+  const bool cuts_what_is_read = spec.sliced_rows && read_part_.concerns(spec.name);
+  if (spec.rows * spec.cols <= kHeldNumbers || cuts_what_is_read) return 1;
+  const std::int64_t slices = a_.slices(spec.name);
+  return b_.slices(spec.name) == slices ? slices : 1;
+}
 
 std::int64_t Comparison::vectors_in_a_piece(const ParameterSpec& spec, int axis) {
   return std::max<std::int64_t>(1, kPieceNumbers / (axis == 0 ? spec.cols : spec.rows));
@@ -221,11 +324,17 @@ void Comparison::one_by_one(const TensorPlan& tensor, const MovedMatrix<Scalar>&
   };
   const int axis = axis_of_pieces(spec, moved);
   if (axis < 0) {
-    Matrix<Scalar> y = b_.read<Scalar>(name);
-    moved.replay(y);
-    Matrix<double> room_y = larger(b_.bounds(name));
-    moved_bounds.replay(room_y);
-    add(a_.read<double>(name), a_.bounds(name), y.template cast<double>(), room_y);
+    const std::int64_t count = slices(spec);
+    const int sliced = spec.sliced_rows ? 0 : 1;
+    for (std::int64_t slice = 0; slice < count; ++slice) {
+      const std::int64_t from = moved.source_of(sliced, count, slice);
+      const std::int64_t at_a = or_all(count, slice), at_b = or_all(count, from);
+      Matrix<Scalar> y = b_.read<Scalar>(name, at_b);
+      moved.replay_slice(sliced, count, from, y);
+      Matrix<double> room_y = larger(b_.bounds(name, at_b));
+      moved_bounds.replay_slice(sliced, count, from, room_y);
+      add(a_.read<double>(name, at_a), a_.bounds(name, at_a), y.template cast<double>(), room_y);
+    }
   } else {
     using Wide = StoredMatrix<double>;
     const Wide x(a_, spec), below_x(a_, spec, Wide::Of::below), above_x(a_, spec, Wide::Of::above);

@@ -34,10 +34,16 @@ class Comparison {
   // the constant was read off such tables, and its error is the same in every row.
   static double constant_share(const TensorPlan& tensor);
   // A table of all tokens may be too large to be held. Its vectors along this axis are moved each
-  // by itself and can be read so in both files; -1 for a matrix that is held as a whole.
+  // by itself and can be read so in both files; -1 for others.
   template <class Scalar>
   int axis_of_pieces(const ParameterSpec& spec, const MovedMatrix<Scalar>& moved) const;
   static std::int64_t vectors_in_a_piece(const ParameterSpec& spec, int axis);
+  // In how many slices (experts) a matrix is read and moved instead, if it is large.
+  std::int64_t slices(const ParameterSpec& spec) const;
+  // As `slice` for a ParameterSource.
+  static std::int64_t or_all(std::int64_t slices, std::int64_t slice) {
+    return slices == 1 ? ParameterSource::kAll : slice;
+  }
   virtual void judge(const TensorPlan& tensor, const MovedMatrix<float>& moved,
                      TensorResidual& result) = 0;
   virtual void judge(const TensorPlan& tensor, const MovedMatrix<double>& moved,
@@ -48,6 +54,10 @@ class Comparison {
   ReadPart read_part_;
 
  private:
+  // What a change of the vector is measured by.
+  double size_of_vector(const TensorPlan& tensor, const Matrix<double>& value) const;
+  void hold_to_a_constant(const TensorPlan& tensor, const Matrix<double>& off,
+                          TensorResidual& result) const;
   void run(const LayerPlan& layer, std::map<std::string, TensorResidual>& results,
            Progress& progress);
   template <class Scalar>
