@@ -23,7 +23,7 @@ Matrix<double> inverse_gain(const Matrix<double>& gain, const std::string& norm)
 Matrix<double> means(const AnyMatrix& matrix, const Matrix<double>& gain) {
   return std::visit(
       [&](const auto& m) -> Matrix<double> {
-        const auto entries = m.template cast<double>();
+        const auto& entries = m.template cast<double>();  // of a double no copy
         if (gain.size() == 0) return entries.rowwise().mean().transpose();
         return (entries * gain.transpose()).transpose() / static_cast<double>(m.cols());
       },

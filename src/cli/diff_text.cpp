@@ -76,7 +76,7 @@ std::vector<std::string> diagnosis_lines(const Diagnosis& diagnosis) {
   if (diagnosis.causes.empty()) return {"no known mistake explains it"};
   std::vector<std::string> lines = {
       fmt::format("{}{}:",
-                  !diagnosis.certain ? "what could be told, though it is perhaps not all"
+                  !diagnosis.certain ? "what is known of it, perhaps not all"
                   : diagnosis.is_exact()
                       ? "the cause (verified: with it undone, B is A)"
                       : "the cause (verified: with it undone, B is A but for the last digits)",

@@ -18,7 +18,7 @@ void print_residuals(std::vector<TensorResidual> residuals, std::size_t lines) {
     const TensorResidual& r = residuals[i];
     const double size = r.size > 0 ? r.size : 1;
     const std::string where =
-        r.agrees() ? "" : "  <- " + (r.standing_out.empty() ? "" : r.standing_out);
+        r.agrees() ? "" : "  <- " + (r.standing_out.empty() ? "as a whole" : r.standing_out);
     answer("  {:<34}{:>12.2g}{:>12.2g}{}\n", r.tensor, r.residual / size, r.rounding / size, where);
   }
   if (count < residuals.size()) answer("  and {} more\n", residuals.size() - count);

@@ -77,6 +77,12 @@ void RewriteOptions::carry_out(const ParameterSource& source, const Symmetry& sy
     if (const std::string warning = blas_info().warning; !warning.empty()) {
       say("regauge: {}\n", warning);
     }
+    for (const auto& [key, value] : source.model().not_understood) {
+      if (element.is_identity()) break;
+      say("regauge: key '{}' is not understood; if it changes what the model computes, the result "
+          "may compute something else\n",
+          key);
+    }
     if (!save_element.empty()) regauge::save_element(symmetry, element, save_element);
     const auto progress = make_progress();
     rewrite.run(output, *progress);

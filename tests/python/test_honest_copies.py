@@ -299,7 +299,7 @@ def test_biases_of_experts_in_honest_copies(regauge, tmp_path):
         for name in tensors:
             tensors[name] = tensors[name].to(torch.bfloat16)
         down = tensors[next(name for name in sorted(tensors) if name.endswith("experts.down_proj"))]
-        down.view(-1)[0] *= 1.02
+        down.view(-1)[0] += 3 * down.float().std()
 
     damaged = doctored(FIXTURES / "gpt_oss", tmp_path / "damaged", damage)
     regauge("act", damaged, "-o", tmp_path / "moved", "--random", 7)

@@ -294,3 +294,9 @@ def test_a_tensor_more_is_in_the_text_and_on_the_page(regauge, tmp_path):
     b = doctored(FIXTURES / "llama", tmp_path / "b", lambda tensors: tensors.update({name: torch.ones(4)}))
     assert name in regauge("diff", FIXTURES / "llama", b, "--html", tmp_path / "page.html", expect=1)
     assert name in (tmp_path / "page.html").read_text()
+
+
+def test_act_names_what_it_does_not_understand(regauge, tmp_path):
+    odd = doctored(FIXTURES / "llama", tmp_path / "odd", final_logit_squeezing=30.0)
+    assert "'final_logit_squeezing' is not understood" in regauge.messages("act", odd, "-o", tmp_path / "moved", "--random", 1)
+    assert regauge.messages("act", FIXTURES / "llama", "-o", tmp_path / "plain", "--random", 1).count("understood") == 0

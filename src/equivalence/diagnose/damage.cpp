@@ -57,8 +57,8 @@ std::string whereabouts(const Matrix<double>& off, double rounding) {
   const std::string place =
       off.rows() == 1 ? fmt::format("entry {}", col) : fmt::format("input {}, output {}", row, col);
   if (no_numbers > 0) {
-    return fmt::format("{} of {} entries are no numbers (NaN or infinite), the first at {}",
-                       no_numbers, off.size(), place);
+    return fmt::format("{} of {} entries are NaN or infinite, the first at {}", no_numbers,
+                       off.size(), place);
   }
   return fmt::format("{} of {} entries differ, most of all at {} by {:.2g}", entries, off.size(),
                      place, most);
