@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "numerics/dense.h"
+
 namespace regauge {
 namespace {
 
