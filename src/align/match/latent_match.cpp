@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cross.h"
+#include "gauge_fit.h"
 #include "numerics/polar.h"
 
 namespace regauge {
