@@ -39,6 +39,12 @@ double passable(const Eigen::RowVectorXd& over, const std::string& tensor,
   return sum;
 }
 
+// Numbers of which a shift leaves nothing but the error of the arithmetic are zero.
+void clear_what_cancels(const Matrix<double>& unshifted, Matrix<double>& value) {
+  constexpr double kDigits = 1e-13;
+  value = (value.array().abs() < kDigits * unshifted.array().abs()).select(0.0, value);
+}
+
 template <class Scalar>
 using Row = Eigen::RowVector<Scalar, Eigen::Dynamic>;
 
@@ -143,6 +149,10 @@ void Executor::begin(const LayerPlan& layer,
       for (const auto& step : tensor.linear) apply_linear(step, now_.at(tensor.spec.name));
     }
   }
+  unshifted_.clear();
+  for (const auto& tensor : layer.vectors) {
+    if (tensor.is_shifted()) unshifted_.emplace(tensor.spec.name, now_.at(tensor.spec.name));
+  }
 }
 
 template <class Tensor>
@@ -158,6 +168,7 @@ Executor::Vectors Executor::finish(const LayerPlan& layer) {
   for (const auto& tensor : layer.vectors) {
     Matrix<double> value = now_.at(tensor.spec.name);
     for (const auto& step : tensor.shifts) apply_shift(step, value);
+    if (tensor.is_shifted()) clear_what_cancels(unshifted_.at(tensor.spec.name), value);
     own.emplace(tensor.spec.name, std::move(value));
   }
   return own;

@@ -48,6 +48,7 @@ class Executor {
   const Element& element_;
   Vectors before_;
   Vectors now_;
+  Vectors unshifted_;  // those that shifts reach, in their new basis
   Cache<float> floats_;
   Cache<double> doubles_;
 };

@@ -10,6 +10,7 @@
 #include "equivalence/beside/not_compared.h"
 #include "equivalence/beside/unread.h"
 #include "equivalence/beside/vocabulary.h"
+#include "equivalence/tolerances.h"
 #include "nearest.h"
 #include "regauge/arch/joint_architecture.h"
 
@@ -51,6 +52,15 @@ std::vector<std::string> folded_norms(const ParameterSource& a, const ParameterS
                       a_folded ? "A" : "B")};
 }
 
+// Two copies of one model that were computed apart differ by what both roundings leave, or little
+// more; one of the two need not be the other's rounding.
+bool differ_like_roundings(const std::vector<TensorResidual>& residuals) {
+  return std::all_of(residuals.begin(), residuals.end(), [](const TensorResidual& r) {
+    // What is taken away from numbers of the order of 1 leaves their last digits.
+    return r.agrees() || r.residual <= std::max(kRewrittenTwice * r.rounding, kDoubleDigits);
+  });
+}
+
 void judge(Diff& result, const std::vector<std::string>& limits) {
   const auto& residuals = result.residuals;
   if (all_agree(residuals)) {
@@ -84,6 +94,12 @@ void judge(Diff& result, const std::vector<std::string>& limits) {
     result.reasons.push_back(fmt::format("{} of {} tensors differ, most of all {}",
                                          disagreeing(result.residuals), result.residuals.size(),
                                          worst->tensor));
+    if (result.a_from_b.is_identity() && differ_like_roundings(residuals)) {
+      result.reasons.push_back(
+          "no difference is much larger than rounding: two copies of one model that were each "
+          "moved, "
+          "folded or made canonical differ so, and so does a model that was changed very little");
+    }
   }
 }
 

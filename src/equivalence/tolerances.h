@@ -10,6 +10,9 @@ namespace regauge {
 inline constexpr double kHalfUnitSlack = 1e-9;
 // Shown for tensors of one type that are not equal, however near (units as above).
 inline constexpr double kDiffers = 2;
+// Two copies that were computed apart are off by so many times the rounding of both at most, as
+// a whole: both were rounded, and what was rounded comes from rounded numbers. tests: test_canon.
+inline constexpr double kRewrittenTwice = 8;
 // Where both models are only known as roundings of a third, or an element moves the rounding: of
 // the tensor's size. Rounding that is more hides changes that matter, unless it is no more than so
 // many times what the tensor's own type makes of any tensor. tests: hidden_test, test_allowances.

@@ -54,5 +54,32 @@ def test_other_models_stay_other_models(regauge, tmp_path):
     assert off > 0.1
 
 
+@pytest.mark.parametrize("name", ["llama", "gemma", "bert", "qwen2"])
+def test_two_canonical_forms_differ_by_their_rounding_and_diff_says_so(regauge, tmp_path, name):
+    said = "no difference is much larger than rounding"
+    source = FIXTURES / name
+    regauge("act", source, "-o", tmp_path / "moved", "--random", 9)
+    regauge("canon", source, "-o", tmp_path / "here")
+    regauge("canon", tmp_path / "moved", "-o", tmp_path / "there")
+    found = json.loads(regauge("diff", tmp_path / "here", tmp_path / "there", "--json", expect=1))
+    assert any(reason.startswith(said) for reason in found["reasons"])
+    # A control: a change that is larger than rounding, and still small.
+    tensors = weights(tmp_path / "there")
+    largest = max(tensors, key=lambda tensor: tensors[tensor].numel())
+    tensors[largest] *= 1 + 1e-5
+    safetensors.torch.save_file(tensors, tmp_path / "there" / "model.safetensors", metadata={"format": "pt"})
+    found = json.loads(regauge("diff", tmp_path / "here", tmp_path / "there", "--json", expect=1))
+    assert not any(reason.startswith(said) for reason in found["reasons"])
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bert", "gpt_neox"])
+def test_biases_that_fold_takes_away_are_zero(regauge, tmp_path, name):
+    regauge("fold", FIXTURES / name, "-o", tmp_path / "folded")
+    biases = {tensor: bias for tensor, bias in weights(tmp_path / "folded").items() if bias.dim() == 1}
+    assert any(bias.abs().max() == 0 for bias in biases.values())
+    for tensor, bias in biases.items():
+        assert not (bias.abs().max() < 1e-12 and bias.abs().max() > 0), tensor
+
+
 def test_what_rounding_decides_is_said(regauge, tmp_path):
     assert "but for rounding" in regauge.messages("canon", FIXTURES / "llama-bf16", "-o", tmp_path / "out")

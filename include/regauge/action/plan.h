@@ -37,7 +37,8 @@ struct TensorPlan {
   std::vector<Step> shifts;  // after it
   bool receives = false;     // a bias that takes the constant of some matrix's shift
 
-  bool touched() const { return !linear.empty() || !shifts.empty() || receives; }
+  bool is_shifted() const { return !shifts.empty() || receives; }
+  bool touched() const { return !linear.empty() || is_shifted(); }
 };
 
 // The tensors of one layer (or of embedding and head together, layer -1), and the vectors of

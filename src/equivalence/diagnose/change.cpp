@@ -4,6 +4,14 @@
 
 namespace regauge {
 
+void add_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
+  for (const auto add :
+       {add_rotary_changes, add_gain_changes, add_centring_changes, add_layer_scale_changes,
+        add_gate_changes, add_qkv_changes, add_transpose_changes}) {
+    add(pair, layer, changes);
+  }
+}
+
 std::vector<std::string> tensors_of(const Architecture& architecture, std::int64_t layer) {
   std::vector<std::string> names;
   for (const auto& spec : parameter_specs(architecture)) {

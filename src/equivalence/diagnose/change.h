@@ -34,6 +34,7 @@ void add_layer_scale_changes(const Pair& pair, std::int64_t layer, std::vector<C
 void add_gate_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_qkv_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_transpose_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
+void add_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);  // all these
 // Two layers in each other's place; nothing if they are not of one shape.
 std::optional<Change> layer_exchange(const Pair& pair, std::int64_t first, std::int64_t second);
 

@@ -287,11 +287,7 @@ class Diagnostician {
         continue;
       }
       if (layer >= 0) layers.push_back(layer);
-      for (const auto add :
-           {add_rotary_changes, add_gain_changes, add_centring_changes, add_layer_scale_changes,
-            add_gate_changes, add_qkv_changes, add_transpose_changes}) {
-        add(both, layer, changes);
-      }
+      add_changes(both, layer, changes);
     }
     std::vector<std::vector<Change>> result;
     std::map<std::pair<std::string, std::string>, std::size_t> groups;

@@ -89,11 +89,7 @@ void Explainer::try_changes(std::int64_t layer) {
   pair_.a = remembering(whole.a);
   pair_.b = remembering(whole.b);
   std::vector<Change> candidates;
-  for (const auto add :
-       {add_rotary_changes, add_gain_changes, add_centring_changes, add_layer_scale_changes,
-        add_gate_changes, add_qkv_changes, add_transpose_changes}) {
-    add(pair_, layer, candidates);
-  }
+  add_changes(pair_, layer, candidates);
   // What was right elsewhere is tried first.
   std::stable_partition(candidates.begin(), candidates.end(),
                         [&](const Change& candidate) { return was_found(candidate.what); });

@@ -78,26 +78,21 @@ double half_width(const TensorPlan& tensor, Effect::Kind kind, const Matrix<doub
     if (effect.last_row < 0) continue;
     counts.segment(effect.first_row, effect.last_row - effect.first_row) = false;
   }
-  const bool by_row = kind == Effect::Kind::add_columns, by_column = kind == Effect::Kind::add_rows;
-  std::map<Eigen::Index, std::pair<double, double>> ends;  // of the numbers with one constant
+  std::vector<Eigen::Index> rows;
   for (Eigen::Index row = 0; row < off.rows(); ++row) {
-    if (!counts(row)) continue;
-    for (Eigen::Index column = 0; column < off.cols(); ++column) {
-      const double value = off(row, column);
-      auto& [low, high] = ends.try_emplace(by_row      ? row
-                                           : by_column ? column
-                                                       : 0,
-                                           value, value)
-                              .first->second;
-      low = std::min(low, value);
-      high = std::max(high, value);
-    }
+    if (counts(row)) rows.push_back(row);
   }
-  double widest = 0;
-  for (const auto& [constant, range] : ends) {
-    widest = std::max(widest, (range.second - range.first) / 2);
+  if (rows.empty() || off.cols() == 0) return 0;
+  const Matrix<double> counted = off(rows, Eigen::all);
+  const auto width = [](const auto& ends) { return ends.maxCoeff() / 2; };
+  switch (kind) {
+    case Effect::Kind::add_columns:
+      return width(counted.rowwise().maxCoeff() - counted.rowwise().minCoeff());
+    case Effect::Kind::add_rows:
+      return width(counted.colwise().maxCoeff() - counted.colwise().minCoeff());
+    default:
+      return (counted.maxCoeff() - counted.minCoeff()) / 2;
   }
-  return widest;
 }
 
 }  // namespace
@@ -138,19 +133,35 @@ double Comparison::constant_share(const TensorPlan& tensor) {
   return added ? kConstantShare : 1;
 }
 
+double Comparison::rms_of_a(const ParameterSpec& spec) const {
+  const StoredMatrix<double> numbers(a_, spec);
+  for (const int axis : {0, 1}) {
+    if (!numbers.lies_along(axis)) continue;
+    const std::int64_t all = axis == 0 ? spec.rows : spec.cols;
+    const std::int64_t most = vectors_in_a_piece(spec, axis);
+    double squares = 0;
+    for (std::int64_t first = 0; first < all; first += most) {
+      squares += numbers.vectors(first, std::min(most, all - first)).squaredNorm();
+    }
+    return std::sqrt(squares / static_cast<double>(spec.rows * spec.cols));
+  }
+  return rms(a_.read<double>(spec.name));
+}
+
 // A constant that the group lets pass into a vector may be as large as one likes, and with it the
 // rounding that it leaves; what else the vector holds is no larger for that. So it counts in units
 // of what the map beside it writes where norms give root mean squares of 1, or by its spread.
 double Comparison::size_of_vector(const TensorPlan& tensor, const Matrix<double>& value) const {
   if (tensor.shifts.empty() && !tensor.receives) return rms(value);
-  const auto beside = [&](const char* role) {
-    const std::string name = sibling_of(tensor.spec.name, role);
-    return symmetry_.tensors.contains(name) ? a_.read<double>(name) : Matrix<double>();
+  const auto beside = [&](const char* role) -> const ParameterSpec* {
+    const auto& specs = symmetry_.index->tensors;
+    const auto found = specs.find(sibling_of(tensor.spec.name, role));
+    return found == specs.end() ? nullptr : &found->second;
   };
-  if (const Matrix<double> weight = beside("weight"); weight.size() > 0) {
-    return rms(weight) * std::sqrt(static_cast<double>(weight.rows()));
+  if (const ParameterSpec* weight = beside("weight")) {
+    return rms_of_a(*weight) * std::sqrt(static_cast<double>(weight->rows));
   }
-  if (const Matrix<double> gain = beside("gain"); gain.size() > 0) return rms(gain);
+  if (const ParameterSpec* gain = beside("gain")) return rms_of_a(*gain);
   const double spread = rms<double>(value.array() - value.mean());
   return spread > 0 ? spread : 1;  // scores and logits are of that order
 }

@@ -54,6 +54,7 @@ class Comparison {
   ReadPart read_part_;
 
  private:
+  double rms_of_a(const ParameterSpec& spec) const;  // of which a part is held at a time
   // What a change of the vector is measured by.
   double size_of_vector(const TensorPlan& tensor, const Matrix<double>& value) const;
   void hold_to_a_constant(const TensorPlan& tensor, const Matrix<double>& off,
