@@ -95,21 +95,13 @@ TABLE = {"vocab_size": 40_000, "hidden_size": 128, "intermediate_size": 64, "num
 TABLE_IN_DOUBLE = 8 * 40_000 * 128
 
 
-@pytest.mark.parametrize("family", ["llama", "bert", "gptj"])
+@pytest.mark.parametrize("family", ["llama", "bert"])
 def test_a_moved_table_is_compared_piece_by_piece(regauge, tmp_path, family):
     """Turned, as rows of the embedding and columns of the head; or permuted, one by one."""
     torch.manual_seed(0)
     if family == "llama":
         config = transformers.LlamaConfig(**TABLE, tie_word_embeddings=False)
         model = transformers.LlamaForCausalLM(config).bfloat16()
-    elif family == "gptj":  # its head has a bias, which is measured by what the head writes
-        config = transformers.GPTJConfig(
-            vocab_size=40_000, n_embd=128, n_inner=64, n_layer=1, n_head=4, rotary_dim=8, n_positions=16
-        )
-        model = transformers.GPTJForCausalLM(config)
-        for bias in (model.transformer.h[0].ln_1.bias, model.transformer.ln_f.bias, model.lm_head.bias):
-            torch.nn.init.normal_(bias)
-        model = model.bfloat16()
     else:
         config = transformers.BertConfig(**TABLE, max_position_embeddings=16)
         model = transformers.BertModel(config, add_pooling_layer=False)
@@ -121,7 +113,7 @@ def test_a_moved_table_is_compared_piece_by_piece(regauge, tmp_path, family):
         assert peak < TABLE_IN_DOUBLE + PROGRAM_ITSELF
     # A change of one token's row, a twentieth of its size, is still told.
     tensors = safetensors.torch.load_file(b / "model.safetensors")
-    table = next(table for name, table in tensors.items() if ("embed" in name or "wte" in name) and len(table) == 40_000)
+    table = next(table for name, table in tensors.items() if "embed" in name and len(table) == 40_000)
     table[33_333] *= 1.05
     safetensors.torch.save_file(tensors, b / "model.safetensors", metadata={"format": "pt"})
     said = json.loads(regauge("verify", a, b, proof, "--json", expect=1))

@@ -215,7 +215,8 @@ void Comparison::run(const LayerPlan& layer, std::map<std::string, TensorResidua
     const double others = std::hypot(
         rms<double>(moved_noisy.at(name) - moved.at(name)),
         carried ? weight->second.rounding / weight->second.size * rms(moved.at(name)) : 0);
-    const double floor = kDoubleDigits * std::max(rms(expected), rms(moved.at(name)));
+    const double floor =
+        kDoubleDigits * std::max({rms(expected), rms(moved.at(name)), result.size});
     const double most = off.size() == 0 ? 0 : off.cwiseAbs().maxCoeff();
     const auto excess = [&](double rounding) {
       return std::max(result.residual / (kAcceptedVector * rounding),
