@@ -87,6 +87,19 @@ def rank_one(model, draw):
     return low_rank(model, draw, [model.named("down", model.layers // 2)], 1)
 
 
+@functools.cache
+def largest_direction(model, name):
+    left, _, right = numpy.linalg.svd(model.tensors[name], full_matrices=False)
+    return numpy.outer(left[:, 0], right[0])
+
+
+def rank_one_along(model, draw):
+    """In the same matrix, along the direction in which it is largest, where the error of an element is largest, too."""
+    name = model.named("down", model.layers // 2)
+    change = largest_direction(model, name)
+    return {name: draw.choice([-1, 1]) * change * (rms(model.tensors[name]) / rms(change))}
+
+
 def lora_1(model, draw):
     return low_rank(model, draw, model.each_layer("q", "v"), 1)
 
@@ -124,7 +137,8 @@ def natural_size(model, edit):
 
 EDITS = {
     "all entries of a matrix": all_entries, "one entry": one_entry, "one row of the token table": one_row,
-    "one gain": one_gain, "rank one, one matrix": rank_one, "a direction, all writers": direction,
+    "one gain": one_gain, "rank one, one matrix": rank_one, "rank one, its largest": rank_one_along,
+    "a direction, all writers": direction,
     "LoRA of rank 1": lora_1, "LoRA of rank 8": lora_8, "10 AdamW steps": adamw,
 }  # fmt: skip
 
