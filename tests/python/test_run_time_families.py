@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -73,3 +74,27 @@ def test_a_bad_file_is_named(stranger, text, said):
 def test_a_file_that_is_not_there(stranger, tmp_path):
     model, _ = stranger
     assert "cannot be read" in refusal("--family", tmp_path / "no.json", "inspect", model)
+
+
+def test_every_field_is_in_the_guide(regauge):
+    """Of every fixture, as `inspect` prints them; the guide's own names are those of a data file."""
+    guide = (DATA.parents[1] / "docs" / "adding-an-architecture.md").read_text()
+    table = guide[guide.index("### The fields") : guide.index("### Keys that the file")]
+    named = set(re.findall(r"`([a-z_0-9.]+)`", table))
+    printed = set()
+    for folder in sorted(FIXTURES.iterdir()):
+        if (folder / "config.json").exists() and folder.name != "io":
+            architecture = json.loads(regauge("inspect", folder, "--json"))["architecture"]
+            for part in [architecture, *architecture.get("kinds", [])]:
+                printed |= part.keys()
+    assert len(printed) > 50
+    assert printed - {"kinds", "pattern", "biases"} <= named
+
+
+def test_the_guides_example_is_the_shipped_file():
+    guide = (DATA.parents[1] / "docs" / "adding-an-architecture.md").read_text()
+    shipped = (DATA / "stablelm.safetensors.json").read_text()
+    example = guide[guide.index('      "family": "stablelm"') : guide.index("Every key is read; an unknown one")]
+    lines = [line.strip().rstrip(",") for line in example.splitlines()]
+    assert len(lines) > 15
+    assert all(line in shipped for line in lines if line != "...")
