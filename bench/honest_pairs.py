@@ -257,6 +257,8 @@ def judge(maker, models, converted, index, fixtures=0):
     if said == "undecided" and any("no part in what" in r or "not understood" in r for r in answer["reasons"]):
         said = "not understood"
     record["said"] = said
+    if said == "changed":
+        record["outputs off by"] = change_of_outputs(a, b)
     if said in ("changed", "undecided"):
         worst = max(answer["tensors"], key=lambda tensor: tensor["excess"] or 0, default=None)
         record |= {"verdict": answer["verdict"], "reasons": answer["reasons"][:3]}
@@ -264,6 +266,25 @@ def judge(maker, models, converted, index, fixtures=0):
             record["worst"] = {key: worst[key] for key in ("tensor", "excess", "residual", "rounding", "size", "relation", "stands_out")}
             record["off"] = sum(not tensor["agrees"] for tensor in answer["tensors"])
     return record
+
+
+def change_of_outputs(a, b):
+    """Of two folders by transformers in double, relative to the outputs; nothing of other files."""
+    import torch
+    import transformers
+
+    if not (a.is_dir() and b.is_dir()):
+        return None
+    results = []
+    for folder in (a, b):
+        config = transformers.AutoConfig.from_pretrained(folder)
+        kind = getattr(transformers, config.architectures[0])
+        net = kind.from_pretrained(folder, dtype=torch.float32).double().eval()
+        tokens = torch.randint(3, config.vocab_size, (8, 10), generator=torch.Generator().manual_seed(0))
+        with torch.no_grad():
+            output = net(input_ids=tokens)
+        results.append(output.logits if "logits" in output else output.last_hidden_state)
+    return float((results[0] - results[1]).norm() / results[0].norm())
 
 
 def way_of(what):

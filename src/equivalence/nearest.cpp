@@ -64,6 +64,8 @@ double beyond_honest(const TensorResidual& r, const Honest& honest) {
   return std::max(r.excess / honest.excess, r.residual / rounding) / kLikeHonest;
 }
 
+bool is_hopeless(const TensorResidual& r) { return r.size > 0 && r.rounding > kHopeless * r.size; }
+
 bool in_doubt(const TensorResidual& r) { return !r.agrees() && !r.by_entry; }
 
 // Sub-layers (they share the maps that an element has inside a layer) in which an honest copy is
@@ -139,7 +141,7 @@ std::vector<std::string> compare_with_honest_copies(const Symmetry& symmetry,
       r.excess /= kLikeHonest * most[i].excess;
       r.standing_out.clear();
       r.like_honest = true;
-    } else if (lost.contains(sublayer_of(r.tensor))) {
+    } else if (lost.contains(sublayer_of(r.tensor)) || is_hopeless(r)) {
       limits.push_back(fmt::format(
           "{}: honest copies, moved and stored as B is, are not recognised either", r.tensor));
     } else if (beyond > kCloseToHonest) {

@@ -42,7 +42,8 @@ inline constexpr double kAcceptedDirection = 1.6;
 inline constexpr int kHonestCopies = 3, kMostHonestCopies = 16;
 inline constexpr double kLikeHonest = 2;
 inline constexpr double kCloseToHonest = 4;
-// Where an honest copy is off by so much of a matrix, nothing can be said of that part of a layer.
+// Where an honest copy is off by so much of a matrix, nothing can be said of that part of a layer;
+// where rounding explains so much of a tensor, nothing of that tensor.
 inline constexpr double kHopeless = 0.2;
 
 // A vector (gain, bias), in units of the perturbation that rounding makes of it: it may take up the
