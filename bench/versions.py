@@ -3,8 +3,8 @@
 
     versions.py --before OLD/regauge --now build/release/regauge [--folder F] [--rounds 3] [--small]
 
-`inspect`, `act`, `diff` of identical files, `diff` of a moved copy and `align` of two models, on Llamas of random BF16 numbers: D 1024, 8
-layers (--small: D 256, 2 layers). `identity` is also taken beside the bare reading of both files, `cmp`. Prints one JSON record.
+`inspect`, `act`, `diff` of identical files and `diff` of a moved copy, on Llamas of random BF16 numbers, D 1024 and 8 layers (--small: D 256 and 2
+layers, as for `align`, which takes minutes on the others). The bare reading of two files, `cmp`, stands beside them. Prints one JSON record.
 """
 
 import argparse
@@ -31,24 +31,26 @@ def main():
     options = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     programs = {"before": options.before.resolve(), "now": options.now.resolve()}
-    shape = SMALL if options.small else SHAPE
+    record = {"load before": os.getloadavg()[0]}
     with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
         work = pathlib.Path(temporary)
-        a, copy, moved, other, out = (work / name for name in ("a", "copy", "moved", "other", "out"))
-        size = make_checkpoint(a, 1, **shape)
-        make_checkpoint(other, 1, **shape, seed=1)
+        a, copy, moved, out = (work / name for name in ("a", "copy", "moved", "out"))
+        record["bytes of a model"] = make_checkpoint(a, 1, **(SMALL if options.small else SHAPE))
         shutil.copytree(a, copy)
-        subprocess.run([programs["before"], "act", a, "--random", "1", "-o", moved], check=True, stdout=subprocess.DEVNULL)
+        small, small_moved, other = (work / name for name in ("small", "small-moved", "other"))
+        make_checkpoint(small, 1, **SMALL)
+        make_checkpoint(other, 1, **SMALL, seed=1)
+        for source, target in ((a, moved), (small, small_moved)):
+            subprocess.run([programs["before"], "act", source, "--random", "1", "-o", target], check=True, stdout=subprocess.DEVNULL)
         tasks = {
             "inspect": ["inspect", a],
             "act": ["act", a, "--random", "1", "-o", out],
             "diff, identical": ["diff", a, copy],
             "diff, moved": ["diff", a, moved],
-            "align, moved": ["align", a, moved, "--method", "weights", "-o", out],
-            "align, another": ["align", a, other, "--method", "weights", "-o", out],
+            "align, moved": ["align", small, small_moved, "--method", "weights", "-o", out],
+            "align, another": ["align", small, other, "--method", "weights", "-o", out],
         }
         files = [next(path.glob("*.safetensors")) for path in (a, copy)]
-        record = {"load before": os.getloadavg()[0], "bytes of a model": size}
         record["cmp"] = min(run_measured(["cmp", *files])[1] for _ in range(options.rounds))
         for task, words in tasks.items():
             seconds, memory = {name: [] for name in programs}, {}

@@ -55,13 +55,19 @@ Found find(const Symmetry& symmetry, const ParameterSource& a, const ParameterSo
 // The most that was found of a tensor in honest copies.
 struct Honest {
   double excess = 0, residual = 0;
-  double share = 0;  // of the residual in the tensor's size
+  double deviation = 0;  // the excess of a vector, in the units of its numbers
+  double share = 0;      // of the residual in the tensor's size
 };
 
 // How many times as much a tensor of B stands out as its like in the worst honest copy may.
 double beyond_honest(const TensorResidual& r, const Honest& honest) {
   const double rounding = std::max(r.rounding, honest.residual);
-  return std::max(r.excess / honest.excess, r.residual / rounding) / kLikeHonest;
+  // What rounding explains of a vector is not the same in every copy.
+  const bool plain_vector = r.single_row && r.standing_out.empty();
+  const double excess = plain_vector
+                            ? r.excess * r.rounding / std::max(r.rounding, honest.deviation)
+                            : r.excess / honest.excess;
+  return std::max(excess, r.residual / rounding) / kLikeHonest;
 }
 
 bool is_hopeless(const TensorResidual& r) { return r.size > 0 && r.rounding > kHopeless * r.size; }
@@ -101,6 +107,7 @@ std::vector<Honest> honest_copies(const Symmetry& symmetry, const ParameterSourc
       const TensorResidual& r = honest.residuals[i];
       most[i].excess = std::max(most[i].excess, r.excess);
       most[i].residual = std::max(most[i].residual, r.residual);
+      most[i].deviation = std::max(most[i].deviation, r.excess * r.rounding);
       // Of its own size where A's and B's are equal, whose size was not needed.
       const double size = found.residuals[i].size > 0 ? found.residuals[i].size : r.size;
       if (r.residual > 0) most[i].share = std::max(most[i].share, r.residual / size);
@@ -138,7 +145,7 @@ std::vector<std::string> compare_with_honest_copies(const Symmetry& symmetry,
       const double hidden = std::max(r.rounding, r.residual);
       const bool coarse = hidden > most_hidden(a, b, r.tensor) * r.size;
       r.relation = coarse ? Relation::hidden : Relation::both_round;
-      r.excess /= kLikeHonest * most[i].excess;
+      r.excess = beyond;
       r.standing_out.clear();
       r.like_honest = true;
     } else if (lost.contains(sublayer_of(r.tensor)) || is_hopeless(r)) {
