@@ -18,6 +18,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import threading
 
 import gguf
 import numpy
@@ -272,23 +273,33 @@ def judge(maker, models, converted, index, fixtures=0):
     return record
 
 
-def change_of_outputs(a, b):
-    """Of two folders by transformers in double, relative to the outputs; nothing of other files."""
+ONE_AT_A_TIME = threading.Lock()  # transformers is not made for threads
+
+
+def outputs_of(folder):
+    """By transformers in double, of the same tokens for every model; nothing where it makes up tensors."""
     import torch
     import transformers
 
+    config = transformers.AutoConfig.from_pretrained(folder)
+    kind = getattr(transformers, config.architectures[0])
+    net, loaded = kind.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    if loaded["missing_keys"]:
+        return None
+    net = net.double().eval()
+    tokens = torch.randint(3, config.vocab_size, (8, 10), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        output = net(input_ids=tokens)
+    return output.logits if "logits" in output else output.last_hidden_state
+
+
+def change_of_outputs(a, b):
+    """Of two folders, relative to the outputs; nothing of other files."""
     if not (a.is_dir() and b.is_dir()):
         return None
-    results = []
-    for folder in (a, b):
-        config = transformers.AutoConfig.from_pretrained(folder)
-        kind = getattr(transformers, config.architectures[0])
-        net = kind.from_pretrained(folder, dtype=torch.float32).double().eval()
-        tokens = torch.randint(3, config.vocab_size, (8, 10), generator=torch.Generator().manual_seed(0))
-        with torch.no_grad():
-            output = net(input_ids=tokens)
-        results.append(output.logits if "logits" in output else output.last_hidden_state)
-    return float((results[0] - results[1]).norm() / results[0].norm())
+    with ONE_AT_A_TIME:
+        before, after = outputs_of(a), outputs_of(b)
+    return None if before is None or after is None else float((before - after).norm() / before.norm())
 
 
 def way_of(what):
