@@ -15,9 +15,9 @@ import shutil
 import subprocess
 import tempfile
 
+from diff import SMALL as SHAPE
 from streaming import make_checkpoint, run_measured
 
-SHAPE = {"layers": 8, "width": 1024, "ffn": 2816, "vocabulary": 8192, "heads": 16, "kv_heads": 8}
 SMALL = {"layers": 2, "width": 256, "ffn": 704, "vocabulary": 2048, "heads": 8, "kv_heads": 4}
 
 

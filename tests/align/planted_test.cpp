@@ -73,7 +73,7 @@ TEST(Weights, FindAPlantedElementOfEveryKnownArchitecture) {
   EXPECT_GE(reversed, 2);
 }
 
-// Of 40 architectures those that a planted element can be found of, and of how many it was.
+// Of 40 architectures: how many determine a planted element, and in how many of these it was found.
 struct Found {
   int tested = 0, exact = 0;
 };

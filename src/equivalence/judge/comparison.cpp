@@ -152,7 +152,7 @@ double Comparison::rms_of_a(const ParameterSpec& spec) const {
 // rounding that it leaves; what else the vector holds is no larger for that. So it counts in units
 // of what the map beside it writes where norms give root mean squares of 1, or by its spread.
 double Comparison::size_of_vector(const TensorPlan& tensor, const Matrix<double>& value) const {
-  if (tensor.shifts.empty() && !tensor.receives) return rms(value);
+  if (!tensor.is_shifted()) return rms(value);
   const auto beside = [&](const char* role) -> const ParameterSpec* {
     const auto& specs = symmetry_.index->tensors;
     const auto found = specs.find(sibling_of(tensor.spec.name, role));
