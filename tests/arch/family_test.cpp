@@ -122,6 +122,24 @@ TEST(Family, WrongValuesAreErrors) {
   EXPECT_NE(problem_in("[1, 2"), "");
 }
 
+TEST(Family, IsKnownAtFirstSightAsItIsParsed) {
+  for (const auto& known : all_families()) {
+    const Family& family = known.family();
+    EXPECT_EQ(known.name(), family.name);
+    EXPECT_EQ(known.format(), family.format);
+    nlohmann::json config = nlohmann::json::object();
+    for (const auto& [key, value] : family.match) {
+      config[nlohmann::json::json_pointer("/" + key)] = value;
+    }
+    EXPECT_TRUE(known.matches(config)) << family.file;
+    for (const auto& [key, value] : family.match) {
+      auto other = config;
+      other[nlohmann::json::json_pointer("/" + key)] = "another";
+      EXPECT_FALSE(known.matches(other)) << family.file << " " << key;
+    }
+  }
+}
+
 TEST(Family, InheritsEntryByEntry) {
   const std::string parent = R"({"family": "p", "format": "gguf", "fields":
     {"width": {"key": "{family}.w"}, "heads": {"key": "h"}}, "tensors": {"a": "embed.tokens"}})";
