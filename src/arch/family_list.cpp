@@ -82,7 +82,8 @@ KnownFamily::KnownFamily(std::string_view text, std::function<Family()> parse)
   const Json json = Json::parse(text, keep);
   name_ = json.at("family").get<std::string>();
   format_ = format_named(json.at("format").get<std::string>()).value();
-  const bool own = json.contains("match") && json["match"].dump().find("{family}") == std::string::npos;
+  const bool own =
+      json.contains("match") && json["match"].dump().find("{family}") == std::string::npos;
   if (!own) return;
   match_.emplace();
   for (const auto& [key, value] : json["match"].items()) match_->emplace_back(key, value);
