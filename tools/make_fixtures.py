@@ -54,6 +54,7 @@ def models():
     llama = {**SIZES, **IDS, **GQA}
     small = {**SMALL, **IDS, **GQA}
     windowed = dict(sliding_window=5, layer_types=["full_attention", "sliding_attention"])
+    mixed = dict(layer_types=["sliding_attention", "full_attention", "sliding_attention"])
     return {
         "llama": (tf.LlamaForCausalLM, tf.LlamaConfig(**llama, head_dim=6, rms_norm_eps=1e-5)),
         "llama-tied-biased": (tf.LlamaForCausalLM, tf.LlamaConfig(
@@ -78,6 +79,17 @@ def models():
             final_logit_softcapping=2.5)),
         "olmo2": (tf.Olmo2ForCausalLM, tf.Olmo2Config(
             **{**llama, "hidden_size": 24}, rope_parameters=dict(rope_type="default", rope_theta=500.0))),
+        "olmo3": (tf.Olmo3ForCausalLM, tf.Olmo3Config(**{**small, "num_hidden_layers": 3}, sliding_window=5, **mixed)),
+        "glm4": (tf.Glm4ForCausalLM, tf.Glm4Config(**small, head_dim=8)),
+        "exaone4": (tf.Exaone4ForCausalLM, tf.Exaone4Config(
+            **{**small, "num_hidden_layers": 3}, head_dim=6, sliding_window=5, sliding_window_pattern=2)),
+        "exaone4-full": (tf.Exaone4ForCausalLM, tf.Exaone4Config(
+            **small, head_dim=6, sliding_window=None, layer_types=["full_attention"] * 2)),
+        "cohere2": (tf.Cohere2ForCausalLM, tf.Cohere2Config(
+            **{**small, "num_hidden_layers": 3}, logit_scale=0.3, sliding_window=5, sliding_window_pattern=2)),
+        "vaultgemma": (tf.VaultGemmaForCausalLM, tf.VaultGemmaConfig(
+            **small, head_dim=6, query_pre_attn_scalar=7, sliding_window=5, attn_logit_softcapping=1.5,
+            final_logit_softcapping=2.5)),
         "phi": (tf.PhiForCausalLM, tf.PhiConfig(
             **{**llama, "hidden_size": 32},
             rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
@@ -214,7 +226,7 @@ def randomise(model, name):
         if value.dim() == 1 and key.endswith(("weight", "lambda1")):
             # Multiples of 2^-10: 1 + w is exact in float32, so Gemma's two spellings of a gain agree.
             noise = torch.round(noise * 256) / 1024
-            noise = noise if name.startswith("gemma") else 1 + noise
+            noise = noise if name.startswith(("gemma", "vaultgemma")) else 1 + noise
         else:
             noise = noise * (0.3 if value.dim() == 1 else value.shape[-1] ** -0.5)
         value.data.copy_(noise)

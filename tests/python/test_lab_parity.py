@@ -159,6 +159,16 @@ MODELS = {
         sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
     "olmo2: GQA, norms behind, joint norms on q and k": (tf.Olmo2ForCausalLM, tf.Olmo2Config(
         **{**SIZES, **GQA, "hidden_size": 24})),
+    "glm4: norms on both sides, 4 of 8 rotate": (tf.Glm4ForCausalLM, tf.Glm4Config(**SIZES, **GQA, head_dim=8)),
+    "exaone4: norms behind, layers without positions": (tf.Exaone4ForCausalLM, tf.Exaone4Config(
+        **SIZES, **GQA, head_dim=6, **WINDOWS)),
+    "exaone4-full: norms behind": (tf.Exaone4ForCausalLM, tf.Exaone4Config(
+        **SIZES, **GQA, head_dim=6, sliding_window=None, layer_types=["full_attention"] * 3)),
+    "cohere2: layers without positions, tied": (tf.Cohere2ForCausalLM, tf.Cohere2Config(
+        **{**SIZES, **GQA, "hidden_size": 24}, logit_scale=0.3, **WINDOWS)),
+    "vaultgemma: GQA, window 5 in some layers, caps, tied": (tf.VaultGemmaForCausalLM, tf.VaultGemmaConfig(
+        **SIZES, **GQA, head_dim=6, query_pre_attn_scalar=7, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
+        **WINDOWS)),
     "phi: one norm for two branches, 4 of 8 rotate": (tf.PhiForCausalLM, tf.PhiConfig(
         **{**SIZES, "hidden_size": 32}, **rope(partial_rotary_factor=0.5))),
     "cohere: adjacent pairs, scaled logits, tied": (tf.CohereForCausalLM, tf.CohereConfig(
@@ -233,9 +243,11 @@ MODELS = {
     "dinov2_with_registers-swiglu: one register": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(
         **{**DINOV2, "mlp_ratio": 3}, num_register_tokens=1, use_swiglu_ffn=True)),
 }  # fmt: skip
-GAIN_MINUS_ONE = ("gemma", "gemma2")  # as they store it
+GAIN_MINUS_ONE = ("gemma", "gemma2", "vaultgemma")  # as they store it
 # Those that transformers writes, but for these, whose layers have rotary tables of their own.
-FAMILIES = {path.name.split(".")[0] for path in DATA.glob("*.safetensors.json")} - {"regauge", "gemma3_text", "smollm3"}
+FAMILIES = {path.name.split(".")[0] for path in DATA.glob("*.safetensors.json")} - {
+    "regauge", "gemma3_text", "smollm3", "olmo3",
+}  # fmt: skip
 
 
 def randomise(model, seed):
@@ -334,7 +346,7 @@ def make_double(model):
             if kind.endswith("RotaryEmbedding"):
                 ours = double_frequencies(model.config)
                 assert torch.allclose(ours.float(), child.inv_freq.float(), rtol=1e-5), ours
-                angles = {"Cohere": "adjacent", "GptOss": "once"}.get(kind.removesuffix("RotaryEmbedding"), "halves")
+                angles = {"Cohere": "adjacent", "Cohere2": "adjacent", "GptOss": "once"}.get(kind.removesuffix("RotaryEmbedding"), "halves")
                 setattr(module, name, DoubleRotary(ours, child.attention_scaling, angles))
             elif hasattr(child, "scalar_embed_scale"):
                 child.embed_scale = torch.tensor(child.scalar_embed_scale, dtype=torch.float64)
