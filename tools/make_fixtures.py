@@ -54,6 +54,9 @@ def models():
     llama = {**SIZES, **IDS, **GQA}
     small = {**SMALL, **IDS, **GQA}
     windowed = dict(sliding_window=5, layer_types=["full_attention", "sliding_attention"])
+    small_latent = dict(
+        **{**SMALL, **IDS, "hidden_size": 20}, num_key_value_heads=4, moe_intermediate_size=5, kv_lora_rank=9,
+        q_lora_rank=11, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6)
     mixed = dict(layer_types=["sliding_attention", "full_attention", "sliding_attention"])
     return {
         "llama": (tf.LlamaForCausalLM, tf.LlamaConfig(**llama, head_dim=6, rms_norm_eps=1e-5)),
@@ -112,6 +115,21 @@ def models():
             q_lora_rank=11, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6, rope_parameters={
                 "rope_type": "yarn", "rope_theta": 100.0, "factor": 40.0, "beta_fast": 4.0, "beta_slow": 1.0,
                 "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 16})),
+        "deepseek_v2": (tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
+            **small_latent, **{**ROUTED, "n_group": None, "topk_group": None})),
+        "deepseek_v2-direct": (tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
+            **{**small_latent, "q_lora_rank": None}, **ROUTED, rope_parameters={
+                "rope_type": "yarn", "rope_theta": 100.0, "factor": 40.0, "beta_fast": 4.0, "beta_slow": 1.0,
+                "mscale": 0.707, "mscale_all_dim": 0.707, "original_max_position_embeddings": 16})),
+        "deepseek_v2-grouped": (tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
+            **small_latent, **ROUTED, topk_method="group_limited_greedy")),
+        "granitemoe": (tf.GraniteMoeForCausalLM, tf.GraniteMoeConfig(
+            **{**small, "intermediate_size": 7}, num_local_experts=5, num_experts_per_tok=2, embedding_multiplier=3.0,
+            attention_multiplier=0.4, logits_scaling=5.0, residual_multiplier=0.7)),
+        "ernie4_5_moe": (tf.Ernie4_5_MoeForCausalLM, tf.Ernie4_5_MoeConfig(
+            **small, head_dim=6, moe_intermediate_size=7, moe_num_experts=5, moe_k=2, moe_num_shared_experts=2)),
+        "minimax_m2": (tf.MiniMaxM2ForCausalLM, tf.MiniMaxM2Config(
+            **{**small, "intermediate_size": 7}, head_dim=8, rotary_dim=4, num_local_experts=5, num_experts_per_tok=2)),
         "mixtral": (tf.MixtralForCausalLM, tf.MixtralConfig(
             **{**llama, "hidden_size": 24, "intermediate_size": 7}, num_local_experts=4, num_experts_per_tok=2)),
         "olmoe": (tf.OlmoeForCausalLM, tf.OlmoeConfig(
@@ -133,6 +151,8 @@ def models():
             **small, use_qkv_bias=True, rope_parameters=dict(
                 rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
         "seed_oss": (tf.SeedOssForCausalLM, tf.SeedOssConfig(**small, head_dim=6, attention_out_bias=True)),
+        "arcee": (tf.ArceeForCausalLM, tf.ArceeConfig(**small, head_dim=6, mlp_bias=True)),
+        "nemotron": (tf.NemotronForCausalLM, tf.NemotronConfig(**small, head_dim=8)),
         "ernie4_5": (tf.Ernie4_5ForCausalLM, tf.Ernie4_5Config(**small, head_dim=6, use_bias=True)),
         "helium": (tf.HeliumForCausalLM, tf.HeliumConfig(**small, head_dim=4, attention_bias=True)),
         "ministral": (tf.MinistralForCausalLM, tf.MinistralConfig(**small, head_dim=6, **windowed)),
@@ -226,7 +246,7 @@ def randomise(model, name):
         if value.dim() == 1 and key.endswith(("weight", "lambda1")):
             # Multiples of 2^-10: 1 + w is exact in float32, so Gemma's two spellings of a gain agree.
             noise = torch.round(noise * 256) / 1024
-            noise = noise if name.startswith(("gemma", "vaultgemma")) else 1 + noise
+            noise = noise if name.startswith(("gemma", "vaultgemma", "nemotron")) else 1 + noise
         else:
             noise = noise * (0.3 if value.dim() == 1 else value.shape[-1] ** -0.5)
         value.data.copy_(noise)

@@ -169,6 +169,24 @@ MODELS = {
     "vaultgemma: GQA, window 5 in some layers, caps, tied": (tf.VaultGemmaForCausalLM, tf.VaultGemmaConfig(
         **SIZES, **GQA, head_dim=6, query_pre_attn_scalar=7, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
         **WINDOWS)),
+    "arcee: squared ReLU, biases": (tf.ArceeForCausalLM, tf.ArceeConfig(
+        **SIZES, **GQA, head_dim=6, attention_bias=True, mlp_bias=True)),
+    "nemotron: squared ReLU, 4 of 8 rotate": (tf.NemotronForCausalLM, tf.NemotronConfig(**SIZES, **GQA, head_dim=8)),
+    "granitemoe: 2 of 5 experts, stacked": (tf.GraniteMoeForCausalLM, tf.GraniteMoeConfig(
+        **{**SIZES, **GQA, "hidden_size": 24}, num_local_experts=5, num_experts_per_tok=2, embedding_multiplier=3.0,
+        attention_multiplier=0.4, logits_scaling=5.0, residual_multiplier=0.7)),
+    "ernie4_5_moe: chosen with a bias, a dense layer, tied": (tf.Ernie4_5_MoeForCausalLM, tf.Ernie4_5_MoeConfig(
+        **SIZES, **GQA, head_dim=6, moe_intermediate_size=11, moe_num_experts=5, moe_k=2)),
+    "minimax_m2: sigmoid, joint norms on q and k, 4 of 8 rotate": (tf.MiniMaxM2ForCausalLM, tf.MiniMaxM2Config(
+        **SIZES, **GQA, head_dim=8, rotary_dim=4, num_local_experts=5, num_experts_per_tok=2)),
+    "deepseek_v2: softmax": (tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
+        **SIZES, **LATENT, **{**ROUTED, "n_group": None, "topk_group": None}, num_key_value_heads=4, q_lora_rank=11,
+        moe_intermediate_size=5)),
+    "deepseek_v2-direct: softmax": (tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
+        **SIZES, **LATENT, **ROUTED, num_key_value_heads=4, q_lora_rank=None, moe_intermediate_size=5)),
+    "deepseek_v2-grouped: softmax in groups": (tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
+        **SIZES, **LATENT, **ROUTED, num_key_value_heads=4, q_lora_rank=11, moe_intermediate_size=5,
+        topk_method="group_limited_greedy")),
     "phi: one norm for two branches, 4 of 8 rotate": (tf.PhiForCausalLM, tf.PhiConfig(
         **{**SIZES, "hidden_size": 32}, **rope(partial_rotary_factor=0.5))),
     "cohere: adjacent pairs, scaled logits, tied": (tf.CohereForCausalLM, tf.CohereConfig(
@@ -243,7 +261,7 @@ MODELS = {
     "dinov2_with_registers-swiglu: one register": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(
         **{**DINOV2, "mlp_ratio": 3}, num_register_tokens=1, use_swiglu_ffn=True)),
 }  # fmt: skip
-GAIN_MINUS_ONE = ("gemma", "gemma2", "vaultgemma")  # as they store it
+GAIN_MINUS_ONE = ("gemma", "gemma2", "vaultgemma", "nemotron")  # as they store it
 # Those that transformers writes, but for these, whose layers have rotary tables of their own.
 FAMILIES = {path.name.split(".")[0] for path in DATA.glob("*.safetensors.json")} - {
     "regauge", "gemma3_text", "smollm3", "olmo3",
