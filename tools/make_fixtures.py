@@ -55,8 +55,8 @@ def models():
     small = {**SMALL, **IDS, **GQA}
     windowed = dict(sliding_window=5, layer_types=["full_attention", "sliding_attention"])
     small_latent = dict(
-        **{**SMALL, **IDS, "hidden_size": 20}, num_key_value_heads=4, moe_intermediate_size=5, kv_lora_rank=9,
-        q_lora_rank=11, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6)
+        **{**SMALL, **IDS, "hidden_size": 20}, num_key_value_heads=4, moe_intermediate_size=5, kv_lora_rank=10,
+        q_lora_rank=11, qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=6)  # DeepSeek V2 wants even strides
     mixed = dict(layer_types=["sliding_attention", "full_attention", "sliding_attention"])
     return {
         "llama": (tf.LlamaForCausalLM, tf.LlamaConfig(**llama, head_dim=6, rms_norm_eps=1e-5)),

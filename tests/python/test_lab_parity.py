@@ -30,6 +30,7 @@ ROUTED = dict(
     first_k_dense_replace=1,
 )  # fmt: skip
 LATENT = dict(kv_lora_rank=9, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6)
+EVEN = dict(kv_lora_rank=10, qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=6)  # as DeepSeek V2's strides must be
 YARN = dict(
     rope_type="yarn", rope_theta=500.0, factor=4.0, beta_fast=4.0, beta_slow=0.5, truncate=False,
     original_max_position_embeddings=16,
@@ -180,12 +181,12 @@ MODELS = {
     "minimax_m2: sigmoid, joint norms on q and k, 4 of 8 rotate": (tf.MiniMaxM2ForCausalLM, tf.MiniMaxM2Config(
         **SIZES, **GQA, head_dim=8, rotary_dim=4, num_local_experts=5, num_experts_per_tok=2)),
     "deepseek_v2: softmax": (tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
-        **SIZES, **LATENT, **{**ROUTED, "n_group": None, "topk_group": None}, num_key_value_heads=4, q_lora_rank=11,
+        **SIZES, **EVEN, **{**ROUTED, "n_group": None, "topk_group": None}, num_key_value_heads=4, q_lora_rank=11,
         moe_intermediate_size=5)),
     "deepseek_v2-direct: softmax": (tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
-        **SIZES, **LATENT, **ROUTED, num_key_value_heads=4, q_lora_rank=None, moe_intermediate_size=5)),
+        **SIZES, **EVEN, **ROUTED, num_key_value_heads=4, q_lora_rank=None, moe_intermediate_size=5)),
     "deepseek_v2-grouped: softmax in groups": (tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
-        **SIZES, **LATENT, **ROUTED, num_key_value_heads=4, q_lora_rank=11, moe_intermediate_size=5,
+        **SIZES, **EVEN, **ROUTED, num_key_value_heads=4, q_lora_rank=11, moe_intermediate_size=5,
         topk_method="group_limited_greedy")),
     "phi: one norm for two branches, 4 of 8 rotate": (tf.PhiForCausalLM, tf.PhiConfig(
         **{**SIZES, "hidden_size": 32}, **rope(partial_rotary_factor=0.5))),
@@ -314,6 +315,10 @@ def draw_inputs(config, seed):
     return {"input_ids": tokens}, {"tokens": tokens}
 
 
+# What transformers' tables of angles hold, where it is not each angle in both halves.
+ANGLES = {"Cohere": "adjacent", "Cohere2": "adjacent", "GptOss": "once", "DeepseekV2": "complex"}
+
+
 class DoubleRotary(torch.nn.Module):
     """transformers' tables of a rotary encoding, in double."""
 
@@ -325,7 +330,9 @@ class DoubleRotary(torch.nn.Module):
         angles = position_ids[..., None].double() * self.frequencies
         if self.angles == "adjacent":
             angles = angles.repeat_interleave(2, -1)
-        elif self.angles == "halves":
+        if self.angles == "complex":
+            return torch.polar(torch.full_like(angles, self.scaling), angles)
+        if self.angles == "halves":
             angles = torch.cat([angles, angles], -1)
         return angles.cos() * self.scaling, angles.sin() * self.scaling
 
@@ -364,7 +371,7 @@ def make_double(model):
             if kind.endswith("RotaryEmbedding"):
                 ours = double_frequencies(model.config)
                 assert torch.allclose(ours.float(), child.inv_freq.float(), rtol=1e-5), ours
-                angles = {"Cohere": "adjacent", "Cohere2": "adjacent", "GptOss": "once"}.get(kind.removesuffix("RotaryEmbedding"), "halves")
+                angles = ANGLES.get(kind.removesuffix("RotaryEmbedding"), "halves")
                 setattr(module, name, DoubleRotary(ours, child.attention_scaling, angles))
             elif hasattr(child, "scalar_embed_scale"):
                 child.embed_scale = torch.tensor(child.scalar_embed_scale, dtype=torch.float64)
