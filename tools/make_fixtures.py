@@ -151,8 +151,6 @@ def models():
             **small, use_qkv_bias=True, rope_parameters=dict(
                 rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
         "seed_oss": (tf.SeedOssForCausalLM, tf.SeedOssConfig(**small, head_dim=6, attention_out_bias=True)),
-        "arcee": (tf.ArceeForCausalLM, tf.ArceeConfig(**small, head_dim=6, mlp_bias=True)),
-        "nemotron": (tf.NemotronForCausalLM, tf.NemotronConfig(**small, head_dim=8)),
         "ernie4_5": (tf.Ernie4_5ForCausalLM, tf.Ernie4_5Config(**small, head_dim=6, use_bias=True)),
         "helium": (tf.HeliumForCausalLM, tf.HeliumConfig(**small, head_dim=4, attention_bias=True)),
         "ministral": (tf.MinistralForCausalLM, tf.MinistralConfig(**small, head_dim=6, **windowed)),
@@ -246,7 +244,7 @@ def randomise(model, name):
         if value.dim() == 1 and key.endswith(("weight", "lambda1")):
             # Multiples of 2^-10: 1 + w is exact in float32, so Gemma's two spellings of a gain agree.
             noise = torch.round(noise * 256) / 1024
-            noise = noise if name.startswith(("gemma", "vaultgemma", "nemotron")) else 1 + noise
+            noise = noise if name.startswith(("gemma", "vaultgemma")) else 1 + noise
         else:
             noise = noise * (0.3 if value.dim() == 1 else value.shape[-1] ** -0.5)
         value.data.copy_(noise)

@@ -44,14 +44,10 @@ double branch_size(const Symmetry& symmetry, const std::string& tensor,
     return root_mean_square(last.squaredNorm(), last);
   }
   Eigen::VectorXd squares = last.rowwise().squaredNorm();
-  const FeedForward& ffn = symmetry.architecture.layer(layer_of(tensor)).ffn;
-  const auto multiply = [&](const char* reader, int times) {
-    const Eigen::ArrayXd lengths = tensors.at(at + reader).colwise().squaredNorm().transpose();
-    squares.array() *= lengths.pow(times);
-  };
-  const int degree = degree_of(ffn.activation);
-  multiply(".up.weight", ffn.gated ? 1 : degree);
-  if (has_lengths(".gates")) multiply(".gate.weight", degree);
+  squares.array() *= tensors.at(at + ".up.weight").colwise().squaredNorm().transpose().array();
+  if (has_lengths(".gates")) {
+    squares.array() *= tensors.at(at + ".gate.weight").colwise().squaredNorm().transpose().array();
+  }
   return root_mean_square(squares.sum(), last);
 }
 

@@ -159,9 +159,9 @@ Nullity measure_nullity(const Architecture& architecture, const Parameters<doubl
 
 std::int64_t stuck_units(const Architecture& a, const Parameters<double>& parameters,
                          std::uint64_t seed) {
-  const bool pooler = a.pooler && degree_of(a.pooler_activation) > 0;
+  const bool pooler = a.pooler && a.pooler_activation == Activation::relu;
   const bool relu = std::ranges::any_of(
-      a.kinds, [](const Layer& kind) { return degree_of(kind.ffn.activation) > 0; });
+      a.kinds, [](const Layer& kind) { return kind.ffn.activation == Activation::relu; });
   if (!relu && !pooler) return 0;
   const Batch batch = random_batch(a, seed);
   Tensors taps;

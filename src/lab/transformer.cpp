@@ -287,8 +287,6 @@ class Transformer::Pass {
     switch (activation) {
       case Activation::relu:
         return at::relu(x);
-      case Activation::relu_squared:
-        return at::relu(x).square();
       case Activation::gelu:
         return at::gelu(x);
       case Activation::gelu_tanh:

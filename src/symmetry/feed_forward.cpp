@@ -11,12 +11,12 @@ Reader SymmetryBuilder::add_neurons(std::int64_t layer, const std::string& at, s
                                     std::int64_t group_size) {
   const FeedForward& f = feed_forward(layer);
   const std::string neurons = at + ".neurons";
-  const int degree = degree_of(f.activation);
+  const bool relu = f.activation == Activation::relu;
   auto kind = Scaling::Kind::trivial;
   if (f.gated) kind = Scaling::Kind::nonzero;
   // A clamp sees lengths, and an offset signs as well.
   if (f.limit > 0) kind = f.up_offset == 0 ? Scaling::Kind::signs : Scaling::Kind::trivial;
-  if (!f.gated && degree > 0) kind = Scaling::Kind::positive;
+  if (!f.gated && relu) kind = Scaling::Kind::positive;
   add_space({.name = neurons,
              .category = Category::ffn,
              .group = Scaling(kind),
@@ -24,14 +24,9 @@ Reader SymmetryBuilder::add_neurons(std::int64_t layer, const std::string& at, s
              .shuffle = group_size < count ? Shuffle::grouped : Shuffle::symmetric,
              .group_size = group_size < count ? group_size : 1,
              .bundles = group_size < count && groups_bind(f.experts) ? f.experts.groups : 1});
-  const bool gate_scales = f.gated && degree > 0 && f.limit == 0;
+  const bool gate_scales = f.gated && relu && f.limit == 0;
   Axis gate = {{.space = neurons, .take = AxisPart::Take::permutation}};
   Axis down = {{.space = neurons, .dual = true}};
-  const auto divide_by = [&](const std::string& space, int times) {
-    const AxisPart lengths{.space = space, .dual = true, .take = AxisPart::Take::diagonal};
-    down.insert(down.begin(), static_cast<std::size_t>(times), lengths);
-  };
-  if (!f.gated && degree > 1) divide_by(neurons, degree - 1);
   if (gate_scales) {
     add_space({.name = at + ".gates",
                .category = Category::ffn,
@@ -40,7 +35,8 @@ Reader SymmetryBuilder::add_neurons(std::int64_t layer, const std::string& at, s
                .shuffle = Shuffle::follows,
                .follows = neurons});
     gate = {{.space = at + ".gates"}};
-    divide_by(at + ".gates", degree);
+    down.insert(down.begin(),
+                {.space = at + ".gates", .dual = true, .take = AxisPart::Take::diagonal});
   }
 
   const Wire wire = wire_into(layer, false);

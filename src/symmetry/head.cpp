@@ -89,7 +89,7 @@ void SymmetryBuilder::add_pooler(const Wire& wire) {
   Axis units;
   if (!a_.output.has(Output::pooled)) {
     const bool odd = a_.pooler_activation == Activation::tanh;
-    const bool relu = degree_of(a_.pooler_activation) > 0;
+    const bool relu = a_.pooler_activation == Activation::relu;
     add_space({.name = "head.pooler",
                .category = Category::ffn,
                .group = Scaling(odd    ? Scaling::Kind::signs
@@ -108,12 +108,7 @@ Reader SymmetryBuilder::add_classes(const Wire& wire) {
   if (!a_.classes_pooled) {
     add_end_reader(wire, reader, {});
   } else if (has_space("head.pooler")) {
-    Axis& rows = tensor(reader.weight).rows;
-    rows = {{.space = "head.pooler", .dual = true}};
-    if (degree_of(a_.pooler_activation) == 2) {
-      rows.insert(rows.begin(),
-                  {.space = "head.pooler", .dual = true, .take = AxisPart::Take::diagonal});
-    }
+    tensor(reader.weight).rows = {{.space = "head.pooler", .dual = true}};
   }
   return reader;
 }
@@ -134,7 +129,7 @@ void SymmetryBuilder::add_head_transform(const Wire& wire) {
                .shuffle = Shuffle::symmetric});
     neurons = gain = {{.space = "head.transform"}};
   }
-  if (lengths_free_ && degree_of(feed_forward(0).activation) > 0) {
+  if (lengths_free_ && feed_forward(0).activation == Activation::relu) {
     add_space({.name = "head.transform.scale",
                .category = Category::scales,
                .group = Scaling(Scaling::Kind::positive)});

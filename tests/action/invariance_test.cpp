@@ -173,22 +173,6 @@ TEST(NegativeControls, ALayerScaleOrARegisterLeftBehindIsSeen) {
   EXPECT_GT(change(a, parameters, of_register), 1e-2);
 }
 
-// A squared ReLU squares a unit's factor, too: what reads the unit is divided twice.
-TEST(NegativeControls, ASquaredFactorThatIsDividedOnceIsSeen) {
-  for (const bool gated : {false, true}) {
-    Architecture a = known_architecture("llama");
-    a.kinds[0].ffn.activation = Activation::relu_squared;
-    a.kinds[0].ffn.gated = gated;
-    const auto parameters = random_parameters(a, 1);
-    auto scaled = parameters;
-    scaled.at(gated ? "layers.0.ffn.gate.weight" : "layers.0.ffn.up.weight").col(1) *= 3;
-    scaled.at("layers.0.ffn.down.weight").row(1) /= 3;
-    EXPECT_GT(change(a, parameters, scaled), 1e-2);
-    scaled.at("layers.0.ffn.down.weight").row(1) /= 3;
-    EXPECT_LE(change(a, parameters, scaled), 1e-12);
-  }
-}
-
 // One table feeds both stacks, so that their streams move together; one table of distances serves
 // all layers of a stack, so that their heads do.
 TEST(NegativeControls, AStackOrALayerThatMovesAloneIsSeen) {

@@ -42,8 +42,6 @@ const std::vector<std::string>& fixture_names() {
                                                  "granitemoe",
                                                  "ernie4_5_moe",
                                                  "minimax_m2",
-                                                 "arcee",
-                                                 "nemotron",
                                                  "mixtral",
                                                  "olmoe",
                                                  "qwen2_moe",

@@ -168,8 +168,6 @@ class Forward {
       switch (activation) {
         case Activation::relu:
           return std::max(v, 0.0);
-        case Activation::relu_squared:
-          return std::max(v, 0.0) * std::max(v, 0.0);
         case Activation::gelu:
           return v / 2 * (1 + std::erf(v / std::numbers::sqrt2));
         case Activation::gelu_tanh:

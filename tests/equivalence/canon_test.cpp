@@ -63,9 +63,6 @@ std::map<std::string, std::filesystem::path> cases(const Temporary& folder) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     add("layer scales " + std::to_string(seed), layer_scale_architecture(seed), seed);
   }
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    add("squared relu " + std::to_string(seed), squared_relu_architecture(seed), seed);
-  }
   for (const auto& name : testing::fixture_names()) all[name] = fixture(name);
   return all;
 }

@@ -116,13 +116,6 @@ const std::vector<Notion>& notions() {
       {"ClampWithoutOffset", [](Architecture& a) { a.kinds[0].ffn.limit = 0.5; }},
       {"Window", [](Architecture& a) { a.kinds[0].attention.window = 5; }},
       {"GatedRelu", [](Architecture& a) { a.kinds[0].ffn.activation = Activation::relu; }},
-      {"SquaredRelu",
-       [](Architecture& a) {
-         a.kinds[0].ffn.activation = Activation::relu_squared;
-         a.kinds[0].ffn.gated = false;
-       }},
-      {"GatedSquaredRelu",
-       [](Architecture& a) { a.kinds[0].ffn.activation = Activation::relu_squared; }},
   };
   return all;
 }

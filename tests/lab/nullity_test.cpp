@@ -358,26 +358,6 @@ TEST_P(LayerScaleNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(LayerScales, LayerScaleNullity, ::testing::Range(0, 6));
 
-// Squared ReLUs: alone, as a gate, with biases, and behind layer norms in a tied model.
-Architecture with_squared_relus(int index) {
-  Architecture a = known_architecture(index == 3 ? "gpt2, tied" : "llama");
-  a.vocabulary = 40;
-  FeedForward& ffn = a.kinds[0].ffn;
-  ffn.activation = Activation::relu_squared;
-  ffn.gated = index == 1;
-  if (index == 2) ffn.biases = {.up = true, .down = true};
-  return a;
-}
-
-class SquaredReluNullity : public ::testing::TestWithParam<int> {};
-
-TEST_P(SquaredReluNullity, IsTheDimensionOfTheGroup) {
-  const Architecture a = with_squared_relus(GetParam());
-  expect_complete(a, symmetry_of(a).dimension());
-}
-
-INSTANTIATE_TEST_SUITE_P(SquaredRelus, SquaredReluNullity, ::testing::Range(0, 4));
-
 class MixedNullity : public ::testing::TestWithParam<int> {};
 
 TEST_P(MixedNullity, IsTheDimensionOfTheGroup) {

@@ -36,8 +36,6 @@ KNOWN = {
     "cohere": {},
     "cohere2, 4 layers": dict(rotary_pct=1.0, layer_types=None, sliding_window_pattern=4),
     "smollm3, 4 layers": dict(no_rope_layers=[1, 1, 1, 0]),
-    "arcee": {},
-    "nemotron": {},
     "granitemoe": {},
 }  # fmt: skip
 

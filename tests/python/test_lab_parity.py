@@ -170,9 +170,6 @@ MODELS = {
     "vaultgemma: GQA, window 5 in some layers, caps, tied": (tf.VaultGemmaForCausalLM, tf.VaultGemmaConfig(
         **SIZES, **GQA, head_dim=6, query_pre_attn_scalar=7, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
         **WINDOWS)),
-    "arcee: squared ReLU, biases": (tf.ArceeForCausalLM, tf.ArceeConfig(
-        **SIZES, **GQA, head_dim=6, attention_bias=True, mlp_bias=True)),
-    "nemotron: squared ReLU, 4 of 8 rotate": (tf.NemotronForCausalLM, tf.NemotronConfig(**SIZES, **GQA, head_dim=8)),
     "granitemoe: 2 of 5 experts, stacked": (tf.GraniteMoeForCausalLM, tf.GraniteMoeConfig(
         **{**SIZES, **GQA, "hidden_size": 24}, num_local_experts=5, num_experts_per_tok=2, embedding_multiplier=3.0,
         attention_multiplier=0.4, logits_scaling=5.0, residual_multiplier=0.7)),
@@ -262,7 +259,7 @@ MODELS = {
     "dinov2_with_registers-swiglu: one register": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(
         **{**DINOV2, "mlp_ratio": 3}, num_register_tokens=1, use_swiglu_ffn=True)),
 }  # fmt: skip
-GAIN_MINUS_ONE = ("gemma", "gemma2", "vaultgemma", "nemotron")  # as they store it
+GAIN_MINUS_ONE = ("gemma", "gemma2", "vaultgemma")  # as they store it
 # Those that transformers writes, but for these, whose layers have rotary tables of their own.
 FAMILIES = {path.name.split(".")[0] for path in DATA.glob("*.safetensors.json")} - {
     "regauge", "gemma3_text", "smollm3", "olmo3",

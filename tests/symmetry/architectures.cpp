@@ -233,13 +233,6 @@ Architecture outputs_architecture(std::uint64_t seed) {
   return a;
 }
 
-Architecture squared_relu_architecture(std::uint64_t seed) {
-  Architecture a = seed % 2 == 0 ? random_architecture(seed) : outputs_architecture(seed);
-  a.kinds[0].ffn.activation = Activation::relu_squared;
-  if (a.pooler) a.pooler_activation = Activation::relu_squared;
-  return a;
-}
-
 Architecture encoder_decoder(std::uint64_t seed) {
   Architecture a = random_architecture(seed);
   Draw draw(seed + 40000);

@@ -40,9 +40,6 @@ Architecture output_norm_architecture(std::uint64_t seed);
 // parallel block, and QK-norms of all heads together.
 Architecture constants_architecture(std::uint64_t seed);
 
-// The same with squared ReLUs, gated or not, in feed-forwards and poolers.
-Architecture squared_relu_architecture(std::uint64_t seed);
-
 // The same with experts, some of them with one that all tokens see.
 Architecture experts_architecture(std::uint64_t seed);
 // With what gpt-oss has: sinks, clamped feed-forwards, biases of experts and routers.

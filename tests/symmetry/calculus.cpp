@@ -424,12 +424,12 @@ class Judge {
                              : linear(hidden, name + "down", 0, d_);
   }
 
-  // A smooth activation passes nothing on; ReLU a positive scale per coordinate, squared or not.
+  // A smooth activation passes nothing on; ReLU a positive scale per coordinate.
   Wire activation(Activation kind, const Wire& x) {
     const Index m = x.value.cols();
     Wire out{with_row(Dense::Identity(m, m), Dense::Zero(1, m)), Forms(m + 1, m)};
-    if (const int degree = degree_of(kind); degree > 0) {
-      out.change = stack(diagonal(degree * scaled(system_, x)), Forms(1, m));
+    if (kind == Activation::relu) {
+      out.change = stack(diagonal(scaled(system_, x)), Forms(1, m));
     } else {
       system_.require(x.change);
     }

@@ -225,19 +225,6 @@ TEST(Dimension, EqualsTheCalculusWithLayerScales) {
   EXPECT_GT(std::min(registers, rotating), 40);
 }
 
-TEST(Dimension, EqualsTheCalculusWithSquaredReLUs) {
-  int compared = 0, poolers = 0;
-  for (std::uint64_t seed = 0; seed < 120; ++seed) {
-    const Architecture architecture = squared_relu_architecture(seed);
-    if (table_takes_up_its_norm(architecture)) continue;
-    ++compared;
-    poolers += architecture.classes_pooled ? 1 : 0;
-    expect_the_calculus(architecture, seed);
-  }
-  EXPECT_GT(compared, 90);
-  EXPECT_GT(poolers, 10);
-}
-
 // The nullity of the Jacobian of transformers' own DINOv2 at these sizes (theory2.md, section 11).
 TEST(Dimension, IsWhatWasMeasuredOnDinov2) {
   const Architecture plain = dinov2_architecture(2, 0, false);

@@ -20,12 +20,8 @@ enum class Positions { none, rotary, alibi, relative };  // inside attention
 enum class Norm { rms, layer };
 enum class QkNorm { none, heads, joint };
 enum class Placement { pre, post, both, behind };
-// relu_squared: max(x, 0)^2; gelu_quick: x sigmoid(1.702 x); tanh: of a pooler
-enum class Activation { relu, relu_squared, gelu, gelu_tanh, gelu_quick, silu, tanh };
-// A positive factor of the input becomes its power of this degree; 0: it does not come out.
-constexpr int degree_of(Activation activation) {
-  return activation == Activation::relu ? 1 : activation == Activation::relu_squared ? 2 : 0;
-}
+// gelu_quick: x sigmoid(1.702 x); tanh: of a pooler
+enum class Activation { relu, gelu, gelu_tanh, gelu_quick, silu, tanh };
 enum class Scoring { softmax, sigmoid };  // of a router's logits
 enum class Output { tokens, classes, hidden, pooled };
 

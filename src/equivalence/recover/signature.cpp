@@ -229,7 +229,8 @@ Matrix<double> neuron_signatures(const Architecture& architecture, const std::st
                                  const Parameters<double>& parameters, const Known& known) {
   const FeedForward& a = architecture.layer(layer_of(at)).ffn;
   const Matrix<double> x = probes("input", known);
-  const UpTo activated = degree_of(a.activation) > 0 ? UpTo::length : UpTo::nothing;
+  const bool relu = a.activation == Activation::relu;
+  const UpTo activated = relu ? UpTo::length : UpTo::nothing;
   const UpTo free = a.gated ? UpTo::factor : activated;
   const auto reads = [&](const char* name, UpTo up_to) {
     const Matrix<double>& weight = parameters.at(at + name + ".weight");
