@@ -32,6 +32,8 @@ KNOWN = {
     "olmo3": dict(sliding_window=4096),
     "olmoe": {},
     "minimax_m2": dict(scoring_func="sigmoid"),
+    "mixtral": {},
+    "qwen2_moe": {},
     "glm4": {},
     "cohere": {},
     "cohere2, 4 layers": dict(rotary_pct=1.0, layer_types=None, sliding_window_pattern=4),
