@@ -74,6 +74,7 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "helium",
                                                   "jina_embeddings_v3",
                                                   "llama",
+                                                  "llama-mixtral",
                                                   "minimax_m2",
                                                   "ministral",
                                                   "mistral",
