@@ -156,6 +156,7 @@ def models():
         "data2vec-text": (tf.Data2VecTextForMaskedLM, tf.Data2VecTextConfig(**SMALL)),
         "roberta": (tf.RobertaForMaskedLM, tf.RobertaConfig(**SMALL)),
         "xlm-roberta": (tf.XLMRobertaModel, tf.XLMRobertaConfig(**SMALL, type_vocab_size=1)),
+        "mpnet": (tf.MPNetModel, tf.MPNetConfig(**SMALL)),
         "camembert": (tf.CamembertForMaskedLM, tf.CamembertConfig(**SMALL, type_vocab_size=1)),
         "distilbert": (tf.DistilBertForMaskedLM, tf.DistilBertConfig(
             vocab_size=31, dim=16, hidden_dim=19, n_layers=2, n_heads=4, max_position_embeddings=48)),
@@ -244,7 +245,7 @@ def save_reference(model, folder):
     generator = torch.Generator().manual_seed(7)
     if hasattr(model.config, "vocab_size"):
         inputs = torch.randint(0, model.config.vocab_size, (1, 19), generator=generator)
-        if model.config.model_type in ("roberta", "xlm-roberta", "camembert", "data2vec-text"):
+        if model.config.model_type in ("roberta", "xlm-roberta", "camembert", "data2vec-text", "mpnet"):
             inputs[inputs == model.config.pad_token_id] += 1  # they do not count padding as a position
         given = dict(tokens=inputs[0].tolist())
     else:

@@ -282,12 +282,25 @@ Json layer_json(Layer layer) {
   return json;
 }
 
-// "positions" names a table of the model's or what every attention does.
+// "positions" names a table of the model's or what every attention does; a list names both.
 std::string read(const Json& json, std::pair<PositionTable*, Positions*> value) {
   *value.first = PositionTable::none;
   *value.second = Positions::none;
+  if (json.is_array() && json.size() == 2 && read(json[0], *value.first).empty() &&
+      read(json[1], *value.second).empty()) {
+    return "";
+  }
   if (read(json, *value.first).empty() || read(json, *value.second).empty()) return "";
-  return "one of none, sinusoidal, learned, rotary, alibi, relative";
+  return "one of none, sinusoidal, learned, rotary, alibi, relative, or a list of a table and what "
+         "attention does";
+}
+
+Json positions_json(const Architecture& a) {
+  Json table, inside;
+  write(table, a.position_table);
+  write(inside, a.kinds.front().attention.positions);
+  if (!a.has_position_table()) return inside;
+  return a.kinds.front().attention.positions == Positions::none ? table : Json{table, inside};
 }
 
 // Reads what an object says of the model or of a layer, and notes what it could not read.
@@ -405,7 +418,7 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
 Json complete_json(const Architecture& architecture) {
   Json json = layer_json(architecture.kinds.front());
   visit_model(architecture, [&](const char* name, const auto& value) { write(json[name], value); });
-  if (architecture.has_position_table()) write(json["positions"], architecture.position_table);
+  json["positions"] = positions_json(architecture);
   if (architecture.head_bias) json["biases"].push_back("head");
   if (architecture.pattern.empty()) return json;
   json["pattern"] = architecture.pattern;

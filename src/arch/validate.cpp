@@ -316,8 +316,11 @@ std::vector<std::string> problems_of(const Architecture& a) {
   for (const auto& layer : a.kinds) {
     check_attention(layer.attention, problems);
     problems.require(
-        !a.has_position_table() || layer.attention.positions == Positions::none,
-        "a position table beside rotary, alibi or relative positions is not understood");
+        !a.has_position_table() || layer.attention.positions == Positions::none ||
+            (a.position_table == PositionTable::learned &&
+             layer.attention.positions == Positions::relative),
+        "a position table beside rotary or alibi positions, or a sinusoidal one beside relative "
+        "positions, is not understood");
     check_feed_forward(layer, problems);
     check_latents(a, layer, problems);
     problems.require(layer.ffn.activation != Activation::tanh,

@@ -369,7 +369,7 @@ class Judge {
     const std::int64_t owner = a.shares_table ? a_.stack_of(layer) : layer;
     const Tensor& table = tensor(fmt::format("layers.{}.attn.relative_bias", owner));
     const Forms shift = system_.wire(1, a.heads, System::sublayer);
-    for (const auto b : reached_buckets(a, a_.is_causal(layer))) {
+    for (const auto b : reached_buckets(a_, layer)) {
       system_.require(table.change.row(b) - shift);
     }
   }
