@@ -302,8 +302,8 @@ void check_output(const Architecture& a, Problems& problems) {
   problems.require((a.logit_scale == 1 && a.logit_softcap == 0) || (tokens != classes),
                    "logit_scale and logit_softcap need one head");
   problems.require(!a.log_probabilities || a.has_head(), "log_probabilities needs a head");
-  problems.require(!a.head_transform || (!a.plain_stream() && tokens),
-                   "head_transform needs placement 'post' and output 'tokens'");
+  problems.require(!a.head_transform || (tokens && a.encoder_layers == 0),
+                   "head_transform needs output 'tokens' and one stack");
 }
 
 }  // namespace

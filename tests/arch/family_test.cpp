@@ -63,9 +63,11 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "helium",
                                                   "jina_embeddings_v3",
                                                   "llama",
+                                                  "megatron-bert",
                                                   "ministral",
                                                   "mistral",
                                                   "mixtral",
+                                                  "mpnet",
                                                   "mpt",
                                                   "mt5",
                                                   "nomic_bert",
@@ -83,6 +85,7 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "qwen3_moe",
                                                   "regauge",
                                                   "roberta",
+                                                  "roberta-prelayernorm",
                                                   "seed_oss",
                                                   "smollm3",
                                                   "stablelm",
@@ -91,7 +94,8 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "t5",
                                                   "t5-encoder",
                                                   "vit",
-                                                  "xlm-roberta"}));
+                                                  "xlm-roberta",
+                                                  "xlm-roberta-xl"}));
 }
 
 TEST(Family, UnknownKeysAreErrors) {

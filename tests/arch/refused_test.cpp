@@ -64,6 +64,11 @@ constexpr Near kNear[] = {
     {"roberta", R"({"hidden_act": "relu"})", "hidden_act"},  // its head has gelu all the same
     {"roberta", R"({"is_decoder": true})", "is_decoder"},
     {"roberta", R"({"architectures": ["RobertaForMultipleChoice"]})", "architectures"},
+    {"mpnet", R"({"relative_attention_num_buckets": 40})", "relative_attention_num_buckets"},
+    {"mpnet", R"({"architectures": ["MPNetForMultipleChoice"]})", "architectures"},
+    {"roberta-prelayernorm", R"({"hidden_act": "relu"})", "hidden_act"},
+    {"xlm-roberta-xl", R"({"is_decoder": true})", "is_decoder"},
+    {"megatron-bert", R"({"architectures": ["MegatronBertForCausalLM"]})", "architectures"},
     {"distilbert", R"({"architectures": ["DistilBertForMultipleChoice"]})", "architectures"},
     {"t5", R"({"architectures": ["T5ForSequenceClassification"]})", "architectures"},
     {"t5", R"({"feed_forward_proj": "gated-gelu_10"})", "feed_forward_proj"},
