@@ -165,6 +165,7 @@ def models():
         "distilbert": (tf.DistilBertForMaskedLM, tf.DistilBertConfig(
             vocab_size=31, dim=16, hidden_dim=19, n_layers=2, n_heads=4, max_position_embeddings=48)),
         "electra": (tf.ElectraForMaskedLM, tf.ElectraConfig(**SMALL, embedding_size=16)),
+        "electra-discriminator": (tf.ElectraForPreTraining, tf.ElectraConfig(**SMALL, embedding_size=16)),
         "eurobert": (tf.EuroBertForMaskedLM, tf.EuroBertConfig(**small, head_dim=6, mlp_bias=True)),
         "nomic_bert": (tf.NomicBertForMaskedLM, tf.NomicBertConfig(**SMALL)),
         "gte": (tf.GteForMaskedLM, tf.GteConfig(**SMALL)),

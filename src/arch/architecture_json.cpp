@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "fields.h"
@@ -282,17 +283,21 @@ Json layer_json(Layer layer) {
   return json;
 }
 
-// "positions" names a table of the model's or what every attention does; a list names both.
+// "positions" names a table of the model's, what every attention does, or both: "learned and
+// relative".
+constexpr std::string_view kAnd = " and ";
+
 std::string read(const Json& json, std::pair<PositionTable*, Positions*> value) {
   *value.first = PositionTable::none;
   *value.second = Positions::none;
-  if (json.is_array() && json.size() == 2 && read(json[0], *value.first).empty() &&
-      read(json[1], *value.second).empty()) {
+  if (read(json, *value.first).empty() || read(json, *value.second).empty()) return "";
+  const std::string text = json.is_string() ? json.get<std::string>() : "";
+  const std::size_t both = text.find(kAnd);
+  if (both != std::string::npos && read(Json(text.substr(0, both)), *value.first).empty() &&
+      read(Json(text.substr(both + kAnd.size())), *value.second).empty()) {
     return "";
   }
-  if (read(json, *value.first).empty() || read(json, *value.second).empty()) return "";
-  return "one of none, sinusoidal, learned, rotary, alibi, relative, or a list of a table and what "
-         "attention does";
+  return "one of none, sinusoidal, learned, rotary, alibi, relative, learned and relative";
 }
 
 Json positions_json(const Architecture& a) {
@@ -300,7 +305,8 @@ Json positions_json(const Architecture& a) {
   write(table, a.position_table);
   write(inside, a.kinds.front().attention.positions);
   if (!a.has_position_table()) return inside;
-  return a.kinds.front().attention.positions == Positions::none ? table : Json{table, inside};
+  if (a.kinds.front().attention.positions == Positions::none) return table;
+  return fmt::format("{}{}{}", table.get<std::string>(), kAnd, inside.get<std::string>());
 }
 
 // Reads what an object says of the model or of a layer, and notes what it could not read.

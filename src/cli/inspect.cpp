@@ -35,10 +35,7 @@ std::string describe_maps(const Layer& layer, const Json& json) {
 
 std::string describe_positions(const Layer& layer, const Json& json) {
   const Attention& a = layer.attention;
-  const Json& said = json.at("positions");
-  std::string text = said.is_array() ? fmt::format("{} and {}", said[0].get<std::string>(),
-                                                   said[1].get<std::string>())
-                                     : said.get<std::string>();
+  std::string text = json.at("positions").get<std::string>();
   if (a.positions == Positions::rotary && a.rotary_dims < a.qk_width) {
     text += fmt::format(" ({} of {} coordinates)", a.rotary_dims, a.qk_width);
   }

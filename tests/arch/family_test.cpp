@@ -42,6 +42,7 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "dinov2_with_registers-swiglu",
                                                   "distilbert",
                                                   "electra",
+                                                  "electra-discriminator",
                                                   "ernie",
                                                   "ernie4_5",
                                                   "eurobert",

@@ -63,6 +63,7 @@ const std::vector<std::string>& fixture_names() {
                                                  "megatron-bert",
                                                  "distilbert",
                                                  "electra",
+                                                 "electra-discriminator",
                                                  "eurobert",
                                                  "nomic_bert",
                                                  "gte",

@@ -166,6 +166,7 @@ MODELS = {
         vocab_size=61, dim=20, hidden_dim=27, n_layers=3, n_heads=4, max_position_embeddings=48)),
     "electra: hidden state": (tf.ElectraModel, tf.ElectraConfig(**ENCODER, embedding_size=20)),
     "electra: masked words, tied": (tf.ElectraForMaskedLM, tf.ElectraConfig(**ENCODER, embedding_size=20)),
+    "electra-discriminator: every word": (tf.ElectraForPreTraining, tf.ElectraConfig(**ENCODER, embedding_size=20)),
     "eurobert: masked words": (tf.EuroBertForMaskedLM, tf.EuroBertConfig(**SIZES, **GQA, head_dim=6)),
     "eurobert: hidden state": (tf.EuroBertModel, tf.EuroBertConfig(**SIZES, **GQA, head_dim=6)),
     "nomic_bert: masked words, tied": (tf.NomicBertForMaskedLM, tf.NomicBertConfig(
