@@ -36,11 +36,6 @@ Matrix<double> without_gain(const Matrix<double>& weight, const Matrix<double>& 
   return gain.row(0).cwiseInverse().asDiagonal() * weight;
 }
 
-// Behind "head.norm", which is the final norm.
-bool head_reads_normed_stream(const Architecture& shape) {
-  return shape.head_reads_stream() && shape.plain_stream() && !shape.head_transform;
-}
-
 Matrix<double> folded_head(const ReadTensor& read) {
   return with_gain(read("head.weight"), read("head.norm.gain"));
 }
@@ -73,7 +68,7 @@ std::vector<End> ends(const Pair& pair) {
   const Architecture& shape = pair.architecture;
   std::vector<End> all;
   if (shape.input != Input::tokens) return all;
-  if (head_reads_normed_stream(shape) && !shape.tied) {
+  if (shape.head_reads_stream() && !shape.tied && shape.has_final_norm()) {
     all.push_back({"head.weight", folded_head(pair.a), folded_head(pair.b)});
   }
   all.push_back({"embed.tokens", pair.a("embed.tokens"), pair.b("embed.tokens")});
@@ -109,7 +104,7 @@ std::vector<Change> stream_changes(const Pair& pair, const Symmetry& symmetry) {
   std::vector<Change> changes;
   if (!may_turn(shape, symmetry)) return changes;
   const Matrix<double> embed_a = pair.a("embed.tokens"), embed_b = pair.b("embed.tokens");
-  const bool has_head = head_reads_normed_stream(shape);
+  const bool has_head = shape.head_reads_stream();
   const ReadTensor read_a = pair.a;
   const auto by_embedding = stream_map(symmetry, "embed.tokens", embed_a, embed_b);
   const Matrix<double> turn =
