@@ -55,6 +55,10 @@ def models():
     llama = {**SIZES, **IDS, **GQA}
     small = {**SMALL, **IDS, **GQA}
     windowed = dict(sliding_window=5, layer_types=["full_attention", "sliding_attention"])
+    small_latent = dict(
+        **{**SMALL, **IDS, "hidden_size": 20}, num_key_value_heads=4, moe_intermediate_size=5, kv_lora_rank=10,
+        q_lora_rank=11, qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=6)  # DeepSeek V2 wants even strides
+    mixed = dict(layer_types=["sliding_attention", "full_attention", "sliding_attention"])
     return {
         "llama": (tf.LlamaForCausalLM, tf.LlamaConfig(**llama, head_dim=6, rms_norm_eps=1e-5)),
         "llama-tied-biased": (tf.LlamaForCausalLM, tf.LlamaConfig(
@@ -79,6 +83,17 @@ def models():
             final_logit_softcapping=2.5)),
         "olmo2": (tf.Olmo2ForCausalLM, tf.Olmo2Config(
             **{**llama, "hidden_size": 24}, rope_parameters=dict(rope_type="default", rope_theta=500.0))),
+        "olmo3": (tf.Olmo3ForCausalLM, tf.Olmo3Config(**{**small, "num_hidden_layers": 3}, sliding_window=5, **mixed)),
+        "glm4": (tf.Glm4ForCausalLM, tf.Glm4Config(**small, head_dim=8)),
+        "exaone4": (tf.Exaone4ForCausalLM, tf.Exaone4Config(
+            **{**small, "num_hidden_layers": 3}, head_dim=6, sliding_window=5, sliding_window_pattern=2)),
+        "exaone4-full": (tf.Exaone4ForCausalLM, tf.Exaone4Config(
+            **small, head_dim=6, sliding_window=None, layer_types=["full_attention"] * 2)),
+        "cohere2": (tf.Cohere2ForCausalLM, tf.Cohere2Config(
+            **{**small, "num_hidden_layers": 3}, logit_scale=0.3, sliding_window=5, sliding_window_pattern=2)),
+        "vaultgemma": (tf.VaultGemmaForCausalLM, tf.VaultGemmaConfig(
+            **small, head_dim=6, query_pre_attn_scalar=7, sliding_window=5, attn_logit_softcapping=1.5,
+            final_logit_softcapping=2.5)),
         "phi": (tf.PhiForCausalLM, tf.PhiConfig(
             **{**llama, "hidden_size": 32},
             rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
@@ -101,6 +116,21 @@ def models():
             q_lora_rank=11, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6, rope_parameters={
                 "rope_type": "yarn", "rope_theta": 100.0, "factor": 40.0, "beta_fast": 4.0, "beta_slow": 1.0,
                 "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 16})),
+        "deepseek_v2": (tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
+            **small_latent, **{**ROUTED, "n_group": None, "topk_group": None})),
+        "deepseek_v2-direct": (tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
+            **{**small_latent, "q_lora_rank": None}, **ROUTED, rope_parameters={
+                "rope_type": "yarn", "rope_theta": 100.0, "factor": 40.0, "beta_fast": 4.0, "beta_slow": 1.0,
+                "mscale": 0.707, "mscale_all_dim": 0.707, "original_max_position_embeddings": 16})),
+        "deepseek_v2-grouped": (tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
+            **small_latent, **ROUTED, topk_method="group_limited_greedy")),
+        "granitemoe": (tf.GraniteMoeForCausalLM, tf.GraniteMoeConfig(
+            **{**small, "intermediate_size": 7}, num_local_experts=5, num_experts_per_tok=2, embedding_multiplier=3.0,
+            attention_multiplier=0.4, logits_scaling=5.0, residual_multiplier=0.7)),
+        "ernie4_5_moe": (tf.Ernie4_5_MoeForCausalLM, tf.Ernie4_5_MoeConfig(
+            **small, head_dim=6, moe_intermediate_size=7, moe_num_experts=5, moe_k=2, moe_num_shared_experts=2)),
+        "minimax_m2": (tf.MiniMaxM2ForCausalLM, tf.MiniMaxM2Config(
+            **{**small, "intermediate_size": 7}, head_dim=8, rotary_dim=4, num_local_experts=5, num_experts_per_tok=2)),
         "mixtral": (tf.MixtralForCausalLM, tf.MixtralConfig(
             **{**llama, "hidden_size": 24, "intermediate_size": 7}, num_local_experts=4, num_experts_per_tok=2)),
         "olmoe": (tf.OlmoeForCausalLM, tf.OlmoeConfig(
@@ -220,7 +250,7 @@ def randomise(model, name):
         if value.dim() == 1 and key.endswith(("weight", "lambda1")):
             # Multiples of 2^-10: 1 + w is exact in float32, so Gemma's two spellings of a gain agree.
             noise = torch.round(noise * 256) / 1024
-            noise = noise if name.startswith("gemma") else 1 + noise
+            noise = noise if name.startswith(("gemma", "vaultgemma")) else 1 + noise
         else:
             noise = noise * (0.3 if value.dim() == 1 else value.shape[-1] ** -0.5)
         value.data.copy_(noise)
