@@ -452,8 +452,7 @@ class Judge {
     if (!a_.output.has(Output::tokens)) return;
     if (!a_.head_transform) return token_logits(x);
     const Wire hidden = activation(a_.kinds[0].ffn.activation, linear(x, "head.transform", 0, d_));
-    token_logits(
-        norm_of_sum({hidden}, a_.plain_stream() ? "head.transform.norm" : "head.norm"));
+    token_logits(norm_of_sum({hidden}, a_.plain_stream() ? "head.transform.norm" : "head.norm"));
   }
 
   void token_logits(const Wire& x) {
