@@ -283,10 +283,8 @@ Json layer_json(Layer layer) {
   return json;
 }
 
-// "positions" names a table of the model's, what every attention does, or both: "learned and
-// relative".
+// "positions" names a table, what every attention does, or both: "learned and relative".
 constexpr std::string_view kAnd = " and ";
-
 std::string read(const Json& json, std::pair<PositionTable*, Positions*> value) {
   *value.first = PositionTable::none;
   *value.second = Positions::none;
