@@ -132,7 +132,7 @@ def models():
         "minimax_m2": (tf.MiniMaxM2ForCausalLM, tf.MiniMaxM2Config(
             **{**small, "intermediate_size": 7}, head_dim=8, rotary_dim=4, num_local_experts=5, num_experts_per_tok=2)),
         "mixtral": (tf.MixtralForCausalLM, tf.MixtralConfig(
-            **{**llama, "hidden_size": 24, "intermediate_size": 7}, num_local_experts=4, num_experts_per_tok=2)),
+            **{**llama, "hidden_size": 24, "intermediate_size": 7}, num_local_experts=8, num_experts_per_tok=2)),
         "olmoe": (tf.OlmoeForCausalLM, tf.OlmoeConfig(
             **{**llama, "hidden_size": 24, "intermediate_size": 7}, num_experts=5, num_experts_per_tok=2)),
         "qwen2_moe": (tf.Qwen2MoeForCausalLM, tf.Qwen2MoeConfig(

@@ -75,6 +75,7 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "helium",
                                                   "jina_embeddings_v3",
                                                   "llama",
+                                                  "llama-mixtral",
                                                   "megatron-bert",
                                                   "minimax_m2",
                                                   "ministral",

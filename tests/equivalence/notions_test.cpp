@@ -113,25 +113,6 @@ const std::vector<Notion>& notions() {
          a.kinds[0].attention.biases = {.q = true, .k = true, .v = true, .o = true};
          a.kinds[0].ffn.biases = {.gate = true, .up = true, .down = true};
        }},
-      {"TransformBehindAFinalNorm",
-       [](Architecture& a) {
-         a.norm = Norm::layer;
-         a.norm_bias = a.head_transform = a.head_bias = true;
-       }},
-      {"TiedTransformBehindAFinalNorm", [](Architecture& a) { a.head_transform = a.tied = true; }},
-      {"BothKindsOfPositions",
-       [](Architecture& a) {
-         a.position_table = PositionTable::learned;
-         Attention& attention = a.kinds[0].attention;
-         attention.positions = Positions::relative;
-         attention.rotary_dims = 0;
-         attention.rotary_frequencies.clear();
-         attention.relative_buckets = 8;
-         attention.relative_max_distance = 16;
-         Layer other = a.kinds[0];
-         other.attention.shares_table = true;
-         a.set_layers({a.kinds[0], other});
-       }},
       {"ClampWithoutOffset", [](Architecture& a) { a.kinds[0].ffn.limit = 0.5; }},
       {"Window", [](Architecture& a) { a.kinds[0].attention.window = 5; }},
       {"GatedRelu", [](Architecture& a) { a.kinds[0].ffn.activation = Activation::relu; }},

@@ -4,12 +4,13 @@ import json
 import shutil
 
 import llama_cpp
+import numpy
 import pytest
 import safetensors.numpy
 from conftest import FIXTURES
 
 SLIDING_FIRST = ["sliding_attention", "full_attention"]
-# fixture, and how many layers it is to have -> what the converter wants to be told otherwise
+# fixture, and how many layers or whether norms of q and k it is to have -> what the converter wants to be told otherwise
 KNOWN = {
     "phi3": {},
     "starcoder2": dict(sliding_window=None),  # of which llama.cpp knows nothing
@@ -32,6 +33,10 @@ KNOWN = {
     "olmo3": dict(sliding_window=4096),
     "olmoe": {},
     "minimax_m2": dict(scoring_func="sigmoid"),
+    "mixtral": {},
+    "qwen2_moe": {},
+    "glm4_moe": {},
+    "glm4_moe, normed": dict(use_qk_norm=True),
     "glm4": {},
     "cohere": {},
     "cohere2, 4 layers": dict(rotary_pct=1.0, layer_types=None, sliding_window_pattern=4),
@@ -61,7 +66,10 @@ def made(tmp_path_factory):
         folders[name] = tmp_path_factory.mktemp(fixture) / fixture
         shutil.copytree(FIXTURES / fixture, folders[name])
         weights = safetensors.numpy.load_file(folders[name] / "model.safetensors")
-        if layers:
+        if layers == "normed":
+            gains = numpy.linspace(0.5, 1.5, 8, dtype=numpy.float32)
+            weights |= {f"model.layers.{n}.self_attn.{part}_norm.weight": gains for n in (0, 1) for part in "qk"}
+        elif layers:
             weights, changes = repeated(weights, int(layers)), {**changes, "num_hidden_layers": int(layers)}
         if fixture == "gemma3":  # whose converter counts the words
             vocabulary = {str(word): word for word in range(61)}
