@@ -37,6 +37,7 @@ CONVERTER = "llama-cpp-python==0.3.36"  # its source archive carries llama.cpp's
 SIZES = dict(vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=2,
              num_attention_heads=4, max_position_embeddings=48)
 SMALL = {**SIZES, "vocab_size": 31, "hidden_size": 16, "intermediate_size": 19}
+SHIFTED = ("roberta", "xlm-roberta", "camembert", "data2vec-text", "mpnet", "roberta-prelayernorm", "xlm-roberta-xl")
 SMALL_FALCON = dict(vocab_size=31, hidden_size=16, num_hidden_layers=2, num_attention_heads=4)
 T5 = dict(vocab_size=61, d_model=20, d_kv=6, d_ff=27, num_layers=2, num_decoder_layers=3, num_heads=4,
           relative_attention_num_buckets=8, relative_attention_max_distance=12, decoder_start_token_id=0)
@@ -186,10 +187,15 @@ def models():
         "data2vec-text": (tf.Data2VecTextForMaskedLM, tf.Data2VecTextConfig(**SMALL)),
         "roberta": (tf.RobertaForMaskedLM, tf.RobertaConfig(**SMALL)),
         "xlm-roberta": (tf.XLMRobertaModel, tf.XLMRobertaConfig(**SMALL, type_vocab_size=1)),
+        "mpnet": (tf.MPNetModel, tf.MPNetConfig(**SMALL)),
+        "roberta-prelayernorm": (tf.RobertaPreLayerNormForMaskedLM, tf.RobertaPreLayerNormConfig(**SMALL)),
+        "xlm-roberta-xl": (tf.XLMRobertaXLModel, tf.XLMRobertaXLConfig(**SMALL)),
+        "megatron-bert": (tf.MegatronBertForPreTraining, tf.MegatronBertConfig(**SMALL)),
         "camembert": (tf.CamembertForMaskedLM, tf.CamembertConfig(**SMALL, type_vocab_size=1)),
         "distilbert": (tf.DistilBertForMaskedLM, tf.DistilBertConfig(
             vocab_size=31, dim=16, hidden_dim=19, n_layers=2, n_heads=4, max_position_embeddings=48)),
         "electra": (tf.ElectraForMaskedLM, tf.ElectraConfig(**SMALL, embedding_size=16)),
+        "electra-discriminator": (tf.ElectraForPreTraining, tf.ElectraConfig(**SMALL, embedding_size=16)),
         "eurobert": (tf.EuroBertForMaskedLM, tf.EuroBertConfig(**small, head_dim=6, mlp_bias=True)),
         "nomic_bert": (tf.NomicBertForMaskedLM, tf.NomicBertConfig(**SMALL)),
         "gte": (tf.GteForMaskedLM, tf.GteConfig(**SMALL)),
@@ -274,7 +280,7 @@ def save_reference(model, folder):
     generator = torch.Generator().manual_seed(7)
     if hasattr(model.config, "vocab_size"):
         inputs = torch.randint(0, model.config.vocab_size, (1, 19), generator=generator)
-        if model.config.model_type in ("roberta", "xlm-roberta", "camembert", "data2vec-text"):
+        if model.config.model_type in SHIFTED:
             inputs[inputs == model.config.pad_token_id] += 1  # they do not count padding as a position
         given = dict(tokens=inputs[0].tolist())
     else:

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "arch/transform_norm.h"
 #include "builder.h"
 
 namespace regauge {
@@ -40,7 +41,8 @@ void SymmetryBuilder::add_embedding() {
 }
 
 std::string SymmetryBuilder::head_norm() const {
-  return a_.has_final_norm() ? "head.norm" : fmt::format("layers.{}.ffn.norm", a_.layers - 1);
+  if (a_.head_transform) return transform_norm(a_);
+  return plain() ? "head.norm" : fmt::format("layers.{}.ffn.norm", a_.layers - 1);
 }
 
 std::string SymmetryBuilder::embedding_scale_space() const {

@@ -46,6 +46,7 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "dinov2_with_registers-swiglu",
                                                   "distilbert",
                                                   "electra",
+                                                  "electra-discriminator",
                                                   "ernie",
                                                   "ernie4_5",
                                                   "ernie4_5_moe",
@@ -75,10 +76,12 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "jina_embeddings_v3",
                                                   "llama",
                                                   "llama-mixtral",
+                                                  "megatron-bert",
                                                   "minimax_m2",
                                                   "ministral",
                                                   "mistral",
                                                   "mixtral",
+                                                  "mpnet",
                                                   "mpt",
                                                   "mt5",
                                                   "nomic_bert",
@@ -98,6 +101,7 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "qwen3_moe",
                                                   "regauge",
                                                   "roberta",
+                                                  "roberta-prelayernorm",
                                                   "seed_oss",
                                                   "smollm3",
                                                   "stablelm",
@@ -107,7 +111,8 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "t5-encoder",
                                                   "vaultgemma",
                                                   "vit",
-                                                  "xlm-roberta"}));
+                                                  "xlm-roberta",
+                                                  "xlm-roberta-xl"}));
 }
 
 TEST(Family, UnknownKeysAreErrors) {

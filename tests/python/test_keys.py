@@ -29,6 +29,7 @@ FAMILIES = [
     "distilbert-classes", "vit-hidden", "dinov2", "dinov2-swiglu", "dinov2_with_registers", "dinov2_with_registers-swiglu",
     "starcoder2", "stablelm", "seed_oss", "ernie4_5", "helium", "ministral", "qwen2-sliding", "qwen3-sliding",
     "granite", "glm", "opt", "bloom", "mpt", "gpt_bigcode", "roberta", "xlm-roberta", "camembert", "distilbert",
+    "mpnet", "roberta-prelayernorm", "xlm-roberta-xl", "megatron-bert", "electra-discriminator",
     "electra", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3", "biogpt", "openai-gpt", "ernie", "data2vec-text",
     "gptj", "codegen", "falcon", "falcon-grouped", "falcon-grouped-one-norm",
 ]  # fmt: skip

@@ -33,6 +33,7 @@ ENCODER = dict(
     vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=4,
     max_position_embeddings=48, type_vocab_size=3,
 )  # fmt: skip
+MPNET = {key: value for key, value in ENCODER.items() if key != "type_vocab_size"}
 T5 = dict(
     vocab_size=61, d_model=20, d_kv=6, d_ff=27, num_layers=2, num_decoder_layers=3, num_heads=4,
     relative_attention_num_buckets=8, relative_attention_max_distance=12,
@@ -129,11 +130,31 @@ MODELS = {
     "roberta: masked words, untied": (tf.RobertaForMaskedLM, tf.RobertaConfig(
         **ENCODER, tie_word_embeddings=False)),
     "xlm-roberta: hidden state and pooler": (tf.XLMRobertaModel, tf.XLMRobertaConfig(**ENCODER)),
+    "mpnet: hidden state and pooler": (tf.MPNetModel, tf.MPNetConfig(**MPNET)),
+    "mpnet: masked words, tied": (tf.MPNetForMaskedLM, tf.MPNetConfig(**MPNET)),
+    "mpnet: masked words, untied": (tf.MPNetForMaskedLM, tf.MPNetConfig(**MPNET, tie_word_embeddings=False)),
+    "mpnet: classes of a sentence": (tf.MPNetForSequenceClassification, tf.MPNetConfig(**MPNET, num_labels=7)),
+    "mpnet: one layer, answers": (tf.MPNetForQuestionAnswering, tf.MPNetConfig(**{**MPNET, "num_hidden_layers": 1})),
+    "roberta-prelayernorm: masked words, untied": (tf.RobertaPreLayerNormForMaskedLM, tf.RobertaPreLayerNormConfig(
+        **ENCODER, tie_word_embeddings=False)),
+    "roberta-prelayernorm: classes of a sentence": (
+        tf.RobertaPreLayerNormForSequenceClassification, tf.RobertaPreLayerNormConfig(**ENCODER, num_labels=7)),
+    "xlm-roberta-xl: masked words, tied": (tf.XLMRobertaXLForMaskedLM, tf.XLMRobertaXLConfig(**ENCODER)),
+    "xlm-roberta-xl: masked words, untied": (tf.XLMRobertaXLForMaskedLM, tf.XLMRobertaXLConfig(
+        **ENCODER, tie_word_embeddings=False)),
+    "xlm-roberta-xl: classes of words": (tf.XLMRobertaXLForTokenClassification, tf.XLMRobertaXLConfig(
+        **ENCODER, num_labels=7)),
+    "megatron-bert: hidden state and pooler": (tf.MegatronBertModel, tf.MegatronBertConfig(**ENCODER)),
+    "megatron-bert: masked words, relu": (tf.MegatronBertForMaskedLM, tf.MegatronBertConfig(
+        **ENCODER, hidden_act="relu")),
+    "megatron-bert: masked words, next sentence and pooler": (
+        tf.MegatronBertForPreTraining, tf.MegatronBertConfig(**ENCODER)),
     "camembert: hidden state and pooler": (tf.CamembertModel, tf.CamembertConfig(**ENCODER)),
     "distilbert: masked words, tied": (tf.DistilBertForMaskedLM, tf.DistilBertConfig(
         vocab_size=61, dim=20, hidden_dim=27, n_layers=3, n_heads=4, max_position_embeddings=48)),
     "electra: hidden state": (tf.ElectraModel, tf.ElectraConfig(**ENCODER, embedding_size=20)),
     "electra: masked words, tied": (tf.ElectraForMaskedLM, tf.ElectraConfig(**ENCODER, embedding_size=20)),
+    "electra-discriminator: every word": (tf.ElectraForPreTraining, tf.ElectraConfig(**ENCODER, embedding_size=20)),
     "eurobert: masked words": (tf.EuroBertForMaskedLM, tf.EuroBertConfig(**SIZES, **GQA, head_dim=6)),
     "eurobert: hidden state": (tf.EuroBertModel, tf.EuroBertConfig(**SIZES, **GQA, head_dim=6)),
     "nomic_bert: masked words, tied": (tf.NomicBertForMaskedLM, tf.NomicBertConfig(
