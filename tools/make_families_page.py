@@ -31,6 +31,16 @@ from many_tensors import write_sparse  # noqa: E402
 ARCHITECTURES = ROOT / "data" / "architectures"
 AUTO = ["AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModel"]
 
+# What a family needs beside the default values, which do not make a model by themselves, or one that is not read.
+SETTINGS = {
+    "deepseek_v2": dict(num_experts_per_tok=6),
+    "deepseek_v2-direct": dict(num_experts_per_tok=6),
+    "deepseek_v2-grouped": dict(num_experts_per_tok=6, n_group=8, topk_group=3),
+    "electra": dict(hidden_size=768, embedding_size=768, num_attention_heads=12, intermediate_size=3072),
+    "electra-discriminator": dict(hidden_size=768, embedding_size=768, num_attention_heads=12, intermediate_size=3072),
+    "glm4_moe": dict(head_dim=128),
+}
+
 # Published shapes that are not a default: title -> (model_type, settings).
 LARGEST = {
     "DeepSeek-V3": ("deepseek_v3", {}),
@@ -111,8 +121,7 @@ def sparse_checkpoint(folder, model_type, settings):
         model = getattr(transformers, auto).from_config(config, dtype=torch.bfloat16)
     config = model.config
     config.architectures = [type(model).__name__]
-    own = {name for name, _ in model.named_parameters()}
-    tied = {name for name, _ in model.named_parameters(remove_duplicate=False)} - own
+    tied = set(model.all_tied_weights_keys)
     saved = revert_weight_conversion(model, {n: t for n, t in model.state_dict().items() if n not in tied})
     folder.mkdir(parents=True)
     config.save_pretrained(folder)
@@ -179,11 +188,14 @@ def page(regauge, only):
         if (only and name not in only) or not model_type or name == "regauge":
             continue
         settings = {key: value for key, value in entry["match"].items() if key != "model_type" and "/" not in key}
+        settings |= SETTINGS.get(name, {})
         with tempfile.TemporaryDirectory() as work:
             try:
                 shape, row, problem = row_of(regauge, model_type, settings, work)
             except Exception as error:  # transformers has no such model, or none with default values
                 shape, row, problem = "", None, f"{type(error).__name__}: {error}".splitlines()[0][:100]
+        if "hidden_size" in settings:
+            shape = ""
         print(name, shape, row or problem, flush=True, file=sys.stderr)
         rows.append([f"`{name}`", ", ".join(entry["formats"]), shape, *(row or ["", "", "", "", "", ""])])
         if problem:
@@ -194,7 +206,9 @@ def page(regauge, only):
             continue
         with tempfile.TemporaryDirectory() as work:
             _, row, problem = row_of(regauge, model_type, settings, work)
-        largest.append([title, f"`{model_type}`", *(row or [problem, "", "", "", "", ""])])
+        largest.append([title, f"`{model_type}`", *(row or ["not read", "", "", "", "", ""])])
+        if problem:
+            refused.append((title, problem))
     share, use = use_table(set(known) | formats)
     return share, largest, rows, use, refused
 
