@@ -185,7 +185,10 @@ def page(regauge, only):
     rows, refused = [], []
     for name, entry in known.items():
         model_type = entry["match"].get("model_type")
-        if (only and name not in only) or not model_type or name == "regauge":
+        if (only and name not in only) or name == "regauge":
+            continue
+        if not model_type:  # a layout of llama.cpp alone
+            rows.append([f"`{name}`", ", ".join(entry["formats"]), *[""] * (1 + len(COLUMNS))])
             continue
         settings = {key: value for key, value in entry["match"].items() if key != "model_type" and "/" not in key}
         settings |= SETTINGS.get(name, {})
