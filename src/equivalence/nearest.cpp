@@ -86,30 +86,22 @@ std::set<std::string> lost_parts(const std::vector<TensorResidual>& residuals,
   return parts;
 }
 
-// The element is as certain as was assumed.
-bool is_certain(const std::vector<Honest>& most) {
-  return std::all_of(most.begin(), most.end(), [](const Honest& h) { return h.excess <= 1; });
-}
-
-// As many honest copies as the decision takes: none after one that shows how uncertain the element
-// is and looks like B, and more where a few more could turn it.
+// As many honest copies as the decision takes: more where a few more could turn it.
 std::vector<Honest> honest_copies(const Symmetry& symmetry, const ParameterSource& a,
                                   const ParameterSource& b, double rounding,
                                   const std::set<std::string>& stay, const Found& found,
                                   Progress& progress) {
   std::vector<Honest> most(found.residuals.size());
-  const auto may_decide = [&](int draw) {
-    if (draw < kHonestCopies && is_certain(most)) return true;
+  const auto is_close = [&] {
     for (std::size_t i = 0; i < most.size(); ++i) {
       const TensorResidual& r = found.residuals[i];
       if (!in_doubt(r)) continue;
       const double beyond = beyond_honest(r, most[i]);
-      const double close = r.single_row ? kCloseVector : kCloseToHonest;
-      if (beyond > 1 && (draw < kHonestCopies || beyond <= close)) return true;
+      if (beyond > 1 && beyond <= (r.single_row ? kCloseVector : kCloseToHonest)) return true;
     }
     return false;
   };
-  for (int draw = 0; draw < kMostHonestCopies && may_decide(draw); ++draw) {
+  for (int draw = 0; draw < kHonestCopies || (draw < kMostHonestCopies && is_close()); ++draw) {
     const HonestCopy copy(symmetry, found.recovery.a_from_b, a, b, draw);
     const Found honest = find(symmetry, copy.a(), copy.b(), rounding, stay, progress);
     for (std::size_t i = 0; i < most.size(); ++i) {
@@ -136,7 +128,9 @@ std::vector<std::string> compare_with_honest_copies(const Symmetry& symmetry,
                                                     Progress& progress) {
   const auto most = honest_copies(symmetry, a, b, rounding, stay, found, progress);
   std::vector<std::string> limits;
-  const bool certain = is_certain(most);  // what differs differs, but for what chance may do
+  // The element is as certain as was assumed: what differs differs, but for what chance may do.
+  const bool certain =
+      std::all_of(most.begin(), most.end(), [](const Honest& h) { return h.excess <= 1; });
   const std::set<std::string> lost = lost_parts(found.residuals, most);
   bool stands_out = false;
   for (std::size_t i = 0; i < most.size(); ++i) {

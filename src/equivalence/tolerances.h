@@ -36,7 +36,7 @@ inline constexpr double kAcceptedEntry = 1.6;
 // The largest singular value, in units of that of independent numbers.
 inline constexpr double kAcceptedDirection = 1.6;
 
-// Honest copies that are made while a tensor is in doubt, and how many times as much as in the
+// Honest copies that are made where a tensor is in doubt, and how many times as much as in the
 // worst of them may stand out. More are made while a tensor is within kCloseToHonest times that.
 // tests: test_honest_pairs.
 inline constexpr int kHonestCopies = 3, kMostHonestCopies = 16;
