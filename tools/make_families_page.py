@@ -3,7 +3,7 @@
 
     make_families_page.py --regauge build/release/regauge [--only FAMILY ...] [-o docs/families.md]
 
-transformers says the shape: a config with its default values, which the class documents as those of a published model, or
+transformers says the shape: a config with its default values, which the class documents as similar to a published model's, or
 the settings below for the largest ones. The checkpoint has names and shapes as transformers would save them, and a hole
 where the numbers would be; `regauge inspect` does the rest. Needs the packages of tools/python-requirements.txt.
 """
@@ -31,13 +31,15 @@ from many_tensors import write_sparse  # noqa: E402
 ARCHITECTURES = ROOT / "data" / "architectures"
 AUTO = ["AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModel"]
 
+# The default values are ELECTRA small's, whose embedding is narrower than its stream.
+ELECTRA_BASE = dict(hidden_size=768, embedding_size=768, num_attention_heads=12, intermediate_size=3072)
 # What a family needs beside the default values, which do not make a model by themselves, or one that is not read.
 SETTINGS = {
     "deepseek_v2": dict(num_experts_per_tok=6),
     "deepseek_v2-direct": dict(num_experts_per_tok=6),
     "deepseek_v2-grouped": dict(num_experts_per_tok=6, n_group=8, topk_group=3),
-    "electra": dict(hidden_size=768, embedding_size=768, num_attention_heads=12, intermediate_size=3072),
-    "electra-discriminator": dict(hidden_size=768, embedding_size=768, num_attention_heads=12, intermediate_size=3072),
+    "electra": ELECTRA_BASE,
+    "electra-discriminator": ELECTRA_BASE,
     "glm4_moe": dict(head_dim=128),
 }
 
@@ -103,7 +105,7 @@ def families():
     """name -> {"formats": [...], "match": settings by which a config is recognised}, of the files with a config.json"""
     result = {}
     for file in sorted(ARCHITECTURES.glob("*.json")):
-        name, form, _ = file.name.split(".")
+        form = file.name.split(".")[1]
         data = json.loads(file.read_text())
         entry = result.setdefault(data["family"], {"formats": [], "match": {}})
         entry["formats"].append(form)
@@ -230,7 +232,7 @@ in float and in double; `act` and `fold` keep all declared outputs; `diff` recog
 
 **How to read the tables.** *redundant*: the dimension of the group, the directions in which the numbers can change and the function cannot. *O*: rotations; *GL*: invertible
 matrices; *R\\**, *C\\**: nonzero numbers; *±1*: signs; *S(n)*: permutations, *wr S*: permuted. The groups are those of the last layer. Shapes are the default values of
-transformers' config, which it documents as those of the model in the third column.
+transformers' config, which it documents as similar to those of the model in the third column; the parameters are counted, not quoted.
 
 ## The largest
 {largest}
