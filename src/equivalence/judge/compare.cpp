@@ -101,8 +101,9 @@ class Plainly : public Comparison {
     difference.off = difference.a - difference.off;
     difference.a = read_part_.of(name, std::move(difference.a));
     difference.off = read_part_.of(name, std::move(difference.off));
+    const double share = constant_share(tensor);
     for (auto* variances : {&difference.of_a, &difference.of_b}) {
-      *variances *= static_cast<Scalar>(constant_share(tensor));
+      if (share != 1) *variances *= static_cast<Scalar>(share);
       *variances = read_part_.weighed(name, read_part_.weighed(name, std::move(*variances)));
     }
   }
