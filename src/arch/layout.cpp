@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <numeric>
+#include <span>
 
 #include "regauge/base/error.h"
 
@@ -95,7 +97,8 @@ Matrix<Scalar> Layout::arrange(std::string_view parameter, const Values<Scalar>&
            std::span(value.data(), static_cast<std::size_t>(size)));
     return value;
   }
-  std::vector<Scalar> stored(static_cast<std::size_t>(size));
+  const auto numbers = std::make_unique_for_overwrite<Scalar[]>(static_cast<std::size_t>(size));
+  const std::span stored(numbers.get(), static_cast<std::size_t>(size));
   for (const Part& part : wanted) {
     values({stored_[part.holder], part.slice}, stored);
     take<Scalar>(part, stored, part.row - first.row, part.col - first.col, value);
