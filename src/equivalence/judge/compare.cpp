@@ -200,7 +200,13 @@ std::string_view relation_name(Relation relation) {
 std::vector<TensorResidual> compare(const Symmetry& symmetry, const Element& a_from_b,
                                     const ParameterSource& a, const ParameterSource& b,
                                     Progress& progress) {
-  return Plainly(symmetry, a_from_b, a, b).run(progress);
+  return compare_layers(symmetry, a_from_b, a, b, {}, progress);
+}
+
+std::vector<TensorResidual> compare_layers(const Symmetry& symmetry, const Element& a_from_b,
+                                           const ParameterSource& a, const ParameterSource& b,
+                                           const Layers& only, Progress& progress) {
+  return Plainly(symmetry, a_from_b, a, b).run(progress, only);
 }
 
 std::int64_t disagreeing(const std::vector<TensorResidual>& residuals) {

@@ -41,6 +41,13 @@ class OnDemand {
   mutable std::optional<Stored> stored_;
 };
 
+template <class Scalar>
+MovedMatrix<Scalar> by_products(const ParameterSpec& spec, const OnDemand<Scalar>& numbers) {
+  return {spec.rows, spec.cols,
+          [&numbers](const Matrix<Scalar>& x) { return numbers.get().left(x); },
+          [&numbers](const Matrix<Scalar>& y) { return numbers.get().right(y); }};
+}
+
 // W with every number perturbed by as much as its rounding, known by products with single vectors.
 template <class Scalar>
 MovedMatrix<Scalar> perturbed(const ParameterSpec& spec, const OnDemand<Scalar>& numbers,
@@ -188,14 +195,16 @@ double Comparison::size_of_vector(const TensorPlan& tensor, const Matrix<double>
   return spread > 0 ? spread : 1;  // scores and logits are of that order
 }
 
-std::vector<TensorResidual> Comparison::run(Progress& progress) {
+std::vector<TensorResidual> Comparison::run(Progress& progress, const Layers& only) {
   std::map<std::string, TensorResidual> results;
   progress.start("comparing", parameter_count(symmetry_.architecture));
-  for (const auto& layer : plan_.layers) run(layer, results, progress);
+  for (const auto& layer : plan_.layers) {
+    if (only.empty() || only.contains(layer.layer)) run(layer, results, progress);
+  }
   progress.finish();
   std::vector<TensorResidual> ordered;
   for (const auto& spec : parameter_specs(symmetry_.architecture)) {
-    ordered.push_back(std::move(results.at(spec.name)));
+    ordered.push_back(std::move(results[spec.name]));
   }
   hide_coarse_products(a_, b_, ordered);
   return ordered;
@@ -275,9 +284,7 @@ TensorResidual Comparison::matrix(const TensorPlan& tensor) {
   if (!tensor.touched()) return compare_tensor_in_place(spec, a_, b_);
   const OnDemand<Scalar> numbers(b_, spec);
   const OnDemand<Scalar> variances(b_, spec, StoredMatrix<Scalar>::Of::variances);
-  MovedMatrix<Scalar> moved(
-      spec.rows, spec.cols, [&](const Matrix<Scalar>& x) { return numbers.get().left(x); },
-      [&](const Matrix<Scalar>& y) { return numbers.get().right(y); });
+  MovedMatrix<Scalar> moved = by_products(spec, numbers);
   MovedMatrix<Scalar> noisy = perturbed(spec, numbers, variances);
   exact_.transform(tensor, moved);
   perturbed_.transform(tensor, noisy);
