@@ -231,8 +231,7 @@ Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const Par
     const bool near = brings_a_matrix_near(result.residuals, found.residuals);
     const bool unsure = std::any_of(found.residuals.begin(), found.residuals.end(), is_in_doubt);
     if (doubt == Doubt::resolve && unsure && near) {
-      const auto limits =
-          compare_with_honest_copies(symmetry, a, b, coarser, search, found);
+      const auto limits = compare_with_honest_copies(symmetry, a, b, coarser, search, found);
       result.limits.insert(result.limits.end(), limits.begin(), limits.end());
     }
     if (differing(found.residuals) >= differing(result.residuals)) return result;

@@ -262,8 +262,7 @@ class Everywhere {
   // By runs of rows side by side, which is several times as fast as one after the other.
   static void add(Sha256& hash, const Matrix<Scalar>& rows) {
     constexpr std::size_t kRuns = 8;
-    const auto bytes =
-        std::as_bytes(std::span(rows.data(), static_cast<std::size_t>(rows.size())));
+    const auto bytes = std::as_bytes(std::span(rows.data(), static_cast<std::size_t>(rows.size())));
     std::array<std::span<const std::byte>, kRuns> runs;
     for (std::size_t i = 0; i < kRuns; ++i) {
       const std::size_t first = bytes.size() * i / kRuns;
