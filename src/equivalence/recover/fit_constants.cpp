@@ -30,10 +30,9 @@ class Constants {
   void unread(std::int64_t layer) {
     std::set<std::string> readers;
     for (const auto& shift : symmetry_.shifts) {
+      if (!is_of_reader(shift)) continue;
       const std::string& tensor = shift.effects.front().tensor;
-      if (is_of_reader(shift) && symmetry_.index->tensors.at(tensor).layer == layer) {
-        readers.insert(tensor);
-      }
+      if (symmetry_.index->tensors.at(tensor).layer == layer) readers.insert(tensor);
     }
     if (readers.empty()) return;
     const auto moved = MovedModel(b_, symmetry_, a_from_b_).layer(layer, [&](const auto& matrix) {
@@ -95,9 +94,9 @@ class Constants {
  private:
   // One that depends on the values says no more.
   static bool is_of_reader(const Shift& shift) {
+    if (shift.depends_on_values) return false;
     const Effect::Kind kind = shift.effects.front().kind;
-    return !shift.depends_on_values &&
-           (kind == Effect::Kind::reader || kind == Effect::Kind::reader_constant);
+    return kind == Effect::Kind::reader || kind == Effect::Kind::reader_constant;
   }
   bool is_of(std::int64_t layer, const std::string& tensor) const {
     return tensor.starts_with(fmt::format("layers.{}.", layer));
