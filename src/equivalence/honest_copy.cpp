@@ -117,18 +117,18 @@ class Held {
     if (const auto found = held_.find(at); found != held_.end()) return found->second;
     if (last_place_ == at) return last_;
     Matrix<double> value = make(at);
-    if (value.rows() == 1 || numbers_ + value.size() <= kHeldNumbers) {
+    if (value.rows() == 1 || numbers_ + value.size() <= kNumbers) {
       numbers_ += value.size();
       return held_.emplace(at, std::move(value)).first->second;
     }
     last_place_ = at;
     return last_ = std::move(value);
   }
+  static constexpr std::int64_t kNumbers = std::int64_t{1} << 25;
 
  private:
-  static constexpr Eigen::Index kHeldNumbers = Eigen::Index{1} << 25;
   std::map<Place, Matrix<double>> held_;
-  Eigen::Index numbers_ = 0;
+  std::int64_t numbers_ = 0;
   Place last_place_;
   Matrix<double> last_;
 };
@@ -138,9 +138,8 @@ class Held {
 template <class Value>
 Patches everywhere(const ParameterSource& source, const ParameterSource& other,
                    const Value& value) {
-  const auto read = [value, held = std::make_shared<Held>()](const Place& at) {
-    return Matrix<double>(held->get(at, value));
-  };
+  const auto held = std::make_shared<Held>();
+  const auto read = [=](const Place& at) { return Matrix<double>(held->get(at, value)); };
   Patches patches;
   for (const auto& spec : parameter_specs(source.architecture())) {
     const Place all{spec.name, spec.layer};
@@ -151,6 +150,14 @@ Patches everywhere(const ParameterSource& source, const ParameterSource& other,
     const StoredTensor* tensor = source.stored(spec.name);
     const bool blocks = tensor != nullptr && is_quantised(tensor->dtype);
     patches[spec.name] = blocks ? changing_each(std::move(patch)) : std::move(patch);
+  }
+  if (parameter_count(source.architecture()) > Held::kNumbers) return patches;
+  // All of it layer by layer, before others ask for it in their own order.
+  for (std::int64_t layer = -1; layer < source.architecture().layers; ++layer) {
+    for (const auto& spec : parameter_specs(source.architecture())) {
+      const bool whole = spec.layer == layer && common_slices(source, other, spec.name) == 1;
+      if (whole) held->get({spec.name, layer}, value);
+    }
   }
   return patches;
 }
