@@ -139,6 +139,7 @@ void Rewrite::plan_files() {
     const StoredTensor& tensor = original.at(name);
     add(name, tensor.dtype, tensor.shape);
     copied_.push_back(name);
+    if (std::ranges::find(model.apart, name) != model.apart.end()) continue;
     const bool wide = std::find(tensor.shape.begin(), tensor.shape.end(),
                                 source_.architecture().width) != tensor.shape.end();
     if (stream_moves && wide && is_floating(tensor.dtype)) unadapted_.push_back(name);

@@ -253,7 +253,15 @@ void check_input(const Architecture& a, Problems& problems) {
     problems.require(a.registers == 0, "registers need input 'vectors'");
     problems.require(!a.class_token,
                      "class_token needs input 'vectors'; with tokens it is a token");
-    problems.require(!a.input_bias, "input_bias needs input 'vectors'");
+    problems.require(a.input_width >= 0 && a.input_width < kLargest,
+                     fmt::format("input_width is {}; expected 0 or more, below 2^31",
+                                 a.input_width));
+    problems.require(!a.input_bias || a.takes_vectors(), "input_bias needs an input_width");
+    problems.require(!a.takes_vectors() ||
+                         (a.kinds.front().norms_input() && !a.embedding_norm &&
+                          !a.has_position_table() && a.token_types == 0 && a.encoder_layers == 0),
+                     "vectors among tokens (input_width) need placement 'pre' or 'both', one stack, "
+                     "and no embedding norm, position table or token types");
   } else {
     problems.require_size(a.input_width, "input_width");
     problems.require(!a.tied, "tied needs input 'tokens'");
@@ -324,6 +332,8 @@ std::vector<std::string> problems_of(const Architecture& a) {
                      "activation 'tanh' is understood of a pooler only");
     check_clamps(layer.ffn, problems);
     check_layer_scale(a, layer, problems);
+    problems.require(!layer.deep_input || (a.takes_tokens() && a.takes_vectors()),
+                     "deep_input needs input 'tokens' and an input_width: vectors among tokens");
     problems.require(!layer.attention.sinks || !layer.norms_sum(),
                      "attention_sinks in layers that norm the sum are not understood");
     check_experts(layer, a.norm, problems);

@@ -19,12 +19,14 @@ void check(const Architecture& a, const Batch& batch) {
   expect(positions > 0, "it is empty");
   expect(batch.types.empty() || batch.types.size() == positions,
          "it needs a type for every position, or none");
-  if (a.input == Input::tokens) {
+  if (a.takes_tokens()) {
     expect(batch.tokens.size() == positions, "it needs a token for every position");
-  } else {
+  }
+  if (!a.takes_tokens() || batch.vectors.size() > 0) {
     expect(batch.vectors.rows() == static_cast<Eigen::Index>(positions) &&
-               batch.vectors.cols() == a.input_width,
-           fmt::format("it needs a vector of {} for every position", a.input_width));
+               batch.vectors.cols() == a.input_width * a.vector_maps(),
+           fmt::format("it needs a vector of {} for every position",
+                       a.input_width * a.vector_maps()));
   }
   expect(a.encoder_layers > 0 ? batch.source_length > 0 : batch.source.empty(),
          a.encoder_layers > 0 ? "it needs a source, which the encoder reads"
@@ -33,7 +35,8 @@ void check(const Architecture& a, const Batch& batch) {
          "it needs sources of one length");
   for (const auto* tokens : {&batch.tokens, &batch.source}) {
     for (const std::int64_t token : *tokens) {
-      expect(token >= 0 && token < a.vocabulary,
+      const bool vector = token == kVector && batch.vectors.size() > 0;
+      expect(vector || (token >= 0 && token < a.vocabulary),
              fmt::format("token {} is outside the vocabulary of {}", token, a.vocabulary));
     }
   }
@@ -120,7 +123,7 @@ class Transformer::Pass {
 
   at::Tensor run(const Batch& batch) const {
     const at::Tensor encoded = a_.encoder_layers > 0 ? encode(batch) : at::Tensor();
-    at::Tensor x = layers(embed(batch), encoded, a_.encoder_layers, a_.layers);
+    at::Tensor x = layers(embed(batch), encoded, a_.encoder_layers, a_.layers, &batch);
     if (a_.reads_one_position()) x = one_position(x);
     if (a_.plain_stream()) x = norm("head.norm", x);
     at::Tensor pooled;
@@ -165,8 +168,10 @@ class Transformer::Pass {
   }
 
   // The stream x behind the layers [first, last).
+  // `batch`: whose further vectors are added behind layers; null: there are none.
   at::Tensor layers(at::Tensor x, const at::Tensor& encoded, std::int64_t first_layer,
-                    std::int64_t last_layer) const {
+                    std::int64_t last_layer, const Batch* batch = nullptr) const {
+    std::int64_t maps = 1;  // of vectors, so far
     for (std::int64_t n = first_layer; n < last_layer; ++n) {
       const Layer& layer = a_.layer(n);
       const std::string at = fmt::format("layers.{}.", n);
@@ -193,6 +198,7 @@ class Transformer::Pass {
         x = x + written("attn", attn(norm(first, x)));
         if (layer.has_ffn()) x = x + written("ffn", ffn(norm(second, x)));
       }
+      if (layer.deep_input) x = with_vectors(x, at + "input", *batch, maps++, true);
     }
     return x;
   }
@@ -243,12 +249,12 @@ class Transformer::Pass {
   at::Tensor embed(const Batch& batch) const {
     const std::array shape{batch.sequences, batch.length};
     at::Tensor x;
-    if (a_.input == Input::tokens) {
-      x = at::embedding(p_.at("embed.tokens"), numbers(batch.tokens, shape));
+    if (a_.takes_tokens()) {
+      x = at::embedding(p_.at("embed.tokens"), numbers(batch.tokens, shape).clamp_min(0));
       x = times(a_.embedding_scale, x);
+      x = with_vectors(x, "embed.input", batch, 0, false);
     } else {
-      const at::Tensor vectors = view(batch.vectors).to(t_.type_);
-      x = linear("embed.input", vectors.view({batch.sequences, batch.length, a_.input_width}));
+      x = linear("embed.input", vectors_of(batch, 0));
     }
     if (a_.class_token) {
       const at::Tensor token = p_.at("embed.class_token").expand({batch.sequences, 1, a_.width});
@@ -269,6 +275,23 @@ class Transformer::Pass {
                                    : at::embedding(table, numbers(batch.types, shape)));
     }
     return a_.embedding_norm ? norm("embed.norm", x) : x;
+  }
+
+  // What the map with this number reads.
+  at::Tensor vectors_of(const Batch& batch, std::int64_t map) const {
+    return view(batch.vectors)
+        .to(t_.type_)
+        .view({batch.sequences, batch.length, a_.input_width * a_.vector_maps()})
+        .narrow(-1, map * a_.input_width, a_.input_width);
+  }
+
+  // x with what a map makes of the vectors, where these stand: in its place, or added to it.
+  at::Tensor with_vectors(const at::Tensor& x, const std::string& name, const Batch& batch,
+                          std::int64_t map, bool added) const {
+    if (batch.vectors.size() == 0) return x;
+    const at::Tensor made = linear(name, vectors_of(batch, map));
+    const at::Tensor here = numbers(batch.tokens, {batch.sequences, batch.length}) == kVector;
+    return at::where(here.unsqueeze(-1), added ? x + made : made, x);
   }
 
   at::Tensor linear(const std::string& name, const at::Tensor& x) const {

@@ -16,9 +16,11 @@ Matrix<double> random_input(const Architecture& a, std::uint64_t seed, const cha
     for (auto& entry : input.reshaped()) entry = random.normal();
     return input;
   }
-  Matrix<double> input(length, 2);
+  Matrix<double> input(length, 2 + a.input_width * a.vector_maps());
+  for (auto& entry : input.reshaped()) entry = a.takes_vectors() ? random.normal() : 0;
   for (std::int64_t t = 0; t < length; ++t) {
     input(t, 0) = static_cast<double>(random.below(a.vocabulary));
+    if (a.takes_vectors() && t % 3 == 1) input(t, 0) = -1;
     input(t, 1) = a.token_types > 0 ? static_cast<double>(random.below(a.token_types)) : 0;
   }
   return input;
@@ -61,6 +63,7 @@ std::vector<Architecture> architectures() {
   for (std::uint64_t seed = 0; seed < 80; ++seed) all.push_back(outputs_architecture(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(encoder_decoder(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(layer_scale_architecture(seed));
+  for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(vectors_architecture(seed));
   for (auto& a : full_turn_architectures(20)) all.push_back(std::move(a));
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     all.push_back(router_architecture(seed));

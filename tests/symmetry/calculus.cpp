@@ -83,17 +83,20 @@ class Judge {
         read_by_norm({attended}, stream);
         hull = with_row(hull, attended.value);
       }
-      if (!a_.layer(n).has_ffn()) continue;
-      const Wire fed = written(
-          n, feed_forward(read(n, hull, stream, layer + a_.layer(n).norm_before_ffn()), layer),
-          layer + "ffn");
-      if (a_.layer(n).parallel) {
-        read_by_norm({attended, fed}, stream);
-        hull = with_row(hull, attended.value);
-      } else {
-        read_by_norm({fed}, stream);
+      if (a_.layer(n).has_ffn()) {
+        const std::string before = layer + a_.layer(n).norm_before_ffn();
+        const Wire fed =
+            written(n, feed_forward(read(n, hull, stream, before), layer), layer + "ffn");
+        const bool parallel = a_.layer(n).parallel;
+        read_by_norm(parallel ? std::vector{attended, fed} : std::vector{fed}, stream);
+        if (parallel) hull = with_row(hull, attended.value);
+        hull = with_row(hull, fed.value);
       }
-      hull = with_row(hull, fed.value);
+      if (!a_.layer(n).deep_input || mistake_ == Mistake::vectors_forgotten) continue;
+      // Further vectors fill their space: what they write follows the stream row by row.
+      const Tensor rows = rows_of_map(tensors_, layer + "input");
+      system_.require((rows.change - rows.value * stream.total) * seen_);
+      hull = with_row(hull, rows.value);
     }
     return norm(hull, stream.turn, final_norm);
   }
@@ -155,12 +158,13 @@ class Judge {
       base += table.value.row(0);
     }
     system_.require((constants - change.constant) * seen);
-    if (a_.input == Input::vectors) {
+    const bool vectors = a_.takes_vectors() && mistake_ != Mistake::vectors_forgotten;
+    if (vectors) {
       follow(tensor("embed.input.weight"), Forms(1, d_));
       directions = with_row(directions, tensor("embed.input.weight").value);
     }
-    if (class_token) {
-      const Tensor rows = leading_rows(a_, tensors_, mistake_ != Mistake::registers_forgotten);
+    if (class_token || (vectors && a_.takes_tokens())) {
+      const Tensor rows = rows_alone(a_, tensors_, mistake_ != Mistake::registers_forgotten);
       follow(rows, change.constant);
       directions = with_row(directions, rows.value.rowwise() - base.row(0));
     }
@@ -228,17 +232,9 @@ class Judge {
     return out;
   }
 
-  // y = x W on columns [first, first + count) of the tensor.
-  Wire product(const Wire& x, const std::string& name, Index first, Index count) const {
-    const Tensor& all = tensor(name + ".weight");
-    const Dense w = all.value.middleCols(first, count);
-    const Forms dw = all.change.block(0, first, all.value.rows(), count);
-    return {x.value * w, x.change * w + x.value * dw};
-  }
-
-  // y = x W + b, likewise.
+  // y = x W + b on columns [first, first + count).
   Wire linear(const Wire& x, const std::string& name, Index first, Index count) const {
-    Wire y = product(x, name, first, count);
+    Wire y = product(x, tensor(name + ".weight"), first, count);
     if (has(name + ".bias")) {
       const Tensor& bias = tensor(name + ".bias");
       add_to_base(y, {bias.value.middleCols(first, count), bias.change.block(0, first, 1, count)});
@@ -420,7 +416,7 @@ class Judge {
       hidden.change += stack(diagonal(scales), Forms(1, m));
     }
     const bool biases_of_experts = f.experts.count > 0 && f.biases.down;
-    return biases_of_experts ? product(hidden, name + "down", 0, d_)
+    return biases_of_experts ? product(hidden, tensor(name + "down.weight"), 0, d_)
                              : linear(hidden, name + "down", 0, d_);
   }
 

@@ -12,6 +12,12 @@ Dense with_row(const Dense& top, const Dense& bottom) {
 
 Forms same(const Forms& entry, Index n) { return entry * Dense::Ones(1, n); }
 
+Wire product(const Wire& x, const Tensor& weight, Index first, Index count) {
+  const Dense w = weight.value.middleCols(first, count);
+  const Forms dw = weight.change.block(0, first, weight.value.rows(), count);
+  return {x.value * w, x.change * w + x.value * dw};
+}
+
 void add_to_base(Wire& wire, const Tensor& bias) {
   wire.value.row(wire.base()) += bias.value.row(0);
   for (Index j = 0; j < wire.value.cols(); ++j) {

@@ -225,6 +225,28 @@ TEST(Dimension, EqualsTheCalculusWithLayerScales) {
   EXPECT_GT(std::min(registers, rotating), 40);
 }
 
+TEST(Dimension, EqualsTheCalculusWithVectorsAmongTokens) {
+  int compared = 0, deep = 0, rotating = 0;
+  for (std::uint64_t seed = 0; seed < 160; ++seed) {
+    const Architecture architecture = vectors_architecture(seed);
+    if (table_takes_up_its_norm(architecture)) continue;
+    ++compared;
+    deep += architecture.vector_maps() > 1 ? 1 : 0;
+    const Symmetry symmetry = symmetry_of(architecture);
+    const Space* stream = symmetry.find_space("residual");
+    rotating += stream != nullptr && stream->is_orthogonal() ? 1 : 0;
+    expect_the_calculus(architecture, seed);
+    // What nothing reads may change at will, but for the mean, which it could before.
+    const bool layer_norm = architecture.norm == Norm::layer;
+    const std::int64_t rows = architecture.vector_maps() *
+                              (architecture.input_width + (architecture.input_bias ? 1 : 0));
+    EXPECT_EQ(calculus(architecture, seed, Mistake::vectors_forgotten).dimension,
+              symmetry.dimension() + rows * (architecture.width - (layer_norm ? 1 : 0)));
+  }
+  EXPECT_GT(compared, 130);
+  EXPECT_GT(std::min(deep, rotating), 40);
+}
+
 // The nullity of the Jacobian of transformers' own DINOv2 at these sizes (theory2.md, section 11).
 TEST(Dimension, IsWhatWasMeasuredOnDinov2) {
   const Architecture plain = dinov2_architecture(2, 0, false);
