@@ -29,6 +29,7 @@ import transformers as tf  # noqa: E402
 TESTS = pathlib.Path(__file__).resolve().parent.parent / "tests"
 sys.path.insert(0, str(TESTS / "python"))
 from declared import declared_outputs  # noqa: E402
+from pictures import text_of  # noqa: E402
 
 FIXTURES = TESTS / "fixtures"
 CONVERTER = "llama-cpp-python==0.3.36"  # its source archive carries llama.cpp's converter
@@ -44,6 +45,10 @@ IDS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
 GQA = dict(num_key_value_heads=2)
 ROUTED = dict(n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1, routed_scaling_factor=1.7,
               first_k_dense_replace=1)
+TOWER = dict(hidden_size=12, intermediate_size=18, num_hidden_layers=2, num_attention_heads=3, image_size=8, patch_size=2)
+QWEN_TOWER = dict(depth=2, hidden_size=8, intermediate_size=11, num_heads=2, patch_size=2)
+QWEN_TOKENS = dict(image_token_id=60, video_token_id=59, vision_start_token_id=58, vision_end_token_id=57)
+MROPE = dict(rope_type="default", rope_theta=1000000.0, mrope_section=[1, 1, 1])
 DINOV2 = dict(hidden_size=20, mlp_ratio=2, num_hidden_layers=2, num_attention_heads=4, image_size=12, patch_size=4)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
               high_freq_factor=4.0, original_max_position_embeddings=256)  # kept, kept, ramp, divided
@@ -193,6 +198,22 @@ def models():
         "vit-hidden": (tf.ViTModel, tf.ViTConfig(
             hidden_size=20, intermediate_size=27, num_hidden_layers=2, num_attention_heads=4,
             image_size=12, patch_size=4, num_channels=2, qkv_bias=False)),
+        "llava": (tf.LlavaForConditionalGeneration, tf.LlavaConfig(
+            text_config=dict(**llama, head_dim=6, model_type="llama"),
+            vision_config=dict(**TOWER, model_type="clip_vision_model"), image_token_index=60)),
+        "gemma3-vision": (tf.Gemma3ForConditionalGeneration, tf.Gemma3Config(
+            text_config=dict(
+                **{**llama, "num_hidden_layers": 3}, head_dim=6, query_pre_attn_scalar=7, sliding_window=5,
+                layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
+            vision_config=dict(**TOWER), mm_tokens_per_image=4, image_token_index=60, boi_token_index=58,
+            eoi_token_index=59)),
+        "qwen2_5_vl": (tf.Qwen2_5_VLForConditionalGeneration, tf.Qwen2_5_VLConfig(
+            text_config=dict(**{**llama, "hidden_size": 24}, rope_parameters=MROPE), **QWEN_TOKENS,
+            vision_config=dict(**QWEN_TOWER, out_hidden_size=24, fullatt_block_indexes=[1], window_size=8))),
+        "qwen3_vl": (tf.Qwen3VLForConditionalGeneration, tf.Qwen3VLConfig(
+            text_config=dict(**{**llama, "num_hidden_layers": 3}, head_dim=6, rope_parameters=MROPE), **QWEN_TOKENS,
+            vision_config=dict(
+                **QWEN_TOWER, out_hidden_size=20, num_position_embeddings=16, deepstack_visual_indexes=[0, 1]))),
         "dinov2": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2)),
         "dinov2-swiglu": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2, use_swiglu_ffn=True, qkv_bias=False)),
         "dinov2_with_registers": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(
@@ -242,8 +263,10 @@ def save_transformers(name, folder):
 def save_reference(model, folder):
     """reference.json: an input and the model's output, computed in double precision."""
     generator = torch.Generator().manual_seed(7)
-    if hasattr(model.config, "vocab_size"):
-        inputs = torch.randint(0, model.config.vocab_size, (1, 19), generator=generator)
+    if hasattr(text_of(model.config), "vocab_size"):
+        inputs = torch.randint(0, text_of(model.config).vocab_size, (1, 19), generator=generator)
+        if hasattr(model.config, "text_config"):
+            inputs[inputs > 50] -= 20  # the last ones stand for pictures
         if model.config.model_type in ("roberta", "xlm-roberta", "camembert", "data2vec-text"):
             inputs[inputs == model.config.pad_token_id] += 1  # they do not count padding as a position
         given = dict(tokens=inputs[0].tolist())

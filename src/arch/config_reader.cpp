@@ -327,7 +327,7 @@ Declared read_config(const Family& family, const Json& config, const TensorSourc
   if (family.canonical) {
     Json fields = config;
     for (const auto& [key, value] : family.match) fields.erase(key);
-    return {architecture_from_json(fields), {}, {}};
+    return {architecture_from_json(fields), {}, {}, {}};
   }
   if (!family.kinds.empty()) return read_kinds(family, config, tensors);
   Declared declared = read_alike(family, config, tensors);

@@ -15,6 +15,7 @@ import torch
 import transformers
 from conftest import FIXTURES
 from declared import declared_outputs
+from pictures import reads_pictures_in_text, text_of, with_picture
 
 transformers.utils.logging.set_verbosity(50)
 transformers.utils.logging.disable_progress_bar()
@@ -58,10 +59,12 @@ def outputs(folder):
                 return None
             model.eval()
             generator = torch.Generator().manual_seed(1)
-            if not hasattr(config, "vocab_size"):
+            if not hasattr(text_of(config), "vocab_size"):
                 shape = (2, config.num_channels, config.image_size, config.image_size)
                 return declared_outputs(model, torch.randn(shape, generator=generator, dtype=torch.float64))
-            given = {"input_ids": torch.randint(0, config.vocab_size, (2, 40), generator=generator)}
+            given = {"input_ids": torch.randint(0, text_of(config).vocab_size, (2, 40), generator=generator)}
+            if reads_pictures_in_text(config):
+                given = with_picture(config, given["input_ids"])
             if model.config.is_encoder_decoder:
                 given["decoder_input_ids"] = given["input_ids"].flip(1)[:, :30]
             return declared_outputs(model, **given)
@@ -93,6 +96,7 @@ class Original:
             read is None
             or read["architecture"] != self.read["architecture"]
             or read["not_understood"] != self.read["not_understood"]
+            or read["apart_keys"] != self.read["apart_keys"]
         )
         after = outputs(self.folder) if even_if_told or not told else None
         (self.folder / "config.json").write_text(json.dumps(self.config))
@@ -191,6 +195,8 @@ def test_what_changes_the_output_is_told(original, name):
     base = original(name)
     tries = [(key, new) for key, value in base.config.items() for new in variations(value)]
     tries += [(key, new) for key, new in FOREIGN.items() if base.config.get(key) != new]
+    if text := base.config.get("text_config"):
+        tries += [("text_config", {**text, key: new}) for key, new in FOREIGN.items() if text.get(key) != new]
     changed, silent = 0, []
     for key, new in tries:
         if key in ("architectures", "model_type", "dtype", "transformers_version", "id2label", "label2id"):
