@@ -31,6 +31,7 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "biogpt",
                                                   "bloom",
                                                   "camembert",
+                                                  "clip_text_model",
                                                   "codegen",
                                                   "cohere",
                                                   "data2vec-text",
@@ -50,6 +51,7 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "falcon-grouped-one-norm",
                                                   "gemma",
                                                   "gemma2",
+                                                  "gemma3",
                                                   "gemma3_text",
                                                   "glm",
                                                   "glm4_moe",
@@ -61,10 +63,14 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "granite",
                                                   "gte",
                                                   "helium",
+                                                  "internvl",
+                                                  "internvl-qwen3",
                                                   "jina_embeddings_v3",
                                                   "llama",
+                                                  "llava",
                                                   "ministral",
                                                   "mistral",
+                                                  "mistral3",
                                                   "mixtral",
                                                   "mpt",
                                                   "mt5",
@@ -77,10 +83,13 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "phi3",
                                                   "qwen2",
                                                   "qwen2-sliding",
+                                                  "qwen2_5_vl",
                                                   "qwen2_moe",
+                                                  "qwen2_vl",
                                                   "qwen3",
                                                   "qwen3-sliding",
                                                   "qwen3_moe",
+                                                  "qwen3_vl",
                                                   "regauge",
                                                   "roberta",
                                                   "seed_oss",
@@ -134,6 +143,24 @@ TEST(Family, InheritsEntryByEntry) {
   EXPECT_EQ(family.fields[0].second.keys, (std::vector<std::string>{"c.w"}));
   EXPECT_EQ(family.fields[1].first, "layers");
   EXPECT_EQ(family.tensors.size(), 1u);
+}
+
+// What is inherited is looked for in the objects that are named; what is not, where it says.
+TEST(Family, KeysMayStandInAnObject) {
+  const std::string parent = R"({"family": "p", "format": "gguf",
+    "requires": {"q": [1]}, "harmless": {"z": true}, "rope": {"theta": ["t", "r/t"]},
+    "fields": {"width": {"key": "w"}, "heads": {"key": ["h", "n"]}}, "tensors": {}})";
+  const std::string child = R"({"family": "c", "format": "gguf", "inherits": "p.json",
+    "under": ["text", ""], "fields": {"layers": {"key": "l"}}})";
+  const Family family = parse_family(
+      "c.json", child, [&](std::string_view) { return std::optional<std::string_view>(parent); });
+  using Keys = std::vector<std::string>;
+  EXPECT_EQ(family.fields[0].second.keys, (Keys{"text/w", "w"}));
+  EXPECT_EQ(family.fields[1].second.keys, (Keys{"text/h", "text/n", "h", "n"}));
+  EXPECT_EQ(family.fields[2].second.keys, (Keys{"l"}));
+  EXPECT_EQ(family.rope->theta, (Keys{"text/t", "text/r/t", "t", "r/t"}));
+  EXPECT_EQ(family.requirements.size(), 2u);
+  EXPECT_EQ(family.harmless.front().pattern, "text/z");
 }
 
 TEST(Formula, Arithmetic) {
