@@ -134,8 +134,7 @@ ConfigEntry parse_entry(const std::string& where, const Ordered& json) {
   const int sources =
       static_cast<int>(!entry.keys.empty() || !entry.absent_tensor.empty()) +
       static_cast<int>(entry.constant.has_value()) + static_cast<int>(!entry.count_of.empty()) +
-      static_cast<int>(!entry.present_tensor.empty()) +
-      static_cast<int>(!entry.columns_of.empty());
+      static_cast<int>(!entry.present_tensor.empty()) + static_cast<int>(!entry.columns_of.empty());
   if (sources != 1) {
     section.fail(
         "needs exactly one of 'key', 'is', 'count_of', 'present_tensor', 'absent_tensor', "
@@ -238,7 +237,8 @@ Ordered load(std::string_view file, std::string_view text, const Find& find, int
   json.erase("inherits");
   Ordered inherited = load(parent, *parent_text, find, depth + 1);
   if (json.contains("under")) {
-    inherited = under_objects(std::move(inherited), Section(std::string(file), json).texts("under"));
+    inherited =
+        under_objects(std::move(inherited), Section(std::string(file), json).texts("under"));
   }
   return merged(std::move(inherited), json);
 }

@@ -49,7 +49,7 @@ struct ConfigEntry {
   // The field is true when the file has no such tensor; beside keys: where none of them is there.
   std::string absent_tensor;
   std::vector<std::string> columns_of;  // the field is the length of the last side of one of these
-  When when;                                // else the field has its default
+  When when;                            // else the field has its default
   std::string resolution;  // which key wins when two disagree, as a clause for error messages
 };
 
@@ -65,8 +65,8 @@ struct RopeEntry {
   std::string default_type = "default";  // "linear": a factor needs no type, as in llama.cpp
   std::string resolution;  // which spelling wins when two disagree, as a clause for error messages
   std::string divisors;    // a tensor of one divisor per frequency
-  bool scales_logits = false;  // yarn's mscale_all_dim multiplies all logits (DeepSeek)
-  std::string plain_type;      // a type that means "default" for text ("mrope")
+  bool scales_logits = false;      // yarn's mscale_all_dim multiplies all logits (DeepSeek)
+  std::string plain_type;          // a type that means "default" for text ("mrope")
   std::vector<std::string> under;  // as of the family
 };
 

@@ -253,15 +253,16 @@ void check_input(const Architecture& a, Problems& problems) {
     problems.require(a.registers == 0, "registers need input 'vectors'");
     problems.require(!a.class_token,
                      "class_token needs input 'vectors'; with tokens it is a token");
-    problems.require(a.input_width >= 0 && a.input_width < kLargest,
-                     fmt::format("input_width is {}; expected 0 or more, below 2^31",
-                                 a.input_width));
+    problems.require(
+        a.input_width >= 0 && a.input_width < kLargest,
+        fmt::format("input_width is {}; expected 0 or more, below 2^31", a.input_width));
     problems.require(!a.input_bias || a.takes_vectors(), "input_bias needs an input_width");
-    problems.require(!a.takes_vectors() ||
-                         (a.kinds.front().norms_input() && !a.embedding_norm &&
-                          !a.has_position_table() && a.token_types == 0 && a.encoder_layers == 0),
-                     "vectors among tokens (input_width) need placement 'pre' or 'both', one stack, "
-                     "and no embedding norm, position table or token types");
+    problems.require(
+        !a.takes_vectors() ||
+            (a.kinds.front().norms_input() && !a.embedding_norm && !a.has_position_table() &&
+             a.token_types == 0 && a.encoder_layers == 0),
+        "vectors among tokens (input_width) need placement 'pre' or 'both', one stack, "
+        "and no embedding norm, position table or token types");
   } else {
     problems.require_size(a.input_width, "input_width");
     problems.require(!a.tied, "tied needs input 'tokens'");

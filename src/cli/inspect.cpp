@@ -61,10 +61,9 @@ void print_shape(const Architecture& a) {
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
   };
   const std::string registers = a.registers > 0 ? ", " + some(a.registers, "register") : "";
-  const std::string vectors =
-      a.takes_tokens() && a.takes_vectors()
-          ? fmt::format(", vectors of {} among the tokens", a.input_width)
-          : "";
+  const std::string vectors = a.takes_tokens() && a.takes_vectors()
+                                  ? fmt::format(", vectors of {} among the tokens", a.input_width)
+                                  : "";
   const std::string layers = fmt::format("{}{}, width {}{}{}", some(a.layers, "layer"), stacks,
                                          a.width, registers, vectors);
   const std::string norm = fmt::format("{} norm ({}, eps {:g})", json["norm"].get<std::string>(),

@@ -1,6 +1,43 @@
-"""Inputs of models that read text and pictures."""
+"""Small models that read text and pictures, and inputs of such models."""
 
 import torch
+import transformers as tf
+
+SIZES = dict(
+    vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=4,
+    num_key_value_heads=2, max_position_embeddings=48, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+)  # fmt: skip
+TOWER = dict(
+    hidden_size=12, intermediate_size=18, num_hidden_layers=2, num_attention_heads=3, image_size=8, patch_size=2,
+)  # fmt: skip
+QWEN_TOWER = dict(depth=2, hidden_size=8, intermediate_size=11, num_heads=2, patch_size=2)
+MROPE = dict(rope_type="default", rope_theta=1000.0, mrope_section=[1, 1, 1])
+MODELS_WITH_PICTURES = {
+    "llava: two biases, linear": (tf.LlavaForConditionalGeneration, tf.LlavaConfig(
+        text_config=dict(**SIZES, model_type="llama", attention_bias=True, rope_parameters=dict(
+            rope_type="linear", rope_theta=500.0, factor=2.0)),
+        vision_config=dict(**TOWER, model_type="clip_vision_model"), image_token_index=60)),
+    "mistral3: tied": (tf.Mistral3ForConditionalGeneration, tf.Mistral3Config(
+        text_config=dict(**SIZES, head_dim=6, model_type="mistral", sliding_window=None),
+        vision_config=dict(**TOWER, head_dim=4, model_type="pixtral"), image_token_index=60)),
+    "internvl: untied": (tf.InternVLForConditionalGeneration, tf.InternVLConfig(
+        text_config=dict(**{**SIZES, "hidden_size": 24}, model_type="qwen2"), tie_word_embeddings=False,
+        vision_config={**TOWER, "image_size": [8, 8], "patch_size": [2, 2]}, image_token_id=60)),
+    "internvl-qwen3: tied": (tf.InternVLForConditionalGeneration, tf.InternVLConfig(
+        text_config=dict(**SIZES, head_dim=6, model_type="qwen3"),
+        vision_config={**TOWER, "image_size": [8, 8], "patch_size": [2, 2]}, image_token_id=60)),
+    "qwen2_vl: tied": (tf.Qwen2VLForConditionalGeneration, tf.Qwen2VLConfig(
+        text_config=dict(**{**SIZES, "hidden_size": 24}, rope_parameters=MROPE), tie_word_embeddings=True,
+        vision_config=dict(depth=2, embed_dim=8, hidden_size=24, mlp_ratio=2, num_heads=2, patch_size=2),
+        image_token_id=60)),
+    "qwen2_5_vl: untied": (tf.Qwen2_5_VLForConditionalGeneration, tf.Qwen2_5_VLConfig(
+        text_config=dict(**{**SIZES, "hidden_size": 24}, rope_parameters=MROPE), image_token_id=60,
+        vision_config=dict(**QWEN_TOWER, out_hidden_size=24, fullatt_block_indexes=[1], window_size=8))),
+    "qwen3_vl: untied": (tf.Qwen3VLForConditionalGeneration, tf.Qwen3VLConfig(
+        text_config=dict(**SIZES, head_dim=6, rope_parameters=MROPE), image_token_id=60,
+        vision_config=dict(
+            **QWEN_TOWER, out_hidden_size=20, num_position_embeddings=16, deepstack_visual_indexes=[0]))),
+}  # fmt: skip
 
 
 def text_of(config):

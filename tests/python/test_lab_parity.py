@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 import transformers as tf
 from declared import declared_outputs
-from pictures import text_of, token_of_pictures, with_picture
+from pictures import MODELS_WITH_PICTURES, text_of
 
 DATA = pathlib.Path(__file__).parent.parent.parent / "data" / "architectures"
 # No size equals another, so that a mix-up of axes cannot go unnoticed.
@@ -56,9 +56,6 @@ IMAGE = dict(
     hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=4, image_size=12,
     patch_size=4, num_channels=3,
 )  # fmt: skip
-TOWER = dict(hidden_size=12, intermediate_size=18, num_hidden_layers=2, num_attention_heads=3, image_size=8, patch_size=2)
-QWEN_TOWER = dict(depth=2, hidden_size=8, intermediate_size=11, num_heads=2, patch_size=2)
-MROPE = dict(rope_type="default", rope_theta=1000.0, mrope_section=[1, 1, 1])
 DINOV2 = {**{key: value for key, value in IMAGE.items() if key != "intermediate_size"}, "mlp_ratio": 2}
 
 
@@ -226,30 +223,7 @@ MODELS = {
         vocab_size=61, dim=20, hidden_dim=27, n_layers=3, n_heads=4, max_position_embeddings=48, num_labels=7)),
     "distilbert: answers": (tf.DistilBertForQuestionAnswering, tf.DistilBertConfig(
         vocab_size=61, dim=20, hidden_dim=27, n_layers=3, n_heads=4, max_position_embeddings=48)),
-    "llava: two biases, linear": (tf.LlavaForConditionalGeneration, tf.LlavaConfig(
-        text_config=dict(**SIZES, **GQA, model_type="llama", attention_bias=True, rope_parameters=dict(
-            rope_type="linear", rope_theta=500.0, factor=2.0)),
-        vision_config=dict(**TOWER, model_type="clip_vision_model"), image_token_index=60)),
-    "mistral3: tied": (tf.Mistral3ForConditionalGeneration, tf.Mistral3Config(
-        text_config=dict(**SIZES, **GQA, head_dim=6, model_type="mistral", sliding_window=None),
-        vision_config=dict(**TOWER, head_dim=4, model_type="pixtral"), image_token_index=60)),
-    "internvl: untied": (tf.InternVLForConditionalGeneration, tf.InternVLConfig(
-        text_config=dict(**{**SIZES, "hidden_size": 24}, **GQA, model_type="qwen2"), tie_word_embeddings=False,
-        vision_config={**TOWER, "image_size": [8, 8], "patch_size": [2, 2]}, image_token_id=60)),
-    "internvl-qwen3: tied": (tf.InternVLForConditionalGeneration, tf.InternVLConfig(
-        text_config=dict(**SIZES, **GQA, head_dim=6, model_type="qwen3"),
-        vision_config={**TOWER, "image_size": [8, 8], "patch_size": [2, 2]}, image_token_id=60)),
-    "qwen2_vl: tied": (tf.Qwen2VLForConditionalGeneration, tf.Qwen2VLConfig(
-        text_config=dict(**{**SIZES, "hidden_size": 24}, **GQA, rope_parameters=MROPE), tie_word_embeddings=True,
-        vision_config=dict(depth=2, embed_dim=8, hidden_size=24, mlp_ratio=2, num_heads=2, patch_size=2),
-        image_token_id=60)),
-    "qwen2_5_vl: untied": (tf.Qwen2_5_VLForConditionalGeneration, tf.Qwen2_5_VLConfig(
-        text_config=dict(**{**SIZES, "hidden_size": 24}, **GQA, rope_parameters=MROPE), image_token_id=60,
-        vision_config=dict(**QWEN_TOWER, out_hidden_size=24, fullatt_block_indexes=[1], window_size=8))),
-    "qwen3_vl: untied": (tf.Qwen3VLForConditionalGeneration, tf.Qwen3VLConfig(
-        text_config=dict(**SIZES, **GQA, head_dim=6, rope_parameters=MROPE), image_token_id=60,
-        vision_config=dict(
-            **QWEN_TOWER, out_hidden_size=20, num_position_embeddings=16, deepstack_visual_indexes=[0]))),
+    **MODELS_WITH_PICTURES,
     "clip_text_model: hidden state": (tf.CLIPTextModel, tf.CLIPTextConfig(**SIZES)),
     "vit: classes": (tf.ViTForImageClassification, tf.ViTConfig(**IMAGE, num_labels=7)),
     "vit: hidden state and pooler, no biases of q, k, v": (tf.ViTModel, tf.ViTConfig(**IMAGE, qkv_bias=False)),
@@ -510,29 +484,3 @@ def test_a_misreading_is_seen(lab, tmp_path, misread):
     safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
     ours = forward(lab, tmp_path / "model", given, tmp_path, False)["outputs"]
     assert error(ours, theirs) > 1e-2
-
-
-# Those whose pictures stand in a text as any other token does: in one row of positions, and behind one another.
-AS_TOKENS = [name for name in MODELS if name.startswith(("llava", "mistral3", "internvl"))]
-
-
-@pytest.mark.parametrize("name", AS_TOKENS)
-def test_vectors_among_tokens(lab, tmp_path, name):
-    """What the last map of the projector reads, in place of the picture's tokens."""
-    cls = make(name, tmp_path / "model")
-    config = MODELS[name][1]
-    inputs = with_picture(config, draw_inputs(config, seed=2)[0]["input_ids"][:2])
-    model = cls.from_pretrained(tmp_path / "model", dtype=torch.float64, attn_implementation="eager").eval()
-    read = []
-    model.model.multi_modal_projector.linear_2.register_forward_pre_hook(lambda _, given: read.append(given[0]))
-    with torch.no_grad():
-        theirs = model(**inputs).logits
-    tokens = inputs["input_ids"]
-    here = tokens == token_of_pictures(config)
-    vectors = torch.zeros(*tokens.shape, read[0].shape[-1])
-    vectors[here] = read[0].reshape(-1, read[0].shape[-1]).float()
-    tokens[here] = -1
-    given = {"tokens": tokens, "vectors": vectors}
-    assert error(forward(lab, tmp_path / "model", given, tmp_path, True)["outputs"], theirs) <= 1e-5
-    given["vectors"] = vectors.roll(1, -1).contiguous()
-    assert error(forward(lab, tmp_path / "model", given, tmp_path, True)["outputs"], theirs) > 1e-2

@@ -46,8 +46,7 @@ Tensor leading_rows(const Architecture& a, const Tensors& tensors, bool register
 Tensor rows_alone(const Architecture& a, const Tensors& tensors, bool registers) {
   if (!a.takes_tokens()) return leading_rows(a, tensors, registers);
   const auto bias = tensors.find("embed.input.bias");
-  return bias != tensors.end() ? bias->second
-                               : Tensor{Dense::Zero(1, a.width), Forms(1, a.width)};
+  return bias != tensors.end() ? bias->second : Tensor{Dense::Zero(1, a.width), Forms(1, a.width)};
 }
 
 Tensor rows_of_map(const Tensors& tensors, const std::string& name) {

@@ -238,8 +238,8 @@ TEST(Dimension, EqualsTheCalculusWithVectorsAmongTokens) {
     expect_the_calculus(architecture, seed);
     // What nothing reads may change at will, but for the mean, which it could before.
     const bool layer_norm = architecture.norm == Norm::layer;
-    const std::int64_t rows = architecture.vector_maps() *
-                              (architecture.input_width + (architecture.input_bias ? 1 : 0));
+    const std::int64_t rows =
+        architecture.vector_maps() * (architecture.input_width + (architecture.input_bias ? 1 : 0));
     EXPECT_EQ(calculus(architecture, seed, Mistake::vectors_forgotten).dimension,
               symmetry.dimension() + rows * (architecture.width - (layer_norm ? 1 : 0)));
   }

@@ -137,9 +137,9 @@ struct FeedForward {
 //   behind     x += norm(attention(x));        x += norm(ffn(x))         (OLMo 2)
 // What a branch writes is multiplied by branch_scale before it is added (Granite), or by a learned
 // factor for each coordinate (layer_scale; pre only, DINOv2). Where vectors stand among tokens, a
-// layer may be followed by a map that adds further vectors there (deep_input; Qwen3-VL). A layer without a feed-forward ends
-// with its attention: a decoder's block with cross-attention is such a layer and one whose
-// attention is the cross-attention.
+// layer may be followed by a map that adds further vectors there (deep_input; Qwen3-VL). A layer
+// without a feed-forward ends with its attention: a decoder's block with cross-attention is such a
+// layer and one whose attention is the cross-attention.
 struct Layer {
   Attention attention;
   FeedForward ffn;

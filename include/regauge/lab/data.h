@@ -13,9 +13,9 @@ namespace regauge::lab {
 // Inputs of one forward pass, all of the same length, sequence after sequence.
 struct Batch {
   std::int64_t sequences = 0;
-  std::int64_t length = 0;            // positions of each, without the class token
-  std::vector<std::int64_t> tokens;   // sequences * length (Input::tokens); kVector: none
-  std::vector<std::int64_t> types;    // sequences * length, or empty: all of type 0
+  std::int64_t length = 0;           // positions of each, without the class token
+  std::vector<std::int64_t> tokens;  // sequences * length (Input::tokens); kVector: none
+  std::vector<std::int64_t> types;   // sequences * length, or empty: all of type 0
   // sequences * length rows (Input::vectors), or empty where tokens suffice; where several maps
   // read vectors, these stand side by side.
   Matrix<float> vectors;

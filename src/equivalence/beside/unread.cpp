@@ -153,7 +153,8 @@ void compare_apart(const Model& a, const Model& b, bool one_language, Unread& re
   compare_keys(a.apart_keys, b.apart_keys, one_language, why, apart);
   compare_tensors(a, a.apart, b, b.apart, why, apart, progress);
   if (apart.differ.empty() && !a.apart.empty()) {
-    result.apart = fmt::format("{} tensors of other parts are the same, bit by bit", a.apart.size());
+    result.apart =
+        fmt::format("{} tensors of other parts are the same, bit by bit", a.apart.size());
   }
   result.differ.insert(result.differ.end(), apart.differ.begin(), apart.differ.end());
 }

@@ -21,8 +21,9 @@ struct Unread {
   std::string apart;
 };
 
-// Compares Model::not_understood by value and Model::unread byte by byte, and what is apart likewise, a few megabytes at a
-// time. A key of one format has no counterpart in another and counts as being in one file alone.
+// Compares Model::not_understood by value and Model::unread byte by byte, and what is apart
+// likewise, a few megabytes at a time. A key of one format has no counterpart in another and counts
+// as being in one file alone.
 Unread compare_unread(const Model& a, const Model& b, Progress& progress);
 
 }  // namespace regauge
