@@ -210,10 +210,6 @@ def models():
         "qwen2_5_vl": (tf.Qwen2_5_VLForConditionalGeneration, tf.Qwen2_5_VLConfig(
             text_config=dict(**{**llama, "hidden_size": 24}, rope_parameters=MROPE), **QWEN_TOKENS,
             vision_config=dict(**QWEN_TOWER, out_hidden_size=24, fullatt_block_indexes=[1], window_size=8))),
-        "qwen3_vl": (tf.Qwen3VLForConditionalGeneration, tf.Qwen3VLConfig(
-            text_config=dict(**{**llama, "num_hidden_layers": 3}, head_dim=6, rope_parameters=MROPE), **QWEN_TOKENS,
-            vision_config=dict(
-                **QWEN_TOWER, out_hidden_size=20, num_position_embeddings=16, deepstack_visual_indexes=[0, 1]))),
         "dinov2": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2)),
         "dinov2-swiglu": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2, use_swiglu_ffn=True, qkv_bias=False)),
         "dinov2_with_registers": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(

@@ -31,12 +31,6 @@ Architecture Architecture::with_layers_like(std::int64_t index, std::int64_t cou
   return result;
 }
 
-std::int64_t Architecture::vector_maps() const {
-  std::int64_t count = takes_vectors() ? 1 : 0;
-  for (std::int64_t n = 0; n < layers; ++n) count += layer(n).deep_input ? 1 : 0;
-  return count;
-}
-
 std::int64_t Architecture::outputs() const {
   return output.has(Output::tokens) ? vocabulary : classes;
 }

@@ -237,7 +237,6 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("shared_norm", layer.shared_norm);
   visit("branch_scale", layer.branch_scale);
   visit("layer_scale", layer.layer_scale);
-  visit("deep_input", layer.deep_input);
 }
 
 template <class A, class Visit>
@@ -399,7 +398,6 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
                                           "shares_table",
                                           "cross",
                                           "layer_scale",
-                                          "deep_input",
                                           "registers"};
 
 }  // namespace

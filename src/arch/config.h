@@ -27,7 +27,7 @@ using Variables = std::map<std::string, double>;
 struct Declared {
   Architecture architecture;
   Variables variables;
-  std::map<std::string, std::string> not_understood, apart;  // as in Model; `apart`: its keys
+  std::map<std::string, std::string> not_understood;  // as in Model
 };
 
 // Throws UsageError with every problem at once, one per line.

@@ -27,7 +27,6 @@ constexpr std::int64_t kMostLayers = 1 << 20;
 std::optional<std::int64_t> number_of(const PatternEntry& pattern, const Json& config) {
   const Json* said = pattern.number_key.empty() ? nullptr : find_path(config, pattern.number_key);
   if (said == nullptr || said->is_null()) return pattern.number;
-  if (said->is_array()) return static_cast<std::int64_t>(said->size());  // one item for each layer
   if (!said->is_number_integer()) return std::nullopt;
   const auto number = said->get<std::int64_t>();
   const std::int64_t least = pattern.rule == PatternEntry::Rule::period ? 1 : 0;

@@ -39,10 +39,8 @@ class Reader {
       declared.variables[name] = number(name);
     }
     report();
-    KeysBeside beside =
-        keys_beside(family_, config_, [&](const Json& known) { return term(known); });
-    declared.not_understood = std::move(beside.not_understood);
-    declared.apart = std::move(beside.apart);
+    declared.not_understood =
+        keys_not_understood(family_, config_, [&](const Json& known) { return term(known); });
     declared.architecture = architecture_from_flat(fields);
     return declared;
   }
@@ -327,7 +325,7 @@ Declared read_config(const Family& family, const Json& config, const TensorSourc
   if (family.canonical) {
     Json fields = config;
     for (const auto& [key, value] : family.match) fields.erase(key);
-    return {architecture_from_json(fields), {}, {}, {}};
+    return {architecture_from_json(fields), {}, {}};
   }
   if (!family.kinds.empty()) return read_kinds(family, config, tensors);
   Declared declared = read_alike(family, config, tensors);

@@ -274,6 +274,16 @@ bool fits(std::string_view pattern, std::string_view name) {
   return name == pattern;
 }
 
+bool is_apart(const Family& family, std::string_view tensor) {
+  return std::ranges::any_of(family.apart_tensors,
+                             [&](const std::string& pattern) { return fits(pattern, tensor); });
+}
+
+bool is_apart_key(const Family& family, std::string_view path) {
+  return std::ranges::any_of(family.apart_keys,
+                             [&](const std::string& pattern) { return fits(pattern, path); });
+}
+
 std::vector<KeyRule> parse_key_rules(const std::string& where,
                                      const std::vector<std::pair<std::string, Json>>& entries) {
   std::vector<KeyRule> rules;

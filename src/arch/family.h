@@ -155,6 +155,9 @@ struct FamilyKind {
 
 // '*' may begin or end the pattern.
 bool fits(std::string_view pattern, std::string_view name);
+// A tensor, or a key, of another part.
+bool is_apart(const Family& family, std::string_view tensor);
+bool is_apart_key(const Family& family, std::string_view path);
 
 // Rules as data files write them: true for any value, or a list of the values that are harmless.
 // Throws UsageError that names `where`.

@@ -41,30 +41,20 @@ class Sorter {
   void sort(const Json& object, const std::string& prefix) {
     for (const auto& [key, value] : object.items()) {
       const std::string path = prefix + as_step(key);
-      if (read_.contains(path)) continue;
-      if (std::ranges::any_of(family_.apart_keys,
-                              [&](const auto& pattern) { return fits(pattern, path); })) {
-        result_.apart[path] = as_text(value);
-        continue;
-      }
-      if (is_harmless(path, value)) continue;
+      if (read_.contains(path) || is_apart_key(family_, path) || is_harmless(path, value)) continue;
       if (!prefix.empty() && is_yarn_setting(object, key)) continue;
       if (value.is_object() && has_known_part(path + "/")) {
         sort(value, path + "/");
         continue;
       }
-      result_.not_understood[path] = as_text(value);
+      rest_[path] = value.dump(-1, ' ', true, Json::error_handler_t::replace);
     }
   }
 
-  KeysBeside take() { return std::move(result_); }
+  std::map<std::string, std::string> take() { return std::move(rest_); }
 
  private:
-  static std::string as_text(const Json& value) {
-    return value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  }
-
-  // What is harmless in every family is so in the objects that stand for a config, too.
+  // What is harmless in every family is so in an object that stands for a config, too.
   bool fits_anywhere(const std::string& pattern, const std::string& path) const {
     return fits(pattern, path) || std::ranges::any_of(family_.under, [&](const auto& object) {
              return path.starts_with(object + "/") && fits(pattern, path.substr(object.size() + 1));
@@ -96,7 +86,7 @@ class Sorter {
   const Term& term_;
   std::set<std::string> read_;
   std::vector<const KeyRule*> rules_;
-  KeysBeside result_;
+  std::map<std::string, std::string> rest_;
 };
 
 }  // namespace
@@ -162,7 +152,8 @@ std::vector<std::string> keys_read(const Family& family) {
   return paths;
 }
 
-KeysBeside keys_beside(const Family& family, const Json& config, const Term& term) {
+std::map<std::string, std::string> keys_not_understood(const Family& family, const Json& config,
+                                                       const Term& term) {
   if (!config.is_object()) return {};
   Sorter sorter(family, term);
   sorter.sort(config, "");

@@ -30,14 +30,11 @@ std::vector<std::string> keys_read(const Family& family);
 // A value of a rule, of which a string that starts with '=' is a formula.
 using Term = std::function<nlohmann::json(const nlohmann::json&)>;
 
-// Keys of a config that say nothing about the model that the family describes, as paths such as
-// "rope_parameters/factor", and their values as ASCII JSON. Of an object that has a part which is
-// read or harmless, the other parts are named one by one.
-struct KeysBeside {
-  // Neither read nor known to be harmless with the value that they have.
-  std::map<std::string, std::string> not_understood;
-  std::map<std::string, std::string> apart;  // of other parts of the checkpoint
-};
-KeysBeside keys_beside(const Family& family, const nlohmann::json& config, const Term& term);
+// The keys of a config that the family neither reads nor knows to be harmless with the value that
+// they have, as paths such as "rope_parameters/factor", and their values as ASCII JSON. Of an
+// object that has a part which is read or harmless, the other parts are named one by one.
+std::map<std::string, std::string> keys_not_understood(const Family& family,
+                                                       const nlohmann::json& config,
+                                                       const Term& term);
 
 }  // namespace regauge

@@ -194,8 +194,7 @@ bool feeds_modules(const Checkpoint& checkpoint) {
 Model Model::open(const std::filesystem::path& path) { return open(Checkpoint::open(path)); }
 
 Model Model::open(Checkpoint opened) {
-  Model model;
-  model.checkpoint = std::move(opened);
+  Model model{std::move(opened), {}, {}, {}, {}, {}};
   const Checkpoint& checkpoint = model.checkpoint;
   if (checkpoint.config().is_null()) {
     throw UsageError(fmt::format(
@@ -209,7 +208,6 @@ Model Model::open(Checkpoint opened) {
   model.architecture = std::move(declared.architecture);
   if (feeds_modules(checkpoint)) model.architecture.output.add(Output::hidden);
   model.not_understood = std::move(declared.not_understood);
-  model.apart_keys = std::move(declared.apart);
   const auto tensor_count = static_cast<std::int64_t>(checkpoint.tensors().size());
   if (model.architecture.layers > tensor_count) {
     throw UsageError(fmt::format("[{}] {}: the config says {} layers, the file holds {} tensors",
@@ -230,13 +228,9 @@ Model Model::open(Checkpoint opened) {
   for (const auto& tensor : checkpoint.tensors()) {
     if (claimed.contains(tensor.name)) continue;
     model.unclaimed.push_back(tensor.name);
-    const auto of_it = [&](const std::string& pattern) { return fits(pattern, tensor.name); };
-    if (std::ranges::any_of(family.apart_tensors, of_it)) {
-      model.apart.push_back(tensor.name);
-      continue;
-    }
     const bool setting = family.rope && family.rope->divisors == tensor.name;
-    if (!setting && !is_dead(family, tensor.name)) model.unread.push_back(tensor.name);
+    if (!setting && !is_apart(family, tensor.name) && !is_dead(family, tensor.name))
+      model.unread.push_back(tensor.name);
   }
   return model;
 }

@@ -48,8 +48,8 @@ class SpecList {
 };
 
 void add_embedding(SpecList& specs, const Architecture& a) {
-  specs.add_if(a.takes_tokens(), "embed.tokens", a.vocabulary, a.width);
-  if (a.takes_vectors()) specs.add_linear("embed.input", a.input_width, a.width, a.input_bias);
+  specs.add_if(a.input == Input::tokens, "embed.tokens", a.vocabulary, a.width);
+  if (a.input_width > 0) specs.add_linear("embed.input", a.input_width, a.width, a.input_bias);
   specs.add_if(a.class_token, "embed.class_token", 1, a.width);
   specs.add_if(a.registers > 0, "embed.registers", a.registers, a.width);
   specs.add_if(a.position_table == PositionTable::learned, "embed.positions", a.max_positions,
@@ -134,7 +134,6 @@ std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
     specs.enter_layer(layer);
     add_attention(specs, a.layer(layer), a.width);
     add_feed_forward(specs, a.layer(layer), a.width);
-    if (a.layer(layer).deep_input) specs.add_linear("input", a.input_width, a.width, a.input_bias);
   }
   specs.leave_layers();
   if (a.head_transform) specs.add_linear("head.transform", a.width, a.width, true);

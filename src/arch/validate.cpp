@@ -256,13 +256,15 @@ void check_input(const Architecture& a, Problems& problems) {
     problems.require(
         a.input_width >= 0 && a.input_width < kLargest,
         fmt::format("input_width is {}; expected 0 or more, below 2^31", a.input_width));
-    problems.require(!a.input_bias || a.takes_vectors(), "input_bias needs an input_width");
+    problems.require(!a.input_bias || a.input_width > 0, "input_bias needs an input_width");
+    const bool plain = std::ranges::all_of(a.kinds, [](const Layer& kind) {
+      return kind.norms_input() && !kind.attention.has_latents();
+    });
     problems.require(
-        !a.takes_vectors() ||
-            (a.kinds.front().norms_input() && !a.embedding_norm && !a.has_position_table() &&
-             a.token_types == 0 && a.encoder_layers == 0),
+        a.input_width == 0 || (plain && !a.embedding_norm && !a.has_position_table() &&
+                               a.token_types == 0 && a.encoder_layers == 0),
         "vectors among tokens (input_width) need placement 'pre' or 'both', one stack, "
-        "and no embedding norm, position table or token types");
+        "and neither latents, an embedding norm, a position table nor token types");
   } else {
     problems.require_size(a.input_width, "input_width");
     problems.require(!a.tied, "tied needs input 'tokens'");
@@ -333,8 +335,6 @@ std::vector<std::string> problems_of(const Architecture& a) {
                      "activation 'tanh' is understood of a pooler only");
     check_clamps(layer.ffn, problems);
     check_layer_scale(a, layer, problems);
-    problems.require(!layer.deep_input || (a.takes_tokens() && a.takes_vectors()),
-                     "deep_input needs input 'tokens' and an input_width: vectors among tokens");
     problems.require(!layer.attention.sinks || !layer.norms_sum(),
                      "attention_sinks in layers that norm the sum are not understood");
     check_experts(layer, a.norm, problems);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "print.h"
+#include "regauge/arch/apart.h"
 #include "regauge/arch/layout.h"
 #include "symmetry/factors.h"
 #include "verb.h"
@@ -46,11 +47,10 @@ std::string describe_positions(const Layer& layer, const Json& json) {
 std::string describe_rest(const Layer& layer) {
   const bool joint = layer.attention.qk_norm == QkNorm::joint;
   return fmt::format(
-      "{}{}{}{}{}{}", layer.attention.cross ? ", reads the encoder" : "",
+      "{}{}{}{}{}", layer.attention.cross ? ", reads the encoder" : "",
       layer.attention.has_qk_norm() ? joint ? ", qk-norm of all heads" : ", qk-norm" : "",
       layer.parallel ? ", parallel block" : "", layer.shared_norm ? " with one norm" : "",
-      layer.layer_scale ? ", layer scales" : "",
-      layer.deep_input ? ", further vectors behind it" : "");
+      layer.layer_scale ? ", layer scales" : "");
 }
 
 void print_shape(const Architecture& a) {
@@ -61,7 +61,7 @@ void print_shape(const Architecture& a) {
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
   };
   const std::string registers = a.registers > 0 ? ", " + some(a.registers, "register") : "";
-  const std::string vectors = a.takes_tokens() && a.takes_vectors()
+  const std::string vectors = a.input == Input::tokens && a.input_width > 0
                                   ? fmt::format(", vectors of {} among the tokens", a.input_width)
                                   : "";
   const std::string layers = fmt::format("{}{}, width {}{}{}", some(a.layers, "layer"), stacks,
@@ -112,9 +112,9 @@ void print_not_understood(const Model& model) {
   if (model.unread.size() > kMost) {
     answer("  not read: {} tensors more\n", model.unread.size() - kMost);
   }
-  if (!model.apart.empty()) {
+  if (const Apart apart = apart_of(model); !apart.tensors.empty()) {
     answer("  {} tensors of other parts, {} among them, are never moved and compared bit by bit\n",
-           model.apart.size(), model.apart.front());
+           apart.tensors.size(), apart.tensors.front());
   }
 }
 
@@ -174,7 +174,8 @@ Json as_json(const Model& model, const Symmetry& symmetry) {
   Json not_understood = Json::object();
   for (const auto& [key, value] : model.not_understood) not_understood[key] = Json::parse(value);
   Json apart_keys = Json::object();
-  for (const auto& [key, value] : model.apart_keys) apart_keys[key] = Json::parse(value);
+  const Apart apart = apart_of(model);
+  for (const auto& [key, value] : apart.keys) apart_keys[key] = Json::parse(value);
   return {{"path", model.checkpoint.path().string()},
           {"family", model.layout.family()},
           {"format", format_name(model.layout.format())},
@@ -186,7 +187,7 @@ Json as_json(const Model& model, const Symmetry& symmetry) {
           {"log2_components", symmetry.log2_components()},
           {"unclaimed", model.unclaimed},
           {"unread", model.unread},
-          {"apart", model.apart},
+          {"apart", apart.tensors},
           {"apart_keys", apart_keys},
           {"not_understood", not_understood}};
 }

@@ -6,11 +6,42 @@
 #include <limits>
 #include <stdexcept>
 
-#include "check_batch.h"
 #include "regauge/base/error.h"
 
 namespace regauge::lab {
 namespace {
+
+void check(const Architecture& a, const Batch& batch) {
+  const auto expect = [](bool good, const std::string& problem) {
+    if (!good) throw UsageError("the batch does not fit the architecture: " + problem);
+  };
+  const auto positions = static_cast<std::size_t>(batch.sequences * batch.length);
+  expect(positions > 0, "it is empty");
+  expect(batch.types.empty() || batch.types.size() == positions,
+         "it needs a type for every position, or none");
+  if (a.input == Input::tokens) {
+    expect(batch.tokens.size() == positions, "it needs a token for every position");
+  } else {
+    expect(batch.vectors.rows() == static_cast<Eigen::Index>(positions) &&
+               batch.vectors.cols() == a.input_width,
+           fmt::format("it needs a vector of {} for every position", a.input_width));
+  }
+  expect(a.encoder_layers > 0 ? batch.source_length > 0 : batch.source.empty(),
+         a.encoder_layers > 0 ? "it needs a source, which the encoder reads"
+                              : "it has a source, and there is no encoder");
+  expect(batch.source.size() == static_cast<std::size_t>(batch.sequences * batch.source_length),
+         "it needs sources of one length");
+  for (const auto* tokens : {&batch.tokens, &batch.source}) {
+    for (const std::int64_t token : *tokens) {
+      expect(token >= 0 && token < a.vocabulary,
+             fmt::format("token {} is outside the vocabulary of {}", token, a.vocabulary));
+    }
+  }
+  for (const std::int64_t type : batch.types) {
+    expect(type >= 0 && type < a.token_types,
+           fmt::format("type {} is outside the {} that there are", type, a.token_types));
+  }
+}
 
 at::Tensor numbers(const std::vector<std::int64_t>& values, at::IntArrayRef shape) {
   return at::from_blob(const_cast<std::int64_t*>(values.data()), shape, at::kLong);
@@ -89,7 +120,7 @@ class Transformer::Pass {
 
   at::Tensor run(const Batch& batch) const {
     const at::Tensor encoded = a_.encoder_layers > 0 ? encode(batch) : at::Tensor();
-    at::Tensor x = layers(embed(batch), encoded, a_.encoder_layers, a_.layers, &batch);
+    at::Tensor x = layers(embed(batch), encoded, a_.encoder_layers, a_.layers);
     if (a_.reads_one_position()) x = one_position(x);
     if (a_.plain_stream()) x = norm("head.norm", x);
     at::Tensor pooled;
@@ -134,10 +165,8 @@ class Transformer::Pass {
   }
 
   // The stream x behind the layers [first, last).
-  // `batch`: whose further vectors are added behind layers; null: there are none.
   at::Tensor layers(at::Tensor x, const at::Tensor& encoded, std::int64_t first_layer,
-                    std::int64_t last_layer, const Batch* batch = nullptr) const {
-    std::int64_t maps = 1;  // of vectors, so far
+                    std::int64_t last_layer) const {
     for (std::int64_t n = first_layer; n < last_layer; ++n) {
       const Layer& layer = a_.layer(n);
       const std::string at = fmt::format("layers.{}.", n);
@@ -164,7 +193,6 @@ class Transformer::Pass {
         x = x + written("attn", attn(norm(first, x)));
         if (layer.has_ffn()) x = x + written("ffn", ffn(norm(second, x)));
       }
-      if (layer.deep_input) x = with_vectors(x, at + "input", *batch, maps++, true);
     }
     return x;
   }
@@ -215,12 +243,12 @@ class Transformer::Pass {
   at::Tensor embed(const Batch& batch) const {
     const std::array shape{batch.sequences, batch.length};
     at::Tensor x;
-    if (a_.takes_tokens()) {
-      x = at::embedding(p_.at("embed.tokens"), numbers(batch.tokens, shape).clamp_min(0));
+    if (a_.input == Input::tokens) {
+      x = at::embedding(p_.at("embed.tokens"), numbers(batch.tokens, shape));
       x = times(a_.embedding_scale, x);
-      x = with_vectors(x, "embed.input", batch, 0, false);
     } else {
-      x = linear("embed.input", vectors_of(batch, 0));
+      const at::Tensor vectors = view(batch.vectors).to(t_.type_);
+      x = linear("embed.input", vectors.view({batch.sequences, batch.length, a_.input_width}));
     }
     if (a_.class_token) {
       const at::Tensor token = p_.at("embed.class_token").expand({batch.sequences, 1, a_.width});
@@ -241,23 +269,6 @@ class Transformer::Pass {
                                    : at::embedding(table, numbers(batch.types, shape)));
     }
     return a_.embedding_norm ? norm("embed.norm", x) : x;
-  }
-
-  // What the map with this number reads.
-  at::Tensor vectors_of(const Batch& batch, std::int64_t map) const {
-    return view(batch.vectors)
-        .to(t_.type_)
-        .view({batch.sequences, batch.length, a_.input_width * a_.vector_maps()})
-        .narrow(-1, map * a_.input_width, a_.input_width);
-  }
-
-  // x with what a map makes of the vectors, where these stand: in its place, or added to it.
-  at::Tensor with_vectors(const at::Tensor& x, const std::string& name, const Batch& batch,
-                          std::int64_t map, bool added) const {
-    if (batch.vectors.size() == 0) return x;
-    const at::Tensor made = linear(name, vectors_of(batch, map));
-    const at::Tensor here = numbers(batch.tokens, {batch.sequences, batch.length}) == kVector;
-    return at::where(here.unsqueeze(-1), added ? x + made : made, x);
   }
 
   at::Tensor linear(const std::string& name, const at::Tensor& x) const {
@@ -450,7 +461,7 @@ class Transformer::Pass {
 
 at::Tensor Transformer::operator()(const Tensors& parameters, const Batch& batch,
                                    Tensors* taps) const {
-  check_batch(architecture_, batch);
+  check(architecture_, batch);
   if (batch.length + architecture_.leading_rows() != positions_) {
     throw UsageError(
         fmt::format("a batch of length {} for a pass of {} positions", batch.length, positions_));

@@ -39,16 +39,6 @@ void SymmetryBuilder::add_embedding() {
   if (plain() && constant_behind("embed.norm")) add_writer_shift("embed.norm.bias");
 }
 
-// It writes to the stream as the map of the input does.
-void SymmetryBuilder::add_deep_input(std::int64_t layer) {
-  for (const char* part : {"weight", "bias"}) {
-    const std::string name = fmt::format("layers.{}.input.{}", layer, part);
-    if (!symmetry_.tensors.contains(name)) continue;
-    tensor(name).cols = writer_cols({});
-    if (layer_norm()) add_writer_shift(name);
-  }
-}
-
 std::string SymmetryBuilder::head_norm() const {
   return a_.has_final_norm() ? "head.norm" : fmt::format("layers.{}.ffn.norm", a_.layers - 1);
 }

@@ -28,7 +28,7 @@ SymmetryBuilder::Wire SymmetryBuilder::add_latent(std::int64_t layer, const std:
   add_reader(name, false, from, std::move(cols));
   // The first layer sees finitely many inputs: a change of basis that keeps the lengths of all of
   // them is as good as a rotation (theory.md, section 2).
-  if (layer == 0 && !a_.takes_vectors()) {
+  if (layer == 0 && a_.input == Input::tokens) {
     std::int64_t left = width * (width + 1) / 2 + (lengths_free_ ? 0 : 1);  // numbers to be pinned
     const std::int64_t rows = std::max<std::int64_t>(1, a_.token_types);
     const std::int64_t places = a_.has_position_table() ? a_.max_positions : 1;

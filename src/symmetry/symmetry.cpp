@@ -54,7 +54,6 @@ Symmetry SymmetryBuilder::build() {
     }
     add_attention(layer);
     if (a_.layer(layer).has_ffn()) add_feed_forward(layer);
-    if (a_.layer(layer).deep_input) add_deep_input(layer);
   }
   add_head();
   symmetry_.index = std::make_shared<const SymmetryIndex>(index_of(symmetry_));

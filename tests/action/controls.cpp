@@ -259,7 +259,7 @@ const std::vector<Control>& negative_controls() {
       {"a scale between the parts of the logits", latents, scale_between_parts},
       {"a stream moved but for the map of its vectors",
        [](const Architecture& a) {
-         return a.takes_tokens() && a.takes_vectors() && !a.output.has(Output::hidden);
+         return a.input == Input::tokens && a.input_width > 0 && !a.output.has(Output::hidden);
        },
        vectors_left_behind},
   };

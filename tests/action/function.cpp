@@ -16,11 +16,11 @@ Matrix<double> random_input(const Architecture& a, std::uint64_t seed, const cha
     for (auto& entry : input.reshaped()) entry = random.normal();
     return input;
   }
-  Matrix<double> input(length, 2 + a.input_width * a.vector_maps());
-  for (auto& entry : input.reshaped()) entry = a.takes_vectors() ? random.normal() : 0;
+  Matrix<double> input(length, 2 + a.input_width);
+  for (auto& entry : input.reshaped()) entry = a.input_width > 0 ? random.normal() : 0;
   for (std::int64_t t = 0; t < length; ++t) {
     input(t, 0) = static_cast<double>(random.below(a.vocabulary));
-    if (a.takes_vectors() && t % 3 == 1) input(t, 0) = -1;
+    if (a.input_width > 0 && t % 3 == 1) input(t, 0) = -1;
     input(t, 1) = a.token_types > 0 ? static_cast<double>(random.below(a.token_types)) : 0;
   }
   return input;

@@ -89,7 +89,6 @@ TEST(Family, EveryEmbeddedFileIsRead) {
                                                   "qwen3",
                                                   "qwen3-sliding",
                                                   "qwen3_moe",
-                                                  "qwen3_vl",
                                                   "regauge",
                                                   "roberta",
                                                   "seed_oss",

@@ -87,7 +87,6 @@ const std::vector<std::string>& fixture_names() {
                                                  "llava",
                                                  "gemma3-vision",
                                                  "qwen2_5_vl",
-                                                 "qwen3_vl",
                                                  "dinov2",
                                                  "dinov2-swiglu",
                                                  "dinov2_with_registers",

@@ -22,7 +22,7 @@ class Forward {
     if (a_.encoder_layers > 0) {
       encoded = norm("encoder.norm", layers(embed(source), {}, 0, a_.encoder_layers));
     }
-    Mat x = layers(embed(input), encoded, a_.encoder_layers, a_.layers, input);
+    Mat x = layers(embed(input), encoded, a_.encoder_layers, a_.layers);
     if (a_.plain_stream()) x = norm("head.norm", x);
     std::vector<Mat> outputs;
     const bool several = a_.output.list().size() > 1;
@@ -73,9 +73,7 @@ class Forward {
     return y;
   }
 
-  Mat layers(Mat x, const Mat& encoded, std::int64_t first, std::int64_t last,
-             const Mat& input = {}) const {
-    std::int64_t map = 1;
+  Mat layers(Mat x, const Mat& encoded, std::int64_t first, std::int64_t last) const {
     for (std::int64_t n = first; n < last; ++n) {
       const std::string layer = "layers." + std::to_string(n) + ".";
       const auto attn = [&](const Mat& y) {
@@ -106,10 +104,6 @@ class Forward {
           x = (x + scale * factors(layer + "ffn", ffn(norm(after, x)))).eval();
         }
       }
-      for (Eigen::Index t = 0; a_.layer(n).deep_input && t < x.rows(); ++t) {
-        if (input(t, 0) < 0) x.row(t) += linear(layer + "input", vector_at(input, t, map));
-      }
-      map += a_.layer(n).deep_input ? 1 : 0;
     }
     return x;
   }
@@ -122,7 +116,7 @@ class Forward {
       x.resize(input.rows(), a_.width);
       for (Eigen::Index t = 0; t < input.rows(); ++t) {
         const auto token = static_cast<Eigen::Index>(input(t, 0));
-        x.row(t) = token < 0 ? Mat(linear("embed.input", vector_at(input, t, 0)))
+        x.row(t) = token < 0 ? linear("embed.input", input.row(t).tail(a_.input_width))
                              : Mat(a_.embedding_scale * p_.at("embed.tokens").row(token));
       }
     } else {
@@ -150,11 +144,6 @@ class Forward {
       x.row(t) += p_.at("embed.types").row(static_cast<Eigen::Index>(type));
     }
     return a_.embedding_norm ? norm("embed.norm", x) : x;
-  }
-
-  // What stands for the token at t, as the map with this number reads it.
-  Mat vector_at(const Mat& input, Eigen::Index t, std::int64_t map) const {
-    return input.row(t).segment(2 + map * a_.input_width, a_.input_width);
   }
 
   Mat linear(const std::string& name, const Mat& x) const {

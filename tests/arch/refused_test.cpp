@@ -82,7 +82,7 @@ constexpr Near kNear[] = {
     {"llava", R"({"architectures": ["LlavaModel"]})", "architectures"},
     {"gemma3-vision", R"({"use_bidirectional_attention": true})", "use_bidirectional_attention"},
     {"qwen2_5_vl", R"({"hidden_size": 20})", "'hidden_size' says 20"},
-    {"qwen3_vl", R"({"quantization_config": {"bits": 4}})", "quantization_config"},
+    {"qwen2_5_vl", R"({"quantization_config": {"bits": 4}})", "quantization_config"},
     {"dinov2_with_registers-swiglu",
      R"({"architectures": ["Dinov2WithRegistersForImageClassification"]})", "architectures"},
     {"jina_embeddings_v3", R"({"quantization_config": {"bits": 4}})", "quantization_config"},

@@ -118,13 +118,6 @@ const std::vector<Notion>& notions() {
          a.input_width = 2 * a.width;
          a.input_bias = true;
        }},
-      {"VectorsBehindLayers",
-       [](Architecture& a) {
-         a.input_width = 2 * a.width;
-         Layer deep = a.kinds[0];
-         deep.deep_input = true;
-         a.set_layers({deep, a.kinds[0]});
-       }},
       {"ClampWithoutOffset", [](Architecture& a) { a.kinds[0].ffn.limit = 0.5; }},
       {"Window", [](Architecture& a) { a.kinds[0].attention.window = 5; }},
       {"GatedRelu", [](Architecture& a) { a.kinds[0].ffn.activation = Activation::relu; }},

@@ -13,14 +13,12 @@ inline lab::Batch random_batch(const Architecture& a, std::int64_t sequences, st
   batch.sequences = sequences;
   batch.length = table ? a.max_positions - (a.class_token ? 1 : 0) : 6;
   const std::int64_t count = sequences * batch.length;
-  if (a.takes_vectors()) {
-    batch.vectors.resize(count, a.input_width * a.vector_maps());
+  if (a.input == Input::vectors) {
+    batch.vectors.resize(count, a.input_width);
     for (auto& entry : batch.vectors.reshaped()) entry = static_cast<float>(random.normal());
-  }
-  if (a.takes_tokens()) {
+  } else {
     for (std::int64_t i = 0; i < count; ++i) {
-      const bool vector = a.takes_vectors() && random.below(3) == 0;
-      batch.tokens.push_back(vector ? lab::kVector : random.below(a.vocabulary));
+      batch.tokens.push_back(random.below(a.vocabulary));
       if (a.token_types > 0) batch.types.push_back(random.below(a.token_types));
     }
   }

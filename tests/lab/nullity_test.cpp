@@ -358,35 +358,6 @@ TEST_P(LayerScaleNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(LayerScales, LayerScaleNullity, ::testing::Range(0, 6));
 
-// Llava, Gemma 3 and Qwen3-VL in small, GPT-2 with images, and two drawn at random.
-Architecture vectors_among_tokens(int index) {
-  if (index >= 4) {
-    Architecture a = vectors_architecture(index == 4 ? 2 : 7);
-    a.vocabulary += 30;
-    return a;
-  }
-  Architecture a = known_architecture(index == 3 ? "gpt2, tied" : "llama");
-  a.position_table = PositionTable::none;
-  a.vocabulary = 40;
-  a.input_width = 7;
-  a.input_bias = index != 1;
-  if (index == 1) a.kinds[0].placement = Placement::both;
-  a.tied = index == 1 || index == 3;
-  Layer deep = a.kinds[0];
-  deep.deep_input = true;
-  if (index == 2) a.set_layers({deep, a.kinds[0]});
-  return a;
-}
-
-class VectorsNullity : public ::testing::TestWithParam<int> {};
-
-TEST_P(VectorsNullity, IsTheDimensionOfTheGroup) {
-  const Architecture a = vectors_among_tokens(GetParam());
-  expect_complete(a, symmetry_of(a).dimension());
-}
-
-INSTANTIATE_TEST_SUITE_P(AmongTokens, VectorsNullity, ::testing::Range(0, 6));
-
 class MixedNullity : public ::testing::TestWithParam<int> {};
 
 TEST_P(MixedNullity, IsTheDimensionOfTheGroup) {

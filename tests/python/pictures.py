@@ -33,10 +33,6 @@ MODELS_WITH_PICTURES = {
     "qwen2_5_vl: untied": (tf.Qwen2_5_VLForConditionalGeneration, tf.Qwen2_5_VLConfig(
         text_config=dict(**{**SIZES, "hidden_size": 24}, rope_parameters=MROPE), image_token_id=60,
         vision_config=dict(**QWEN_TOWER, out_hidden_size=24, fullatt_block_indexes=[1], window_size=8))),
-    "qwen3_vl: untied": (tf.Qwen3VLForConditionalGeneration, tf.Qwen3VLConfig(
-        text_config=dict(**SIZES, head_dim=6, rope_parameters=MROPE), image_token_id=60,
-        vision_config=dict(
-            **QWEN_TOWER, out_hidden_size=20, num_position_embeddings=16, deepstack_visual_indexes=[0]))),
 }  # fmt: skip
 
 

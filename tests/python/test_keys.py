@@ -25,7 +25,7 @@ FAMILIES = [
     "qwen3_moe", "qwen3_moe-dense", "glm4_moe", "deepseek_v3", "deepseek_v3-direct", "deepseek_v3-yarn", "mixtral", "olmoe", "qwen2_moe", "gpt_oss",
     "t5", "t5-tied", "t5-encoder", "mt5",
     "gpt_neox", "bert-mlm", "vit", "phi3", "bert-pretraining", "bert-classes", "bert-words", "roberta-classes",
-    "distilbert-classes", "vit-hidden", "llava", "gemma3-vision", "qwen2_5_vl", "qwen3_vl", "dinov2", "dinov2-swiglu", "dinov2_with_registers", "dinov2_with_registers-swiglu",
+    "distilbert-classes", "vit-hidden", "llava", "gemma3-vision", "qwen2_5_vl", "dinov2", "dinov2-swiglu", "dinov2_with_registers", "dinov2_with_registers-swiglu",
     "starcoder2", "stablelm", "seed_oss", "ernie4_5", "helium", "ministral", "qwen2-sliding", "qwen3-sliding",
     "granite", "glm", "opt", "bloom", "mpt", "gpt_bigcode", "roberta", "xlm-roberta", "camembert", "distilbert",
     "electra", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3", "biogpt", "openai-gpt", "ernie", "data2vec-text",

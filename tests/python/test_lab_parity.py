@@ -298,12 +298,10 @@ class DoubleRotary(torch.nn.Module):
         self.frequencies, self.scaling, self.angles = frequencies, scaling, angles
 
     def forward(self, x, position_ids):
-        if position_ids.dim() == 3 and self.angles == "one axis":  # for text all three are the same
-            position_ids = position_ids[0]
         angles = position_ids[..., None].double() * self.frequencies
         if self.angles == "adjacent":
             angles = angles.repeat_interleave(2, -1)
-        elif self.angles in ("halves", "one axis"):
+        elif self.angles == "halves":
             angles = torch.cat([angles, angles], -1)
         return angles.cos() * self.scaling, angles.sin() * self.scaling
 
@@ -343,7 +341,7 @@ def make_double(model):
             if kind.endswith("RotaryEmbedding"):
                 ours = double_frequencies(text_of(model.config))
                 assert torch.allclose(ours.float(), child.inv_freq.float(), rtol=1e-5), ours
-                angles = {"Cohere": "adjacent", "GptOss": "once", "Qwen3VLText": "one axis"}.get(kind.removesuffix("RotaryEmbedding"), "halves")
+                angles = {"Cohere": "adjacent", "GptOss": "once"}.get(kind.removesuffix("RotaryEmbedding"), "halves")
                 setattr(module, name, DoubleRotary(ours, child.attention_scaling, angles))
             elif hasattr(child, "scalar_embed_scale"):
                 child.embed_scale = torch.tensor(child.scalar_embed_scale, dtype=torch.float64)

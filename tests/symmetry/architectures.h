@@ -51,7 +51,7 @@ Architecture layer_scale_architecture(std::uint64_t seed);
 // of every position; eps = 0.
 Architecture dinov2_architecture(std::int64_t layers, std::int64_t registers, bool gated);
 
-// The same with vectors among tokens, further ones behind some layers in half of them.
+// The same with vectors among tokens, in front of norms and without tables of positions.
 Architecture vectors_architecture(std::uint64_t seed);
 
 // The same with several outputs, poolers, and classes of every position.

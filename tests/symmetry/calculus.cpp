@@ -83,20 +83,17 @@ class Judge {
         read_by_norm({attended}, stream);
         hull = with_row(hull, attended.value);
       }
-      if (a_.layer(n).has_ffn()) {
-        const std::string before = layer + a_.layer(n).norm_before_ffn();
-        const Wire fed =
-            written(n, feed_forward(read(n, hull, stream, before), layer), layer + "ffn");
-        const bool parallel = a_.layer(n).parallel;
-        read_by_norm(parallel ? std::vector{attended, fed} : std::vector{fed}, stream);
-        if (parallel) hull = with_row(hull, attended.value);
-        hull = with_row(hull, fed.value);
+      if (!a_.layer(n).has_ffn()) continue;
+      const Wire fed = written(
+          n, feed_forward(read(n, hull, stream, layer + a_.layer(n).norm_before_ffn()), layer),
+          layer + "ffn");
+      if (a_.layer(n).parallel) {
+        read_by_norm({attended, fed}, stream);
+        hull = with_row(hull, attended.value);
+      } else {
+        read_by_norm({fed}, stream);
       }
-      if (!a_.layer(n).deep_input || mistake_ == Mistake::vectors_forgotten) continue;
-      // Further vectors fill their space: what they write follows the stream row by row.
-      const Tensor rows = rows_of_map(tensors_, layer + "input");
-      system_.require((rows.change - rows.value * stream.total) * seen_);
-      hull = with_row(hull, rows.value);
+      hull = with_row(hull, fed.value);
     }
     return norm(hull, stream.turn, final_norm);
   }
@@ -158,12 +155,12 @@ class Judge {
       base += table.value.row(0);
     }
     system_.require((constants - change.constant) * seen);
-    const bool vectors = a_.takes_vectors() && mistake_ != Mistake::vectors_forgotten;
+    const bool vectors = has("embed.input.weight") && mistake_ != Mistake::vectors_forgotten;
     if (vectors) {
       follow(tensor("embed.input.weight"), Forms(1, d_));
       directions = with_row(directions, tensor("embed.input.weight").value);
     }
-    if (class_token || (vectors && a_.takes_tokens())) {
+    if (class_token || (vectors && a_.input == Input::tokens)) {
       const Tensor rows = rows_alone(a_, tensors_, mistake_ != Mistake::registers_forgotten);
       follow(rows, change.constant);
       directions = with_row(directions, rows.value.rowwise() - base.row(0));

@@ -44,16 +44,9 @@ Tensor leading_rows(const Architecture& a, const Tensors& tensors, bool register
 }
 
 Tensor rows_alone(const Architecture& a, const Tensors& tensors, bool registers) {
-  if (!a.takes_tokens()) return leading_rows(a, tensors, registers);
+  if (a.input == Input::vectors) return leading_rows(a, tensors, registers);
   const auto bias = tensors.find("embed.input.bias");
   return bias != tensors.end() ? bias->second : Tensor{Dense::Zero(1, a.width), Forms(1, a.width)};
-}
-
-Tensor rows_of_map(const Tensors& tensors, const std::string& name) {
-  const Tensor& weight = tensors.at(name + ".weight");
-  const auto bias = tensors.find(name + ".bias");
-  if (bias == tensors.end()) return weight;
-  return {with_row(weight.value, bias->second.value), stack(weight.change, bias->second.change)};
 }
 
 }  // namespace regauge::calculus_system

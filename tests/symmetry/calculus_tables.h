@@ -18,7 +18,5 @@ std::vector<Tensor> summed_tables(const Architecture& a, const Tensors& tensors)
 Tensor leading_rows(const Architecture& a, const Tensors& tensors, bool registers);
 // Those, or what vectors among tokens have in common: the bias of their map, or 0.
 Tensor rows_alone(const Architecture& a, const Tensors& tensors, bool registers);
-// The rows of a map's weight, and its bias if it has one.
-Tensor rows_of_map(const Tensors& tensors, const std::string& name);
 
 }  // namespace regauge::calculus_system

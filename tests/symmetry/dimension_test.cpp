@@ -226,25 +226,24 @@ TEST(Dimension, EqualsTheCalculusWithLayerScales) {
 }
 
 TEST(Dimension, EqualsTheCalculusWithVectorsAmongTokens) {
-  int compared = 0, deep = 0, rotating = 0;
+  int compared = 0, biases = 0, rotating = 0;
   for (std::uint64_t seed = 0; seed < 160; ++seed) {
-    const Architecture architecture = vectors_architecture(seed);
-    if (table_takes_up_its_norm(architecture)) continue;
+    const Architecture a = vectors_architecture(seed);
+    if (table_takes_up_its_norm(a)) continue;
     ++compared;
-    deep += architecture.vector_maps() > 1 ? 1 : 0;
-    const Symmetry symmetry = symmetry_of(architecture);
+    biases += a.input_bias ? 1 : 0;
+    const Symmetry symmetry = symmetry_of(a);
     const Space* stream = symmetry.find_space("residual");
     rotating += stream != nullptr && stream->is_orthogonal() ? 1 : 0;
-    expect_the_calculus(architecture, seed);
+    expect_the_calculus(a, seed);
     // What nothing reads may change at will, but for the mean, which it could before.
-    const bool layer_norm = architecture.norm == Norm::layer;
-    const std::int64_t rows =
-        architecture.vector_maps() * (architecture.input_width + (architecture.input_bias ? 1 : 0));
-    EXPECT_EQ(calculus(architecture, seed, Mistake::vectors_forgotten).dimension,
-              symmetry.dimension() + rows * (architecture.width - (layer_norm ? 1 : 0)));
+    const std::int64_t seen = a.width - (a.norm == Norm::layer ? 1 : 0);
+    const std::int64_t rows = a.input_width + (a.input_bias ? 1 : 0);
+    EXPECT_EQ(calculus(a, seed, Mistake::vectors_forgotten).dimension,
+              symmetry.dimension() + rows * seen);
   }
   EXPECT_GT(compared, 130);
-  EXPECT_GT(std::min(deep, rotating), 40);
+  EXPECT_GT(std::min(biases, rotating), 40);
 }
 
 // The nullity of the Jacobian of transformers' own DINOv2 at these sizes (theory2.md, section 11).

@@ -136,10 +136,9 @@ struct FeedForward {
 //   both       x += norm(attention(norm(x)));  x += norm(ffn(norm(x)))   (Gemma 2, 3)
 //   behind     x += norm(attention(x));        x += norm(ffn(x))         (OLMo 2)
 // What a branch writes is multiplied by branch_scale before it is added (Granite), or by a learned
-// factor for each coordinate (layer_scale; pre only, DINOv2). Where vectors stand among tokens, a
-// layer may be followed by a map that adds further vectors there (deep_input; Qwen3-VL). A layer
-// without a feed-forward ends with its attention: a decoder's block with cross-attention is such a
-// layer and one whose attention is the cross-attention.
+// factor for each coordinate (layer_scale; pre only, DINOv2). A layer without a feed-forward ends
+// with its attention: a decoder's block with cross-attention is such a layer and one whose
+// attention is the cross-attention.
 struct Layer {
   Attention attention;
   FeedForward ffn;
@@ -148,7 +147,6 @@ struct Layer {
   bool shared_norm = false;  // parallel only: the feed-forward reads attn.norm, too
   double branch_scale = 1;
   bool layer_scale = false;
-  bool deep_input = false;
 
   bool operator==(const Layer&) const = default;
   // Where norms stand: on what attention and feed-forward read, on what they write, on the sum.
@@ -180,8 +178,7 @@ struct Architecture {
   std::vector<Layer> kinds = {Layer{}};
   std::vector<std::int64_t> pattern;
 
-  // Input. Vectors may stand among tokens (what a vision tower made of an image): then both the
-  // vocabulary and input_width are there.
+  // Input. Vectors may stand among tokens: both a vocabulary and an input_width are there.
   Input input = Input::tokens;
   std::int64_t vocabulary = 0;   // V, rows of the token table (tokens)
   std::int64_t input_width = 0;  // length of one patch or frame (vectors)
@@ -237,11 +234,6 @@ struct Architecture {
   // The same model with all layers, `count` of them, like the one at `index`.
   Architecture with_layers_like(std::int64_t index, std::int64_t count) const;
 
-  // A position may hold a vector: all of them do, or those that hold no token.
-  bool takes_vectors() const { return input_width > 0; }
-  bool takes_tokens() const { return input == Input::tokens; }
-  // How many maps of vectors there are: the input's, and those behind layers.
-  std::int64_t vector_maps() const;
   // The stream is a plain sum: no layer norms it. A model does not mix placements.
   bool plain_stream() const { return !kinds.front().norms_sum(); }
   // A row for every position is added to the input: T bounds the length of a sequence.
@@ -280,7 +272,7 @@ struct ParameterSpec {
 
 // clang-format off
 // The canonical tensors in the order of computation, their shapes, and which models have them.
-//   embed.tokens [V,D]                    or, or and, embed.input.weight [input_width,D], embed.input.bias [1,D]
+//   embed.tokens [V,D]                and/or embed.input.weight [input_width,D], embed.input.bias [1,D]
 //   embed.class_token [1,D]  embed.registers [R,D]  embed.positions [T,D]  embed.types [types,D]
 //   embed.norm.{gain,bias} [1,D]
 // In layers.N.attn:
@@ -302,8 +294,6 @@ struct ParameterSpec {
 //   router.weight [D,E]  router.bias [1,E]  selection.bias [1,E]
 //   {gate,up}.weight [D,E*m]  {gate,up}.bias [1,E*m]  down.weight [E*m,D]  down.bias [E,D]
 //   shared.{gate,up,down}.weight  shared.router.weight [D,1]
-// In layers.N, behind both:
-//   input.weight [input_width,D]  input.bias [1,D]    with deep_input
 // Behind the layers:
 //   encoder.norm.{gain,bias} [1,D]        of an encoder-decoder, behind its encoder
 //   head.transform.{weight [D,D],bias [1,D]}  head.norm.{gain,bias} [1,D]

@@ -161,11 +161,6 @@ struct Model {
   // Keys of the config or metadata that are neither read nor known to be harmless with the value
   // that they have, as paths such as "rope_parameters/factor", each with its value as ASCII JSON.
   std::map<std::string, std::string> not_understood;
-  // What belongs to other parts of the checkpoint (a vision tower), of which the architecture says
-  // nothing: tensors of `unclaimed`, and keys. An element does not move it, and two models are the
-  // same only where it is the same, bit by bit.
-  std::vector<std::string> apart;
-  std::map<std::string, std::string> apart_keys;
 
   // Opens a file or folder, recognises its family, reads the architecture from its config or
   // metadata, and checks that every tensor that the architecture needs is there with its shape; all

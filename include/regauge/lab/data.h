@@ -13,12 +13,10 @@ namespace regauge::lab {
 // Inputs of one forward pass, all of the same length, sequence after sequence.
 struct Batch {
   std::int64_t sequences = 0;
-  std::int64_t length = 0;           // positions of each, without the class token
-  std::vector<std::int64_t> tokens;  // sequences * length (Input::tokens); kVector: none
-  std::vector<std::int64_t> types;   // sequences * length, or empty: all of type 0
-  // sequences * length rows (Input::vectors), or empty where tokens suffice; where several maps
-  // read vectors, these stand side by side.
-  Matrix<float> vectors;
+  std::int64_t length = 0;            // positions of each, without the class token
+  std::vector<std::int64_t> tokens;   // sequences * length (Input::tokens)
+  std::vector<std::int64_t> types;    // sequences * length, or empty: all of type 0
+  Matrix<float> vectors;              // sequences * length rows (Input::vectors)
   std::int64_t source_length = 0;     // of what an encoder reads
   std::vector<std::int64_t> source;   // sequences * source_length tokens
   std::vector<std::int64_t> targets;  // by position (Output::tokens) or by sequence (classes);
@@ -26,7 +24,6 @@ struct Batch {
 };
 
 inline constexpr std::int64_t kIgnore = -1;
-inline constexpr std::int64_t kVector = -1;  // in place of a token
 
 // Which part of a data set. `all` of a folder that has its own split is both parts together; a
 // single file without one gives its first nine tenths to `train` and the rest to `test`.

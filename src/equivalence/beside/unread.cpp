@@ -8,6 +8,8 @@
 #include <map>
 #include <set>
 
+#include "regauge/arch/apart.h"
+
 namespace regauge {
 namespace {
 
@@ -149,12 +151,13 @@ void compare_tensors(const Model& a, const std::vector<std::string>& of_a, const
 void compare_apart(const Model& a, const Model& b, bool one_language, Unread& result,
                    Progress& progress) {
   Unread apart;
+  const Apart of_a = apart_of(a), of_b = apart_of(b);
   const std::string why = "belongs to another part";
-  compare_keys(a.apart_keys, b.apart_keys, one_language, why, apart);
-  compare_tensors(a, a.apart, b, b.apart, why, apart, progress);
-  if (apart.differ.empty() && !a.apart.empty()) {
+  compare_keys(of_a.keys, of_b.keys, one_language, why, apart);
+  compare_tensors(a, of_a.tensors, b, of_b.tensors, why, apart, progress);
+  if (apart.differ.empty() && !of_a.tensors.empty()) {
     result.apart =
-        fmt::format("{} tensors of other parts are the same, bit by bit", a.apart.size());
+        fmt::format("{} tensors of other parts are the same, bit by bit", of_a.tensors.size());
   }
   result.differ.insert(result.differ.end(), apart.differ.begin(), apart.differ.end());
 }

@@ -16,7 +16,7 @@ struct Unread {
   // The same in both files, bit by bit: harmless in place, but what it means is not known, so that
   // it may be wrong beside numbers that were moved.
   std::vector<std::string> equal;
-  // A line on what belongs to other parts (Model::apart) where all of it is the same; or nothing.
+  // A line on what belongs to other parts (apart_of) where all of it is the same; or nothing.
   // Where it is not, it is among `differ`.
   std::string apart;
 };
