@@ -47,13 +47,14 @@ Batch random_batch(const Architecture& a, std::uint64_t seed) {
   batch.sequences = std::max({std::int64_t{40}, 600 / batch.length,
                               12 * a.vocabulary / batch.length, 3 * parameter_count(a) / outputs});
   const std::int64_t count = batch.sequences * batch.length;
-  if (a.input == Input::vectors) {
+  if (a.input_width > 0) {
     batch.vectors.resize(count, a.input_width);
     for (auto& entry : batch.vectors.reshaped()) entry = static_cast<float>(random.normal());
-    return batch;
   }
+  if (a.input == Input::vectors) return batch;
   for (std::int64_t i = 0; i < count; ++i) {
-    batch.tokens.push_back(random.below(a.vocabulary));
+    const bool vector = a.input_width > 0 && random.below(3) == 0;
+    batch.tokens.push_back(vector ? -1 : random.below(a.vocabulary));
     if (a.token_types > 0) batch.types.push_back(random.below(a.token_types));
   }
   if (a.encoder_layers == 0) return batch;

@@ -19,9 +19,11 @@ void check(const Architecture& a, const Batch& batch) {
   expect(positions > 0, "it is empty");
   expect(batch.types.empty() || batch.types.size() == positions,
          "it needs a type for every position, or none");
+  const bool vectors = batch.vectors.size() > 0;
   if (a.input == Input::tokens) {
     expect(batch.tokens.size() == positions, "it needs a token for every position");
-  } else {
+  }
+  if (a.input == Input::vectors || vectors) {
     expect(batch.vectors.rows() == static_cast<Eigen::Index>(positions) &&
                batch.vectors.cols() == a.input_width,
            fmt::format("it needs a vector of {} for every position", a.input_width));
@@ -33,7 +35,7 @@ void check(const Architecture& a, const Batch& batch) {
          "it needs sources of one length");
   for (const auto* tokens : {&batch.tokens, &batch.source}) {
     for (const std::int64_t token : *tokens) {
-      expect(token >= 0 && token < a.vocabulary,
+      expect((token == -1 && vectors) || (token >= 0 && token < a.vocabulary),
              fmt::format("token {} is outside the vocabulary of {}", token, a.vocabulary));
     }
   }
@@ -244,11 +246,16 @@ class Transformer::Pass {
     const std::array shape{batch.sequences, batch.length};
     at::Tensor x;
     if (a_.input == Input::tokens) {
-      x = at::embedding(p_.at("embed.tokens"), numbers(batch.tokens, shape));
+      x = at::embedding(p_.at("embed.tokens"), numbers(batch.tokens, shape).clamp_min(0));
       x = times(a_.embedding_scale, x);
-    } else {
+    }
+    if (batch.vectors.size() > 0) {
       const at::Tensor vectors = view(batch.vectors).to(t_.type_);
-      x = linear("embed.input", vectors.view({batch.sequences, batch.length, a_.input_width}));
+      const at::Tensor made =
+          linear("embed.input", vectors.view({batch.sequences, batch.length, a_.input_width}));
+      x = batch.tokens.empty()
+              ? made
+              : at::where((numbers(batch.tokens, shape) < 0).unsqueeze(-1), made, x);
     }
     if (a_.class_token) {
       const at::Tensor token = p_.at("embed.class_token").expand({batch.sequences, 1, a_.width});

@@ -358,6 +358,26 @@ TEST_P(LayerScaleNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(LayerScales, LayerScaleNullity, ::testing::Range(0, 6));
 
+// LLaVA, with and without a bias of the projector, tied, and Gemma 3 with pictures, in small.
+Architecture vectors_among_tokens(int index) {
+  Architecture a = known_architecture("llama");
+  a.vocabulary = 40;
+  a.input_width = 7;
+  a.input_bias = index != 1;
+  a.tied = index >= 2;
+  if (index == 3) a.kinds[0].placement = Placement::both;
+  return a;
+}
+
+class VectorsNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(VectorsNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = vectors_among_tokens(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(AmongTokens, VectorsNullity, ::testing::Range(0, 4));
+
 class MixedNullity : public ::testing::TestWithParam<int> {};
 
 TEST_P(MixedNullity, IsTheDimensionOfTheGroup) {
