@@ -224,7 +224,6 @@ Diff diff(const Model& a, const Model& b, Progress& progress, const Patches& pat
   if (result.a_from_b.is_identity()) {
     result.reasons.insert(result.reasons.end(), unread.equal.begin(), unread.equal.end());
   }
-  if (!unread.apart.empty()) result.reasons.push_back(unread.apart);
   a.checkpoint.require_intact();
   b.checkpoint.require_intact();
   result.statement = statement_of(result);

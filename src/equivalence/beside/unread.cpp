@@ -155,10 +155,6 @@ void compare_apart(const Model& a, const Model& b, bool one_language, Unread& re
   const std::string why = "belongs to another part";
   compare_keys(of_a.keys, of_b.keys, one_language, why, apart);
   compare_tensors(a, of_a.tensors, b, of_b.tensors, why, apart, progress);
-  if (apart.differ.empty() && !of_a.tensors.empty()) {
-    result.apart =
-        fmt::format("{} tensors of other parts are the same, bit by bit", of_a.tensors.size());
-  }
   result.differ.insert(result.differ.end(), apart.differ.begin(), apart.differ.end());
 }
 

@@ -16,13 +16,10 @@ struct Unread {
   // The same in both files, bit by bit: harmless in place, but what it means is not known, so that
   // it may be wrong beside numbers that were moved.
   std::vector<std::string> equal;
-  // A line on what belongs to other parts (apart_of) where all of it is the same; or nothing.
-  // Where it is not, it is among `differ`.
-  std::string apart;
 };
 
 // Compares Model::not_understood by value and Model::unread byte by byte, and what is apart
-// likewise, a few megabytes at a time. A key of one format has no counterpart in another and counts
+// (apart_of) likewise: where that is the same, it is right beside moved numbers, too. A few megabytes at a time. A key of one format has no counterpart in another and counts
 // as being in one file alone.
 Unread compare_unread(const Model& a, const Model& b, Progress& progress);
 
