@@ -14,7 +14,7 @@ QWEN_TOWER = dict(depth=2, hidden_size=8, intermediate_size=11, num_heads=2, pat
 MROPE = dict(rope_type="default", rope_theta=1000.0, mrope_section=[1, 1, 1])
 MODELS_WITH_PICTURES = {
     "llava: two biases, linear": (tf.LlavaForConditionalGeneration, tf.LlavaConfig(
-        text_config=dict(**SIZES, model_type="llama", attention_bias=True, rope_parameters=dict(
+        text_config=dict(**SIZES, head_dim=6, model_type="llama", attention_bias=True, rope_parameters=dict(
             rope_type="linear", rope_theta=500.0, factor=2.0)),
         vision_config=dict(**TOWER, model_type="clip_vision_model"), image_token_index=60)),
     "mistral3: tied": (tf.Mistral3ForConditionalGeneration, tf.Mistral3Config(
