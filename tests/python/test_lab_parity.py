@@ -298,6 +298,8 @@ class DoubleRotary(torch.nn.Module):
         self.frequencies, self.scaling, self.angles = frequencies, scaling, angles
 
     def forward(self, x, position_ids):
+        if position_ids.dim() == 3:  # axes of pictures, which agree for text
+            position_ids = position_ids[0]
         angles = position_ids[..., None].double() * self.frequencies
         if self.angles == "adjacent":
             angles = angles.repeat_interleave(2, -1)
