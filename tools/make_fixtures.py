@@ -230,7 +230,7 @@ def randomise(model, name):
         noise = torch.randn(value.shape, generator=generator)
         if value.dim() == 1 and key.endswith(("weight", "lambda1")):
             # Multiples of 2^-10: 1 + w is exact in float32, so Gemma's two spellings of a gain agree.
-            noise = torch.round(noise * 256) / 1024
+            noise = torch.round(noise * 256) / 1024 + 0.0  # and no -0
             noise = noise if name.startswith("gemma") else 1 + noise
         else:
             noise = noise * (0.3 if value.dim() == 1 else value.shape[-1] ** -0.5)
