@@ -34,6 +34,13 @@ const Names<PositionTable>& names_of() {
   return names;
 }
 template <>
+const Names<Sinusoids>& names_of() {
+  static const Names<Sinusoids> names = {{Sinusoids::pairs, "pairs"},
+                                         {Sinusoids::halves, "halves"},
+                                         {Sinusoids::halves_inclusive, "halves_inclusive"}};
+  return names;
+}
+template <>
 const Names<Positions>& names_of() {
   static const Names<Positions> names = {{Positions::none, "none"},
                                          {Positions::rotary, "rotary"},
@@ -246,6 +253,7 @@ void visit_model(A& a, Visit&& visit) {
   visit("encoder_layers", a.encoder_layers);
   visit("input", a.input);
   visit("vocabulary", a.vocabulary);
+  visit("encoder_vocabulary", a.encoder_vocabulary);
   visit("input_width", a.input_width);
   visit("input_bias", a.input_bias);
   visit("class_token", a.class_token);
@@ -253,6 +261,8 @@ void visit_model(A& a, Visit&& visit) {
   visit("token_types", a.token_types);
   visit("embedding_scale", a.embedding_scale);
   visit("embedding_norm", a.embedding_norm);
+  visit("sinusoids", a.sinusoids);
+  visit("first_position", a.first_position);
   visit("max_positions", a.max_positions);
   visit("norm", a.norm);
   visit("norm_bias", a.norm_bias);
@@ -395,6 +405,9 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
                                           "pooler_activation",
                                           "classes_pooled",
                                           "encoder_layers",
+                                          "encoder_vocabulary",
+                                          "sinusoids",
+                                          "first_position",
                                           "shares_table",
                                           "cross",
                                           "layer_scale",

@@ -65,6 +65,15 @@ struct T5Sizes {
 };
 Architecture t5_architecture(const T5Sizes& sizes, bool gated, bool tied, bool alone = false);
 
+// Encoder-decoders of the other kind: layer norms, norms of sums, position tables and embedding
+// norms of each stack, some with a token table of each; tied.
+Architecture two_streams(std::uint64_t seed);
+
+// BART, mBART, Pegasus or Marian with sizes as T5's, every bias, tables of five positions; eps =
+// 0.01.
+Architecture bart_architecture(const T5Sizes& sizes, PositionTable table, Placement placement,
+                               bool embedding_norm);
+
 // The same with other routers: sigmoid scores, a bias that only selects, groups of experts.
 Architecture router_architecture(std::uint64_t seed);
 

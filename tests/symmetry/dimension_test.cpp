@@ -131,6 +131,18 @@ TEST(Dimension, EqualsTheCalculusOfEncoderDecoders) {
   }
 }
 
+TEST(Dimension, EqualsTheCalculusOfTwoStreams) {
+  int post = 0, apart = 0;
+  for (std::uint64_t seed = 0; seed < 160; ++seed) {
+    const Architecture architecture = two_streams(seed);
+    post += architecture.plain_stream() ? 0 : 1;
+    apart += architecture.encoder_vocabulary > 0 ? 1 : 0;
+    expect_the_calculus(architecture, seed);
+  }
+  EXPECT_GT(post, 60);
+  EXPECT_GT(apart, 5);
+}
+
 // The nullity of the Jacobian of transformers' own T5 and UMT5 at these sizes.
 TEST(Dimension, IsWhatWasMeasuredOnT5) {
   const auto dimension = [](const Architecture& a) {
