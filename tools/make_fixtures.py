@@ -40,6 +40,9 @@ SMALL = {**SIZES, "vocab_size": 31, "hidden_size": 16, "intermediate_size": 19}
 SMALL_FALCON = dict(vocab_size=31, hidden_size=16, num_hidden_layers=2, num_attention_heads=4)
 T5 = dict(vocab_size=61, d_model=20, d_kv=6, d_ff=27, num_layers=2, num_decoder_layers=3, num_heads=4,
           relative_attention_num_buckets=8, relative_attention_max_distance=12, decoder_start_token_id=0)
+BART = dict(vocab_size=61, d_model=20, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=5,
+            encoder_ffn_dim=27, decoder_ffn_dim=23, max_position_embeddings=48, pad_token_id=1, decoder_start_token_id=2)
+SMALL_BART = {**BART, "vocab_size": 31, "d_model": 16, "encoder_layers": 1, "decoder_layers": 2, "decoder_attention_heads": 2}
 IDS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
 GQA = dict(num_key_value_heads=2)
 ROUTED = dict(n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1, routed_scaling_factor=1.7,
@@ -171,6 +174,13 @@ def models():
         "t5-encoder": (tf.T5EncoderModel, tf.T5Config(**T5, feed_forward_proj="gated-gelu")),
         "mt5": (tf.MT5ForConditionalGeneration, tf.MT5Config(
             **{**T5, "d_model": 16, "vocab_size": 31, "num_layers": 1, "num_decoder_layers": 2})),
+        "bart": (tf.BartForConditionalGeneration, tf.BartConfig(**BART)),
+        "marian": (tf.MarianMTModel, tf.MarianConfig(**BART, activation_function="swish", scale_embedding=True)),
+        "marian-separate": (tf.MarianMTModel, tf.MarianConfig(
+            **SMALL_BART, decoder_vocab_size=37, share_encoder_decoder_embeddings=False)),
+        "mbart": (tf.MBartForConditionalGeneration, tf.MBartConfig(**SMALL_BART, scale_embedding=True)),
+        "pegasus": (tf.PegasusForConditionalGeneration, tf.PegasusConfig(**SMALL_BART, activation_function="relu")),
+        "m2m_100": (tf.M2M100ForConditionalGeneration, tf.M2M100Config(**SMALL_BART)),
         "gpt2": (tf.GPT2LMHeadModel, tf.GPT2Config(
             vocab_size=61, n_embd=20, n_inner=27, n_layer=2, n_head=4, n_positions=48, **IDS)),
         "gpt_neox": (tf.GPTNeoXForCausalLM, tf.GPTNeoXConfig(
@@ -219,7 +229,7 @@ def randomise(model, name):
             noise = noise * (0.3 if value.dim() == 1 else value.shape[-1] ** -0.5)
         value.data.copy_(noise)
     for key, value in sorted(model.named_buffers()):
-        if key.endswith("e_score_correction_bias"):  # it only selects
+        if key.endswith(("e_score_correction_bias", "final_logits_bias")):
             value.copy_(torch.randn(value.shape, generator=generator) * 0.3)
 
 
@@ -242,10 +252,14 @@ def save_transformers(name, folder):
 def save_reference(model, folder):
     """reference.json: an input and the model's output, computed in double precision."""
     generator = torch.Generator().manual_seed(7)
+
+    def unpadded(tokens):
+        if model.config.model_type in ("roberta", "xlm-roberta", "camembert", "data2vec-text", "m2m_100"):
+            tokens[tokens == model.config.pad_token_id] += 1  # they do not count padding as a position
+        return tokens
+
     if hasattr(model.config, "vocab_size"):
-        inputs = torch.randint(0, model.config.vocab_size, (1, 19), generator=generator)
-        if model.config.model_type in ("roberta", "xlm-roberta", "camembert", "data2vec-text"):
-            inputs[inputs == model.config.pad_token_id] += 1  # they do not count padding as a position
+        inputs = unpadded(torch.randint(0, model.config.vocab_size, (1, 19), generator=generator))
         given = dict(tokens=inputs[0].tolist())
     else:
         size = model.config.image_size
@@ -253,7 +267,7 @@ def save_reference(model, folder):
         given = dict(image=inputs[0].tolist())
     further = {}
     if model.config.is_encoder_decoder:
-        given["source"] = torch.randint(0, model.config.vocab_size, (13,), generator=generator).tolist()
+        given["source"] = unpadded(torch.randint(0, model.config.vocab_size, (13,), generator=generator)).tolist()
         inputs, further["decoder_input_ids"] = torch.tensor([given["source"]]), inputs
     with torch.no_grad():
         values = declared_outputs(model, inputs, **further)

@@ -22,7 +22,7 @@ transformers.utils.logging.disable_progress_bar()
 FAMILIES = [
     "llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "gemma2", "gemma3", "olmo2", "phi", "cohere", "gpt2",
     "qwen3_moe", "qwen3_moe-dense", "glm4_moe", "deepseek_v3", "deepseek_v3-direct", "deepseek_v3-yarn", "mixtral", "olmoe", "qwen2_moe", "gpt_oss",
-    "t5", "t5-tied", "t5-encoder", "mt5",
+    "t5", "t5-tied", "t5-encoder", "mt5", "bart", "marian", "marian-separate", "mbart", "pegasus", "m2m_100",
     "gpt_neox", "bert-mlm", "vit", "phi3", "bert-pretraining", "bert-classes", "bert-words", "roberta-classes",
     "distilbert-classes", "vit-hidden", "dinov2", "dinov2-swiglu", "dinov2_with_registers", "dinov2_with_registers-swiglu",
     "starcoder2", "stablelm", "seed_oss", "ernie4_5", "helium", "ministral", "qwen2-sliding", "qwen3-sliding",

@@ -50,6 +50,11 @@ T5 = dict(
     vocab_size=61, d_model=20, d_kv=6, d_ff=27, num_layers=2, num_decoder_layers=3, num_heads=4,
     relative_attention_num_buckets=8, relative_attention_max_distance=12,
 )  # fmt: skip
+BART = dict(
+    vocab_size=61, d_model=20, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=5,
+    encoder_ffn_dim=27, decoder_ffn_dim=23, max_position_embeddings=48,
+    pad_token_id=1, decoder_start_token_id=2,
+)  # fmt: skip
 WINDOWS = dict(sliding_window=5, layer_types=["full_attention", "sliding_attention", "full_attention"])
 IMAGE = dict(
     hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=4, image_size=12,
@@ -195,6 +200,18 @@ MODELS = {
         **SIZES, **GQA, head_dim=6, num_local_experts=5, num_experts_per_tok=2, swiglu_limit=0.8, sliding_window=5,
         rope_parameters=YARN)),
     "llama: yarn": (tf.LlamaForCausalLM, llama(**GQA, rope_parameters=dict(**YARN, attention_factor=1.3))),
+    "bart: scaled, relu": (tf.BartForConditionalGeneration, tf.BartConfig(
+        **BART, scale_embedding=True, activation_function="relu")),
+    "marian: scaled, swish": (tf.MarianMTModel, tf.MarianConfig(
+        **BART, scale_embedding=True, activation_function="swish")),
+    "marian-separate: gelu": (tf.MarianMTModel, tf.MarianConfig(
+        **BART, decoder_vocab_size=67, share_encoder_decoder_embeddings=False)),
+    "mbart: gelu": (tf.MBartForConditionalGeneration, tf.MBartConfig(**BART)),
+    "pegasus: scaled, relu": (tf.PegasusForConditionalGeneration, tf.PegasusConfig(
+        **BART, scale_embedding=True, activation_function="relu")),
+    "m2m_100: scaled, relu": (tf.M2M100ForConditionalGeneration, tf.M2M100Config(**BART)),
+    "m2m_100: positions from 8 on": (tf.M2M100ForConditionalGeneration, tf.M2M100Config(
+        **{**BART, "pad_token_id": 7}, scale_embedding=False)),
     "gpt2: tied": (tf.GPT2LMHeadModel, tf.GPT2Config(**GPT2)),
     "gpt2: untied, relu": (tf.GPT2LMHeadModel, tf.GPT2Config(
         **GPT2, tie_word_embeddings=False, activation_function="relu")),
@@ -249,7 +266,7 @@ def randomise(model, seed):
         else:
             value.data = noise * value.shape[-1] ** -0.5
     for name, value in sorted(model.named_buffers()):
-        if name.endswith("e_score_correction_bias"):
+        if name.endswith(("e_score_correction_bias", "final_logits_bias")):
             value.copy_(0.3 * torch.randn(value.shape, generator=generator))
     for module in model.modules():  # one bias under two names, of which the file may hold both
         if hasattr(module, "bias") and hasattr(module, "decoder"):
@@ -275,11 +292,13 @@ def draw_inputs(config, seed):
         patches = torch.nn.functional.unfold(images, patch, stride=patch).transpose(1, 2)
         return {"pixel_values": images}, {"vectors": patches.contiguous()}
     tokens = torch.randint(2, config.vocab_size, (5, 23), generator=generator)  # 0 and 1 may be padding
+    if config.model_type == "m2m_100":
+        tokens[tokens == config.pad_token_id] += 1
     if getattr(config, "type_vocab_size", 0):
         types = torch.randint(0, config.type_vocab_size, tokens.shape, generator=generator)
         return {"input_ids": tokens, "token_type_ids": types}, {"tokens": tokens, "types": types}
     if config.is_encoder_decoder:
-        source = torch.randint(2, config.vocab_size, (5, 17), generator=generator)
+        source = tokens.flip(1)[:, :17].contiguous()
         return {"input_ids": source, "decoder_input_ids": tokens}, {"tokens": tokens, "source": source}
     return {"input_ids": tokens}, {"tokens": tokens}
 
@@ -325,6 +344,14 @@ def double_frequencies(config):
     return frequencies
 
 
+def double_sinusoids(places, columns, inclusive):
+    """All sines, then all cosines; with the last frequency of 1/10000, or one step before it."""
+    steps = columns // 2 - 1 if inclusive else columns / 2
+    frequencies = 10000.0 ** (-torch.arange(columns // 2).double() / steps)
+    angles = torch.arange(places).double()[:, None] * frequencies
+    return torch.cat([angles.sin(), angles.cos()], 1)
+
+
 def make_double(model):
     """transformers in double: tables of angles and Gemma's sqrt(D) are made in float otherwise."""
     model = model.double()
@@ -336,6 +363,12 @@ def make_double(model):
                 assert torch.allclose(ours.float(), child.inv_freq.float(), rtol=1e-5), ours
                 angles = {"Cohere": "adjacent", "GptOss": "once"}.get(kind.removesuffix("RotaryEmbedding"), "halves")
                 setattr(module, name, DoubleRotary(ours, child.attention_scaling, angles))
+            elif kind.endswith("SinusoidalPositionalEmbedding"):
+                table = child.weights if hasattr(child, "weights") else child.weight
+                ours = double_sinusoids(*table.shape, inclusive=hasattr(child, "weights"))
+                unlike = (ours - table.double()).abs().amax(1) > 1e-5
+                assert unlike.sum() <= 1  # M2M-100 has zeros for padding
+                table.data = ours
             elif hasattr(child, "scalar_embed_scale"):
                 child.embed_scale = torch.tensor(child.scalar_embed_scale, dtype=torch.float64)
             elif isinstance(getattr(child, "embed_positions", None), torch.Tensor):  # GPT-J's and CodeGen's: sines, then cosines
