@@ -63,9 +63,8 @@ double sinusoid(const Architecture& a, std::int64_t position, std::int64_t colum
   const bool pairs = a.sinusoids == Sinusoids::pairs;
   const bool is_sine = pairs ? column % 2 == 0 : column < half;
   const std::int64_t index = pairs ? column / 2 : column % half;
-  const auto steps = a.sinusoids == Sinusoids::halves_inclusive
-                         ? static_cast<double>(half - 1)
-                         : static_cast<double>(a.width) / 2;
+  const auto steps = a.sinusoids == Sinusoids::halves_inclusive ? static_cast<double>(half - 1)
+                                                                : static_cast<double>(a.width) / 2;
   const double frequency = std::pow(10000.0, -static_cast<double>(index) / steps);
   const double angle = static_cast<double>(a.first_position + position) * frequency;
   return is_sine ? std::sin(angle) : std::cos(angle);

@@ -224,9 +224,9 @@ void check_streams(const Architecture& a, Problems& problems) {
                    "embedding norm needs tied, norm_eps above 0 and logits that count");
   problems.require(a.encoder_vocabulary >= 0 && a.encoder_vocabulary < kLargest,
                    "encoder_vocabulary is not a number from 0 to 2^31");
-  problems.require(a.encoder_vocabulary == 0 || (placement == Placement::post &&
-                                                 a.position_table == PositionTable::sinusoidal &&
-                                                 !a.embedding_norm),
+  problems.require(a.encoder_vocabulary == 0 ||
+                       (placement == Placement::post &&
+                        a.position_table == PositionTable::sinusoidal && !a.embedding_norm),
                    "encoder_vocabulary is understood beside positions 'sinusoidal' and placement "
                    "'post', without an embedding norm");
 }
@@ -247,9 +247,9 @@ void check_stacks(const Architecture& a, Problems& problems) {
   };
   problems.require(a.encoder_layers == 0 || std::ranges::any_of(a.pattern, reads_encoder),
                    "encoder_layers needs a layer that reads the encoder (cross)");
-  const bool ends_with_ffn = a.encoder_layers <= 0 || a.encoder_layers >= a.layers ||
-                             (a.layer(a.encoder_layers - 1).has_ffn() &&
-                              a.layer(a.layers - 1).has_ffn());
+  const bool ends_with_ffn =
+      a.encoder_layers <= 0 || a.encoder_layers >= a.layers ||
+      (a.layer(a.encoder_layers - 1).has_ffn() && a.layer(a.layers - 1).has_ffn());
   problems.require(ends_with_ffn || a.plain_stream(),
                    "an encoder-decoder that norms sums needs feed-forwards in its last layers");
   // Of layers that are all alike the first stands for the others.

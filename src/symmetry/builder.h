@@ -55,6 +55,7 @@ class SymmetryBuilder {
                   const std::string& behind);
   void add_constants(std::int64_t layer, bool attention, const Reader& reader);
   std::int64_t raw_wire_constants(std::int64_t layer) const;
+  std::int64_t seen_of_raw_constant(std::int64_t layer) const;
 
   // attention.cpp
   void add_attention(std::int64_t layer);

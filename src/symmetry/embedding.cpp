@@ -99,7 +99,12 @@ void SymmetryBuilder::add_embedding_exchanges() {
   // the norm in front of the head, which that norm does not let through.
   if (a_.tied && !a_.forgets_common_logit()) {
     const bool unseen = layer_norm() && (!a_.norm_bias || a_.head_bias);
-    if (unseen && !other.empty()) add_counted_shift("embed.exchange.tied", 1);
+    // Another table takes it out of the stream, or the biases that read the raw sum do.
+    const auto takes = [&](std::int64_t layer) {
+      return !is_tied(layer) || (attention(layer).biases.o && seen_of_raw_constant(layer) == 0);
+    };
+    const bool raw = !plain() && !a_.embedding_norm && takes(0) && takes(a_.encoder_layers);
+    if (unseen && (!other.empty() || raw)) add_counted_shift("embed.exchange.tied", 1);
     return;
   }
   // What a tied table adds to all logits alike is kept out of a head's bias.

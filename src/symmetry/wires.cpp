@@ -83,10 +83,14 @@ void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Re
 // shift, and only those that a query (or a rotating key) without a bias does not see.
 std::int64_t SymmetryBuilder::raw_wire_constants(std::int64_t layer) const {
   const bool learned = a_.position_table == PositionTable::learned;
-  const bool shifts = a_.input == Input::tokens
-                          ? learned || a_.token_types > 0 || !is_tied(layer) || a_.forgets_common_logit()
-                          : learned || a_.input_bias;
-  if (!shifts) return 0;
+  const bool shifts = a_.input == Input::tokens ? learned || a_.token_types > 0 ||
+                                                      !is_tied(layer) || a_.forgets_common_logit()
+                                                : learned || a_.input_bias;
+  return shifts ? std::max<std::int64_t>(0, a_.width - seen_of_raw_constant(layer)) : 0;
+}
+
+// Numbers that a constant in what a stack's first layer reads, a raw sum, must not change.
+std::int64_t SymmetryBuilder::seen_of_raw_constant(std::int64_t layer) const {
   const Attention& a = attention(layer);
   std::int64_t seen = 0;
   if (!a.biases.q) seen += a.heads * a.qk_width;
@@ -94,7 +98,7 @@ std::int64_t SymmetryBuilder::raw_wire_constants(std::int64_t layer) const {
   const bool softmax_forgets = !a.has_qk_norm() && a.forgets_common_logit();
   const std::int64_t invisible = softmax_forgets ? static_cast<std::int64_t>(still.size()) : 0;
   if (!a.biases.k) seen += a.kv_heads * (a.qk_width - invisible);
-  return std::max<std::int64_t>(0, a_.width - seen);
+  return seen;
 }
 
 }  // namespace regauge

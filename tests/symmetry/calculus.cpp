@@ -430,16 +430,8 @@ class Judge {
                              : linear(hidden, name + "down", 0, d_);
   }
 
-  // A smooth activation passes nothing on; ReLU a positive scale per coordinate.
   Wire activation(Activation kind, const Wire& x) {
-    const Index m = x.value.cols();
-    Wire out{with_row(Dense::Identity(m, m), Dense::Zero(1, m)), Forms(m + 1, m)};
-    if (kind == Activation::relu) {
-      out.change = stack(diagonal(scaled(system_, x)), Forms(1, m));
-    } else {
-      system_.require(x.change);
-    }
-    return out;
+    return calculus_system::activated(system_, kind == Activation::relu, x);
   }
 
   // --- Rules: output -----------------------------------------------------------------------------
@@ -495,7 +487,7 @@ class Judge {
   std::vector<Rotation> rotations_;
   std::string stack_;  // "encoder." while it is the encoder's turn
   Wire encoded_;       // what the encoder has written
-  Dense seen_;    // D x n, orthonormal columns: what a norm sees of its input is x seen
+  Dense seen_;         // D x n, orthonormal columns: what a norm sees of its input is x seen
 };
 
 }  // namespace

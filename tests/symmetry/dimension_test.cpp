@@ -158,6 +158,29 @@ TEST(Dimension, IsWhatWasMeasuredOnT5) {
   EXPECT_EQ(calculus(a, 1, Mistake::table_doubled).dimension, 330 + 6 * 5 / 2 + 1);
 }
 
+// The nullity of the Jacobian of transformers' own BART, Marian, mBART and Pegasus at these sizes
+// (without the rows of padding, which nothing reads).
+TEST(Dimension, IsWhatWasMeasuredOnBart) {
+  const auto dimension = [](PositionTable table, Placement placement, bool embedding_norm,
+                            std::int64_t encoder_vocabulary = 0) {
+    Architecture a = bart_architecture({14, 6, 1, 1, 2, 5}, table, placement, embedding_norm);
+    std::vector<Layer> layers;
+    for (std::int64_t n = 0; n < a.layers; ++n) {
+      layers.push_back(a.layer(n));
+      layers.back().attention.heads = layers.back().attention.kv_heads = 3;
+    }
+    a.set_layers(layers);
+    a.encoder_vocabulary = encoder_vocabulary;
+    expect_the_calculus(a, 1);
+    return symmetry_of(a).dimension();
+  };
+  EXPECT_EQ(dimension(PositionTable::learned, Placement::post, true), 264);
+  EXPECT_EQ(dimension(PositionTable::sinusoidal, Placement::post, false), 206);
+  EXPECT_EQ(dimension(PositionTable::sinusoidal, Placement::post, false, 13), 214);
+  EXPECT_EQ(dimension(PositionTable::learned, Placement::pre, true), 296);
+  EXPECT_EQ(dimension(PositionTable::sinusoidal, Placement::pre, false), 283);
+}
+
 TEST(Dimension, EqualsTheCalculusWithRoutersOfAllKinds) {
   int compared = 0, sigmoid = 0;
   for (std::uint64_t seed = 0; seed < 120; ++seed) {

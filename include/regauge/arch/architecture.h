@@ -185,11 +185,11 @@ struct Architecture {
 
   // Input.
   Input input = Input::tokens;
-  std::int64_t vocabulary = 0;   // V, rows of the token table (tokens)
+  std::int64_t vocabulary = 0;          // V, rows of the token table (tokens)
   std::int64_t encoder_vocabulary = 0;  // of the encoder's own; 0: it reads the decoder's
-  std::int64_t input_width = 0;  // length of one patch or frame (vectors)
-  bool input_bias = false;       // of the map from vectors to the stream
-  bool class_token = false;      // a learned row in front of the sequence (vectors)
+  std::int64_t input_width = 0;         // length of one patch or frame (vectors)
+  bool input_bias = false;              // of the map from vectors to the stream
+  bool class_token = false;             // a learned row in front of the sequence (vectors)
   // Learned rows behind the class token, without positions; attention sees them as any other.
   std::int64_t registers = 0;
   std::int64_t token_types = 0;  // rows of the segment table; 0: none (tokens)
