@@ -363,7 +363,7 @@ def make_double(model):
                 assert torch.allclose(ours.float(), child.inv_freq.float(), rtol=1e-5), ours
                 angles = {"Cohere": "adjacent", "GptOss": "once"}.get(kind.removesuffix("RotaryEmbedding"), "halves")
                 setattr(module, name, DoubleRotary(ours, child.attention_scaling, angles))
-            elif kind.endswith("SinusoidalPositionalEmbedding"):
+            elif kind.endswith("SinusoidalPositionalEmbedding") and model.config.model_type != "pegasus":  # in its file
                 table = child.weights if hasattr(child, "weights") else child.weight
                 ours = double_sinusoids(*table.shape, inclusive=hasattr(child, "weights"))
                 unlike = (ours - table.double()).abs().amax(1) > 1e-5
