@@ -210,8 +210,8 @@ TEST(NegativeControls, AStackOrALayerThatMovesAloneIsSeen) {
 // BART: the streams permute together, the encoder's last gain goes into keys and values, and of
 // cross-attention's constants those of the queries count.
 TEST(NegativeControls, WhatPassesFromStackToStackIsSeen) {
-  const Architecture a = bart_architecture({14, 6, 1, 1, 2, 5}, PositionTable::learned,
-                                           Placement::post, true);
+  const Architecture a =
+      bart_architecture({14, 6, 1, 1, 2, 5}, PositionTable::learned, Placement::post, true);
   const Symmetry symmetry = symmetry_of(a);
   const auto parameters = random_parameters(a, 1);
   const Element random = random_element(symmetry, 3);
