@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "fields.h"
@@ -292,12 +293,28 @@ Json layer_json(Layer layer) {
   return json;
 }
 
-// "positions" names a table of the model's or what every attention does.
+// "positions" names a table, what every attention does, or both: "learned and relative".
+constexpr std::string_view kAnd = " and ";
 std::string read(const Json& json, std::pair<PositionTable*, Positions*> value) {
   *value.first = PositionTable::none;
   *value.second = Positions::none;
   if (read(json, *value.first).empty() || read(json, *value.second).empty()) return "";
-  return "one of none, sinusoidal, learned, rotary, alibi, relative";
+  const std::string text = json.is_string() ? json.get<std::string>() : "";
+  const std::size_t both = text.find(kAnd);
+  if (both != std::string::npos && read(Json(text.substr(0, both)), *value.first).empty() &&
+      read(Json(text.substr(both + kAnd.size())), *value.second).empty()) {
+    return "";
+  }
+  return "one of none, sinusoidal, learned, rotary, alibi, relative, learned and relative";
+}
+
+Json positions_json(const Architecture& a) {
+  Json table, inside;
+  write(table, a.position_table);
+  write(inside, a.kinds.front().attention.positions);
+  if (!a.has_position_table()) return inside;
+  if (a.kinds.front().attention.positions == Positions::none) return table;
+  return fmt::format("{}{}{}", table.get<std::string>(), kAnd, inside.get<std::string>());
 }
 
 // Reads what an object says of the model or of a layer, and notes what it could not read.
@@ -418,7 +435,7 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
 Json complete_json(const Architecture& architecture) {
   Json json = layer_json(architecture.kinds.front());
   visit_model(architecture, [&](const char* name, const auto& value) { write(json[name], value); });
-  if (architecture.has_position_table()) write(json["positions"], architecture.position_table);
+  json["positions"] = positions_json(architecture);
   if (architecture.head_bias) json["biases"].push_back("head");
   if (architecture.pattern.empty()) return json;
   json["pattern"] = architecture.pattern;

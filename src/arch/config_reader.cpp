@@ -112,8 +112,9 @@ class Reader {
   Json resolve(const std::string& name, const ConfigEntry& entry) {
     if (entry.constant) return term(*entry.constant);
     if (!entry.present_tensor.empty()) {
-      return std::ranges::any_of(entry.present_tensor,
-                                 [&](const std::string& tensor) { return has_tensor(tensor); });
+      const bool there = std::ranges::any_of(
+          entry.present_tensor, [&](const std::string& tensor) { return has_tensor(tensor); });
+      return field_from_config(entry, there).value_or(there);
     }
     if (!entry.absent_tensor.empty()) return !has_tensor(entry.absent_tensor);
     if (!entry.count_of.empty()) {

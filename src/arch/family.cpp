@@ -249,14 +249,14 @@ Ordered with_name(const Ordered& json) {
   return Ordered::parse(text);
 }
 
-Format parse_format(const Section& section, const std::string& text) {
-  for (const Format format : {Format::safetensors, Format::gguf, Format::llama2c}) {
-    if (format_name(format) == text) return format;
-  }
-  section.fail(fmt::format("unknown format '{}'", text));
-}
-
 }  // namespace
+
+std::optional<Format> format_named(std::string_view name) {
+  for (const Format format : {Format::safetensors, Format::gguf, Format::llama2c}) {
+    if (format_name(format) == name) return format;
+  }
+  return std::nullopt;
+}
 
 std::vector<KeyRule> parse_key_rules(const std::string& where,
                                      const std::vector<std::pair<std::string, Json>>& entries) {
@@ -358,7 +358,9 @@ Family parse_loaded(std::string_view file, Ordered json) {
   family.file = file;
   Section section(family.file, json);
   family.name = section.text("family", true);
-  family.format = parse_format(section, section.text("format", true));
+  const std::string format = section.text("format", true);
+  if (!format_named(format)) section.fail(fmt::format("unknown format '{}'", format));
+  family.format = *format_named(format);
   section.text("spelled");
   section.text("class");
   family.match = section.pairs("match");

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "regauge/arch/architecture.h"
+#include "transform_norm.h"
 
 namespace regauge {
 namespace {
@@ -144,8 +145,11 @@ std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
     add_feed_forward(specs, a.layer(layer), a.width);
   }
   specs.leave_layers();
-  if (a.head_transform) specs.add_linear("head.transform", a.width, a.width, true);
-  if (a.has_final_norm()) specs.add_norm("head.norm");
+  if (a.plain_stream()) specs.add_norm("head.norm");
+  if (a.head_transform) {
+    specs.add_linear("head.transform", a.width, a.width, true);
+    specs.add_norm(transform_norm(a));
+  }
   if (a.has_head()) {
     specs.add_if(!a.tied, "head.weight", a.width, a.outputs());
     specs.add_if(a.head_bias, "head.bias", 1, a.outputs());

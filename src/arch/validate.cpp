@@ -336,8 +336,8 @@ void check_output(const Architecture& a, Problems& problems) {
   problems.require((a.logit_scale == 1 && a.logit_softcap == 0) || (tokens != classes),
                    "logit_scale and logit_softcap need one head");
   problems.require(!a.log_probabilities || a.has_head(), "log_probabilities needs a head");
-  problems.require(!a.head_transform || (!a.plain_stream() && tokens),
-                   "head_transform needs placement 'post' and output 'tokens'");
+  problems.require(!a.head_transform || (tokens && a.encoder_layers == 0),
+                   "head_transform needs output 'tokens' and one stack");
 }
 
 }  // namespace
@@ -350,8 +350,11 @@ std::vector<std::string> problems_of(const Architecture& a) {
   for (const auto& layer : a.kinds) {
     check_attention(layer.attention, problems);
     problems.require(
-        !a.has_position_table() || layer.attention.positions == Positions::none,
-        "a position table beside rotary, alibi or relative positions is not understood");
+        !a.has_position_table() || layer.attention.positions == Positions::none ||
+            (a.position_table == PositionTable::learned &&
+             layer.attention.positions == Positions::relative),
+        "a position table beside rotary or alibi positions, or a sinusoidal one beside relative "
+        "positions, is not understood");
     check_feed_forward(layer, problems);
     check_latents(a, layer, problems);
     problems.require(layer.ffn.activation != Activation::tanh,

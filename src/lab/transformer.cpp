@@ -7,6 +7,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "arch/transform_norm.h"
 #include "regauge/base/error.h"
 
 namespace regauge::lab {
@@ -221,7 +222,7 @@ class Transformer::Pass {
     if (a_.head_transform) {
       x = activated(a_.kinds.front().ffn.activation, linear("head.transform", x));
       tap("head.hidden", x);
-      x = norm("head.norm", x);
+      x = norm(transform_norm(a_), x);
     }
     tap("head.input", x);
     return logits(x, a_.tied ? p_.at("embed.tokens") : p_.at("head.weight").t(), "head.bias");

@@ -1,5 +1,4 @@
-#include <fmt/format.h>
-
+#include "arch/transform_norm.h"
 #include "builder.h"
 
 namespace regauge {
@@ -47,6 +46,7 @@ void SymmetryBuilder::add_embedding_norm(std::int64_t layer) {
 }
 
 std::string SymmetryBuilder::head_norm() const {
+  if (a_.head_transform) return transform_norm(a_);
   return a_.has_final_norm() ? "head.norm" : a_.last_norm(a_.layers - 1);
 }
 

@@ -56,7 +56,8 @@ class Forward {
 
   Mat token_logits(Mat x) const {
     if (a_.head_transform) {
-      x = norm("head.norm", activated(a_.kinds[0].ffn.activation, linear("head.transform", x)));
+      x = norm(a_.plain_stream() ? "head.transform.norm" : "head.norm",
+               activated(a_.kinds[0].ffn.activation, linear("head.transform", x)));
     }
     if (!a_.tied) return linear("head", x);
     Mat y = x * p_.at("embed.tokens").transpose();

@@ -375,6 +375,24 @@ TEST_P(LayerScaleNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(LayerScales, LayerScaleNullity, ::testing::Range(0, 6));
 
+// A table of distances that layers share beside one of positions; a transform behind a final norm,
+// with a stream that rotates, tied, behind an embedding norm, beside hidden states.
+Architecture encoders(int index) {
+  if (index < 2) return mpnet_architecture(2, index == 0 ? 11 : 4);
+  Architecture a = transform_architecture(index == 3 || index == 4, index == 4);
+  if (index == 5) a.output.add(Output::hidden);
+  return a;
+}
+
+class EncoderNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(EncoderNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = encoders(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(Encoders, EncoderNullity, ::testing::Range(0, 6));
+
 class MixedNullity : public ::testing::TestWithParam<int> {};
 
 TEST_P(MixedNullity, IsTheDimensionOfTheGroup) {

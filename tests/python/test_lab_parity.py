@@ -13,26 +13,13 @@ import safetensors.torch
 import torch
 import transformers as tf
 from declared import declared_outputs
+from sparse_models import GQA, SIZES, SPARSE, YARN
 
 DATA = pathlib.Path(__file__).parent.parent.parent / "data" / "architectures"
-# No size equals another, so that a mix-up of axes cannot go unnoticed.
-SIZES = dict(
-    vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=4,
-    max_position_embeddings=48, bos_token_id=1, eos_token_id=2, pad_token_id=0,
-)  # fmt: skip
-GQA, MQA = dict(num_key_value_heads=2), dict(num_key_value_heads=1)
+MQA = dict(num_key_value_heads=1)
 LLAMA3 = dict(
     rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
     original_max_position_embeddings=256,
-)  # fmt: skip
-ROUTED = dict(
-    n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1, routed_scaling_factor=1.7,
-    first_k_dense_replace=1,
-)  # fmt: skip
-LATENT = dict(kv_lora_rank=9, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6)
-YARN = dict(
-    rope_type="yarn", rope_theta=500.0, factor=4.0, beta_fast=4.0, beta_slow=0.5, truncate=False,
-    original_max_position_embeddings=16,
 )  # fmt: skip
 GPT2 = dict(vocab_size=61, n_embd=20, n_inner=27, n_layer=3, n_head=4, n_positions=48)
 OPT = dict(
@@ -46,6 +33,7 @@ ENCODER = dict(
     vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=4,
     max_position_embeddings=48, type_vocab_size=3,
 )  # fmt: skip
+MPNET = {key: value for key, value in ENCODER.items() if key != "type_vocab_size"}
 T5 = dict(
     vocab_size=61, d_model=20, d_kv=6, d_ff=27, num_layers=2, num_decoder_layers=3, num_heads=4,
     relative_attention_num_buckets=8, relative_attention_max_distance=12,
@@ -77,6 +65,7 @@ def neox(width, fraction, **settings):
 
 # name -> (class, config)
 MODELS = {
+    **SPARSE,
     "llama: one kv head per head": (tf.LlamaForCausalLM, llama(num_key_value_heads=4)),
     "llama: GQA": (tf.LlamaForCausalLM, llama(**GQA)),
     "llama: MQA, tied": (tf.LlamaForCausalLM, llama(**MQA, tie_word_embeddings=True)),
@@ -146,11 +135,31 @@ MODELS = {
     "roberta: masked words, untied": (tf.RobertaForMaskedLM, tf.RobertaConfig(
         **ENCODER, tie_word_embeddings=False)),
     "xlm-roberta: hidden state and pooler": (tf.XLMRobertaModel, tf.XLMRobertaConfig(**ENCODER)),
+    "mpnet: hidden state and pooler": (tf.MPNetModel, tf.MPNetConfig(**MPNET)),
+    "mpnet: masked words, tied": (tf.MPNetForMaskedLM, tf.MPNetConfig(**MPNET)),
+    "mpnet: masked words, untied": (tf.MPNetForMaskedLM, tf.MPNetConfig(**MPNET, tie_word_embeddings=False)),
+    "mpnet: classes of a sentence": (tf.MPNetForSequenceClassification, tf.MPNetConfig(**MPNET, num_labels=7)),
+    "mpnet: one layer, answers": (tf.MPNetForQuestionAnswering, tf.MPNetConfig(**{**MPNET, "num_hidden_layers": 1})),
+    "roberta-prelayernorm: masked words, untied": (tf.RobertaPreLayerNormForMaskedLM, tf.RobertaPreLayerNormConfig(
+        **ENCODER, tie_word_embeddings=False)),
+    "roberta-prelayernorm: classes of a sentence": (
+        tf.RobertaPreLayerNormForSequenceClassification, tf.RobertaPreLayerNormConfig(**ENCODER, num_labels=7)),
+    "xlm-roberta-xl: masked words, tied": (tf.XLMRobertaXLForMaskedLM, tf.XLMRobertaXLConfig(**ENCODER)),
+    "xlm-roberta-xl: masked words, untied": (tf.XLMRobertaXLForMaskedLM, tf.XLMRobertaXLConfig(
+        **ENCODER, tie_word_embeddings=False)),
+    "xlm-roberta-xl: classes of words": (tf.XLMRobertaXLForTokenClassification, tf.XLMRobertaXLConfig(
+        **ENCODER, num_labels=7)),
+    "megatron-bert: hidden state and pooler": (tf.MegatronBertModel, tf.MegatronBertConfig(**ENCODER)),
+    "megatron-bert: masked words, relu": (tf.MegatronBertForMaskedLM, tf.MegatronBertConfig(
+        **ENCODER, hidden_act="relu")),
+    "megatron-bert: masked words, next sentence and pooler": (
+        tf.MegatronBertForPreTraining, tf.MegatronBertConfig(**ENCODER)),
     "camembert: hidden state and pooler": (tf.CamembertModel, tf.CamembertConfig(**ENCODER)),
     "distilbert: masked words, tied": (tf.DistilBertForMaskedLM, tf.DistilBertConfig(
         vocab_size=61, dim=20, hidden_dim=27, n_layers=3, n_heads=4, max_position_embeddings=48)),
     "electra: hidden state": (tf.ElectraModel, tf.ElectraConfig(**ENCODER, embedding_size=20)),
     "electra: masked words, tied": (tf.ElectraForMaskedLM, tf.ElectraConfig(**ENCODER, embedding_size=20)),
+    "electra-discriminator: every word": (tf.ElectraForPreTraining, tf.ElectraConfig(**ENCODER, embedding_size=20)),
     "eurobert: masked words": (tf.EuroBertForMaskedLM, tf.EuroBertConfig(**SIZES, **GQA, head_dim=6)),
     "eurobert: hidden state": (tf.EuroBertModel, tf.EuroBertConfig(**SIZES, **GQA, head_dim=6)),
     "nomic_bert: masked words, tied": (tf.NomicBertForMaskedLM, tf.NomicBertConfig(
@@ -164,41 +173,25 @@ MODELS = {
         sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
     "olmo2: GQA, norms behind, joint norms on q and k": (tf.Olmo2ForCausalLM, tf.Olmo2Config(
         **{**SIZES, **GQA, "hidden_size": 24})),
+    "glm4: norms on both sides, 4 of 8 rotate": (tf.Glm4ForCausalLM, tf.Glm4Config(**SIZES, **GQA, head_dim=8)),
+    "exaone4: norms behind, layers without positions": (tf.Exaone4ForCausalLM, tf.Exaone4Config(
+        **SIZES, **GQA, head_dim=6, **WINDOWS)),
+    "exaone4-full: norms behind": (tf.Exaone4ForCausalLM, tf.Exaone4Config(
+        **SIZES, **GQA, head_dim=6, sliding_window=None, layer_types=["full_attention"] * 3)),
+    "cohere2: layers without positions, tied": (tf.Cohere2ForCausalLM, tf.Cohere2Config(
+        **{**SIZES, **GQA, "hidden_size": 24}, logit_scale=0.3, **WINDOWS)),
+    "vaultgemma: GQA, window 5 in some layers, caps, tied": (tf.VaultGemmaForCausalLM, tf.VaultGemmaConfig(
+        **SIZES, **GQA, head_dim=6, query_pre_attn_scalar=7, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
+        **WINDOWS)),
     "phi: one norm for two branches, 4 of 8 rotate": (tf.PhiForCausalLM, tf.PhiConfig(
         **{**SIZES, "hidden_size": 32}, **rope(partial_rotary_factor=0.5))),
     "cohere: adjacent pairs, scaled logits, tied": (tf.CohereForCausalLM, tf.CohereConfig(
         **{**SIZES, **GQA, "hidden_size": 24}, logit_scale=0.3)),
-    "qwen3_moe: 2 of 5 experts, renormalised": (tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
-        **SIZES, **GQA, head_dim=6, moe_intermediate_size=11, num_experts=5, num_experts_per_tok=2,
-        norm_topk_prob=True)),
-    "qwen3_moe: dense layers among sparse ones": (tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
-        **{**SIZES, **GQA, "num_hidden_layers": 4}, head_dim=6, moe_intermediate_size=11, num_experts=5,
-        num_experts_per_tok=2, decoder_sparse_step=2, mlp_only_layers=[3])),
-    "glm4_moe: sigmoid scores, groups, a bias that selects": (tf.Glm4MoeForCausalLM, tf.Glm4MoeConfig(
-        **SIZES, **GQA, head_dim=8, moe_intermediate_size=11, use_qk_norm=True, **ROUTED)),
-    "deepseek_v3: latents of queries, keys and values": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
-        **SIZES, num_key_value_heads=4, moe_intermediate_size=11, **ROUTED, **LATENT, q_lora_rank=11)),
-    "deepseek_v3-direct: latents of keys and values": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
-        **SIZES, num_key_value_heads=4, moe_intermediate_size=11, **ROUTED, **LATENT, q_lora_rank=None)),
-    "deepseek_v3: YaRN, which scales all logits": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
-        **SIZES, num_key_value_heads=4, moe_intermediate_size=11, **ROUTED, **LATENT, q_lora_rank=11, rope_parameters={
-            "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0,
-            "mscale_all_dim": 1.0, "original_max_position_embeddings": 8})),
-    "mixtral: 2 of 5 experts": (tf.MixtralForCausalLM, tf.MixtralConfig(
-        **SIZES, **GQA, head_dim=6, num_local_experts=5, num_experts_per_tok=2)),
-    "olmoe: 2 of 5 experts, joint norms on q and k": (tf.OlmoeForCausalLM, tf.OlmoeConfig(
-        **{**SIZES, **GQA, "hidden_size": 24}, num_experts=5, num_experts_per_tok=2)),
-    "qwen2_moe: 2 of 5 experts beside a shared one": (tf.Qwen2MoeForCausalLM, tf.Qwen2MoeConfig(
-        **{**SIZES, **GQA, "hidden_size": 24}, moe_intermediate_size=11, shared_expert_intermediate_size=13,
-        num_experts=5, num_experts_per_tok=2)),
     "t5: gated, untied": (tf.T5ForConditionalGeneration, tf.T5Config(
         **T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
     "t5: relu, tied": (tf.T5ForConditionalGeneration, tf.T5Config(**T5, feed_forward_proj="relu")),
     "mt5: gated, untied": (tf.MT5ForConditionalGeneration, tf.MT5Config(**T5)),
     "t5-encoder: gated": (tf.T5EncoderModel, tf.T5Config(**T5, feed_forward_proj="gated-gelu")),
-    "gpt_oss: sinks, biases, clamps, yarn": (tf.GptOssForCausalLM, tf.GptOssConfig(
-        **SIZES, **GQA, head_dim=6, num_local_experts=5, num_experts_per_tok=2, swiglu_limit=0.8, sliding_window=5,
-        rope_parameters=YARN)),
     "llama: yarn": (tf.LlamaForCausalLM, llama(**GQA, rope_parameters=dict(**YARN, attention_factor=1.3))),
     "bart: scaled, relu": (tf.BartForConditionalGeneration, tf.BartConfig(
         **BART, scale_embedding=True, activation_function="relu")),
@@ -250,9 +243,11 @@ MODELS = {
     "dinov2_with_registers-swiglu: one register": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(
         **{**DINOV2, "mlp_ratio": 3}, num_register_tokens=1, use_swiglu_ffn=True)),
 }  # fmt: skip
-GAIN_MINUS_ONE = ("gemma", "gemma2")  # as they store it
+GAIN_MINUS_ONE = ("gemma", "gemma2", "vaultgemma")  # as they store it
 # Those that transformers writes, but for these, whose layers have rotary tables of their own.
-FAMILIES = {path.name.split(".")[0] for path in DATA.glob("*.safetensors.json")} - {"regauge", "gemma3_text", "smollm3"}
+FAMILIES = {path.name.split(".")[0] for path in DATA.glob("*.safetensors.json")} - {
+    "regauge", "gemma3_text", "smollm3", "olmo3",
+}  # fmt: skip
 
 
 def randomise(model, seed):
@@ -303,6 +298,10 @@ def draw_inputs(config, seed):
     return {"input_ids": tokens}, {"tokens": tokens}
 
 
+# What transformers' tables of angles hold, where it is not each angle in both halves.
+ANGLES = {"Cohere": "adjacent", "Cohere2": "adjacent", "GptOss": "once", "DeepseekV2": "complex"}
+
+
 class DoubleRotary(torch.nn.Module):
     """transformers' tables of a rotary encoding, in double."""
 
@@ -314,7 +313,9 @@ class DoubleRotary(torch.nn.Module):
         angles = position_ids[..., None].double() * self.frequencies
         if self.angles == "adjacent":
             angles = angles.repeat_interleave(2, -1)
-        elif self.angles == "halves":
+        if self.angles == "complex":
+            return torch.polar(torch.full_like(angles, self.scaling), angles)
+        if self.angles == "halves":
             angles = torch.cat([angles, angles], -1)
         return angles.cos() * self.scaling, angles.sin() * self.scaling
 
@@ -361,7 +362,7 @@ def make_double(model):
             if kind.endswith("RotaryEmbedding"):
                 ours = double_frequencies(model.config)
                 assert torch.allclose(ours.float(), child.inv_freq.float(), rtol=1e-5), ours
-                angles = {"Cohere": "adjacent", "GptOss": "once"}.get(kind.removesuffix("RotaryEmbedding"), "halves")
+                angles = ANGLES.get(kind.removesuffix("RotaryEmbedding"), "halves")
                 setattr(module, name, DoubleRotary(ours, child.attention_scaling, angles))
             elif kind.endswith("SinusoidalPositionalEmbedding") and model.config.model_type != "pegasus":  # in its file
                 table = child.weights if hasattr(child, "weights") else child.weight
@@ -384,8 +385,11 @@ def make_double(model):
 @contextlib.contextmanager
 def no_float():
     """What transformers takes through float on its way (a norm, a softmax, a rotation) stays in double."""
-    softmax, to, cast = torch.nn.functional.softmax, torch.Tensor.to, torch.Tensor.type
+    softmax, of_tensor = torch.nn.functional.softmax, torch.Tensor.softmax
+    to, cast = torch.Tensor.to, torch.Tensor.type
     softmax_in_double = lambda *arguments, dtype=None, **rest: softmax(*arguments, **rest)  # noqa: E731
+
+    method_in_double = lambda *arguments, dtype=None, **rest: of_tensor(*arguments, **rest)  # noqa: E731
 
     def to_double(tensor, *arguments, **rest):
         return to(tensor, *(torch.float64 if a is torch.float32 else a for a in arguments), **rest)
@@ -396,6 +400,7 @@ def no_float():
     with mock.patch.object(torch.Tensor, "float", torch.Tensor.double), \
             mock.patch.object(torch.Tensor, "type", type_double), \
             mock.patch.object(torch.Tensor, "to", to_double), \
+            mock.patch.object(torch.Tensor, "softmax", method_in_double), \
             mock.patch.object(torch.nn.functional, "softmax", softmax_in_double):  # fmt: skip
         yield
 

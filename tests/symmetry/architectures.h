@@ -51,6 +51,15 @@ Architecture layer_scale_architecture(std::uint64_t seed);
 // of every position; eps = 0.
 Architecture dinov2_architecture(std::int64_t layers, std::int64_t registers, bool gated);
 
+// The same with what encoders have: both kinds of positions where seeds are even, a transform in
+// front of the head behind a final norm where they are odd.
+Architecture encoder_architecture(std::uint64_t seed);
+// "bert" with 30 tokens, a table of 8 distances that all layers share, and so many positions.
+Architecture mpnet_architecture(std::int64_t layers, std::int64_t positions);
+// "bert" with 30 tokens and one layer that norms what it reads, and a transform behind its final
+// norm.
+Architecture transform_architecture(bool tied, bool embedding_norm);
+
 // The same with several outputs, poolers, and classes of every position.
 Architecture outputs_architecture(std::uint64_t seed);
 

@@ -375,7 +375,7 @@ class Judge {
     const std::int64_t owner = a.shares_table ? a_.stack_of(layer) : layer;
     const Tensor& table = tensor(fmt::format("layers.{}.attn.relative_bias", owner));
     const Forms shift = system_.wire(1, a.heads, System::sublayer);
-    for (const auto b : reached_buckets(a, a_.is_causal(layer))) {
+    for (const auto b : reached_buckets(a_, layer)) {
       system_.require(table.change.row(b) - shift);
     }
   }
@@ -450,7 +450,7 @@ class Judge {
     if (!a_.output.has(Output::tokens)) return;
     if (!a_.head_transform) return token_logits(x);
     const Wire hidden = activation(a_.kinds[0].ffn.activation, linear(x, "head.transform", 0, d_));
-    token_logits(norm_of_sum({hidden}, "head.norm"));
+    token_logits(norm_of_sum({hidden}, a_.plain_stream() ? "head.transform.norm" : "head.norm"));
   }
 
   void token_logits(const Wire& x) {

@@ -214,7 +214,7 @@ struct Architecture {
   bool pooler = false;              // a dense map with a bias, and an activation
   Activation pooler_activation = Activation::tanh;
   bool classes_pooled = false;  // classes are read off the pooler
-  // BERT's dense map, activation and norm in front of the head (post only).
+  // BERT's dense map, activation and norm in front of the head, behind the final norm if any.
   bool head_transform = false;
   bool head_bias = false;
   double logit_scale = 1;          // logits <- logit_scale * logits, and then
@@ -321,7 +321,7 @@ struct ParameterSpec {
 //   shared.{gate,up,down}.weight  shared.router.weight [D,1]
 // Behind the layers:
 //   encoder.norm.{gain,bias} [1,D]        of an encoder-decoder, behind its encoder; not for post
-//   head.transform.{weight [D,D],bias [1,D]}  head.norm.{gain,bias} [1,D]
+//   head.norm.{gain,bias} [1,D]  head.transform.{weight [D,D],bias [1,D]}  head.transform.norm (post: head.norm)
 //   head.weight [D,outputs]               but for a tied model
 //   head.bias [1,outputs]  head.pooler.{weight [D,D],bias [1,D]}
 //   head.classes.{weight [D,classes],bias [1,classes]}   beside a head of tokens

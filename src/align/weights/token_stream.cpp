@@ -7,6 +7,7 @@
 #include "arch/activation.h"
 #include "arch/experts.h"
 #include "arch/linear.h"
+#include "arch/transform_norm.h"
 #include "numerics/dense.h"
 #include "regauge/symmetry/block_map.h"
 
@@ -191,7 +192,7 @@ Matrix<Scalar> TokenStream<Scalar>::predictions(const Parameters<Scalar>& ends) 
   if (shape_.head_transform) {
     x = linear(ends, "head.transform", x);
     activate(shape_.kinds.front().ffn.activation, x);
-    x = normed(x, "head.norm", ends);
+    x = normed(x, transform_norm(shape_), ends);
   }
   Matrix<Scalar> logits = shape_.tied ? product(x, ends.at("embed.tokens").transpose())
                                       : product(x, ends.at("head.weight"));
