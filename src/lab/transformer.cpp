@@ -47,10 +47,6 @@ void check(const Architecture& a, const Batch& batch) {
   }
 }
 
-at::Tensor numbers(const std::vector<std::int64_t>& values, at::IntArrayRef shape) {
-  return at::from_blob(const_cast<std::int64_t*>(values.data()), shape, at::kLong);
-}
-
 }  // namespace
 
 Transformer::Transformer(const Architecture& architecture, std::int64_t length, at::ScalarType type,
@@ -485,20 +481,6 @@ at::Tensor Transformer::operator()(const Tensors& parameters, const Batch& batch
                                  batch.source_length, source_positions_));
   }
   return Pass(*this, parameters, taps).run(batch);
-}
-
-at::Tensor labels(const Batch& batch, std::int64_t count) {
-  if (static_cast<std::int64_t>(batch.targets.size()) != count) {
-    throw UsageError(fmt::format("the model has {} outputs for a batch with {} targets", count,
-                                 batch.targets.size()));
-  }
-  return numbers(batch.targets, {count});
-}
-
-at::Tensor cross_entropy(const at::Tensor& outputs, const Batch& batch) {
-  const at::Tensor logits = outputs.flatten(0, -2);
-  return at::cross_entropy_loss(logits, labels(batch, logits.size(0)), {}, at::Reduction::Mean,
-                                kIgnore);
 }
 
 }  // namespace regauge::lab
