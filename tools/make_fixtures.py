@@ -38,9 +38,13 @@ CONVERTER = "llama-cpp-python==0.3.36"  # its source archive carries llama.cpp's
 SIZES = dict(vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=2,
              num_attention_heads=4, max_position_embeddings=48)
 SMALL = {**SIZES, "vocab_size": 31, "hidden_size": 16, "intermediate_size": 19}
+SHIFTED = ("roberta", "xlm-roberta", "camembert", "data2vec-text", "mpnet", "roberta-prelayernorm", "xlm-roberta-xl", "m2m_100")
 SMALL_FALCON = dict(vocab_size=31, hidden_size=16, num_hidden_layers=2, num_attention_heads=4)
 T5 = dict(vocab_size=61, d_model=20, d_kv=6, d_ff=27, num_layers=2, num_decoder_layers=3, num_heads=4,
           relative_attention_num_buckets=8, relative_attention_max_distance=12, decoder_start_token_id=0)
+BART = dict(vocab_size=61, d_model=20, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=5,
+            encoder_ffn_dim=27, decoder_ffn_dim=23, max_position_embeddings=48, pad_token_id=1, decoder_start_token_id=2)
+SMALL_BART = {**BART, "vocab_size": 31, "d_model": 16, "encoder_layers": 1, "decoder_layers": 2, "decoder_attention_heads": 2}
 IDS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
 GQA = dict(num_key_value_heads=2)
 ROUTED = dict(n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1, routed_scaling_factor=1.7,
@@ -59,6 +63,10 @@ def models():
     llama = {**SIZES, **IDS, **GQA}
     small = {**SMALL, **IDS, **GQA}
     windowed = dict(sliding_window=5, layer_types=["full_attention", "sliding_attention"])
+    small_latent = dict(
+        **{**SMALL, **IDS, "hidden_size": 20}, num_key_value_heads=4, moe_intermediate_size=5, kv_lora_rank=10,
+        q_lora_rank=11, qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=6)  # DeepSeek V2 wants even strides
+    mixed = dict(layer_types=["sliding_attention", "full_attention", "sliding_attention"])
     return {
         "llama": (tf.LlamaForCausalLM, tf.LlamaConfig(**llama, head_dim=6, rms_norm_eps=1e-5)),
         "llama-tied-biased": (tf.LlamaForCausalLM, tf.LlamaConfig(
@@ -83,6 +91,17 @@ def models():
             final_logit_softcapping=2.5)),
         "olmo2": (tf.Olmo2ForCausalLM, tf.Olmo2Config(
             **{**llama, "hidden_size": 24}, rope_parameters=dict(rope_type="default", rope_theta=500.0))),
+        "olmo3": (tf.Olmo3ForCausalLM, tf.Olmo3Config(**{**small, "num_hidden_layers": 3}, sliding_window=5, **mixed)),
+        "glm4": (tf.Glm4ForCausalLM, tf.Glm4Config(**small, head_dim=8)),
+        "exaone4": (tf.Exaone4ForCausalLM, tf.Exaone4Config(
+            **{**small, "num_hidden_layers": 3}, head_dim=6, sliding_window=5, sliding_window_pattern=2)),
+        "exaone4-full": (tf.Exaone4ForCausalLM, tf.Exaone4Config(
+            **small, head_dim=6, sliding_window=None, layer_types=["full_attention"] * 2)),
+        "cohere2": (tf.Cohere2ForCausalLM, tf.Cohere2Config(
+            **{**small, "num_hidden_layers": 3}, logit_scale=0.3, sliding_window=5, sliding_window_pattern=2)),
+        "vaultgemma": (tf.VaultGemmaForCausalLM, tf.VaultGemmaConfig(
+            **small, head_dim=6, query_pre_attn_scalar=7, sliding_window=5, attn_logit_softcapping=1.5,
+            final_logit_softcapping=2.5)),
         "phi": (tf.PhiForCausalLM, tf.PhiConfig(
             **{**llama, "hidden_size": 32},
             rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
@@ -105,8 +124,23 @@ def models():
             q_lora_rank=11, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6, rope_parameters={
                 "rope_type": "yarn", "rope_theta": 100.0, "factor": 40.0, "beta_fast": 4.0, "beta_slow": 1.0,
                 "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 16})),
+        "deepseek_v2": (tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
+            **small_latent, **{**ROUTED, "n_group": None, "topk_group": None})),
+        "deepseek_v2-direct": (tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
+            **{**small_latent, "q_lora_rank": None}, **ROUTED, rope_parameters={
+                "rope_type": "yarn", "rope_theta": 100.0, "factor": 40.0, "beta_fast": 4.0, "beta_slow": 1.0,
+                "mscale": 0.707, "mscale_all_dim": 0.707, "original_max_position_embeddings": 16})),
+        "deepseek_v2-grouped": (tf.DeepseekV2ForCausalLM, tf.DeepseekV2Config(
+            **small_latent, **ROUTED, topk_method="group_limited_greedy")),
+        "granitemoe": (tf.GraniteMoeForCausalLM, tf.GraniteMoeConfig(
+            **{**small, "intermediate_size": 7}, num_local_experts=5, num_experts_per_tok=2, embedding_multiplier=3.0,
+            attention_multiplier=0.4, logits_scaling=5.0, residual_multiplier=0.7)),
+        "ernie4_5_moe": (tf.Ernie4_5_MoeForCausalLM, tf.Ernie4_5_MoeConfig(
+            **small, head_dim=6, moe_intermediate_size=7, moe_num_experts=5, moe_k=2, moe_num_shared_experts=2)),
+        "minimax_m2": (tf.MiniMaxM2ForCausalLM, tf.MiniMaxM2Config(
+            **{**small, "intermediate_size": 7}, head_dim=8, rotary_dim=4, num_local_experts=5, num_experts_per_tok=2)),
         "mixtral": (tf.MixtralForCausalLM, tf.MixtralConfig(
-            **{**llama, "hidden_size": 24, "intermediate_size": 7}, num_local_experts=4, num_experts_per_tok=2)),
+            **{**llama, "hidden_size": 24, "intermediate_size": 7}, num_local_experts=8, num_experts_per_tok=2)),
         "olmoe": (tf.OlmoeForCausalLM, tf.OlmoeConfig(
             **{**llama, "hidden_size": 24, "intermediate_size": 7}, num_experts=5, num_experts_per_tok=2)),
         "qwen2_moe": (tf.Qwen2MoeForCausalLM, tf.Qwen2MoeConfig(
@@ -161,10 +195,15 @@ def models():
         "data2vec-text": (tf.Data2VecTextForMaskedLM, tf.Data2VecTextConfig(**SMALL)),
         "roberta": (tf.RobertaForMaskedLM, tf.RobertaConfig(**SMALL)),
         "xlm-roberta": (tf.XLMRobertaModel, tf.XLMRobertaConfig(**SMALL, type_vocab_size=1)),
+        "mpnet": (tf.MPNetModel, tf.MPNetConfig(**SMALL)),
+        "roberta-prelayernorm": (tf.RobertaPreLayerNormForMaskedLM, tf.RobertaPreLayerNormConfig(**SMALL)),
+        "xlm-roberta-xl": (tf.XLMRobertaXLModel, tf.XLMRobertaXLConfig(**SMALL)),
+        "megatron-bert": (tf.MegatronBertForPreTraining, tf.MegatronBertConfig(**SMALL)),
         "camembert": (tf.CamembertForMaskedLM, tf.CamembertConfig(**SMALL, type_vocab_size=1)),
         "distilbert": (tf.DistilBertForMaskedLM, tf.DistilBertConfig(
             vocab_size=31, dim=16, hidden_dim=19, n_layers=2, n_heads=4, max_position_embeddings=48)),
         "electra": (tf.ElectraForMaskedLM, tf.ElectraConfig(**SMALL, embedding_size=16)),
+        "electra-discriminator": (tf.ElectraForPreTraining, tf.ElectraConfig(**SMALL, embedding_size=16)),
         "eurobert": (tf.EuroBertForMaskedLM, tf.EuroBertConfig(**small, head_dim=6, mlp_bias=True)),
         "nomic_bert": (tf.NomicBertForMaskedLM, tf.NomicBertConfig(**SMALL)),
         "gte": (tf.GteForMaskedLM, tf.GteConfig(**SMALL)),
@@ -176,6 +215,13 @@ def models():
         "t5-encoder": (tf.T5EncoderModel, tf.T5Config(**T5, feed_forward_proj="gated-gelu")),
         "mt5": (tf.MT5ForConditionalGeneration, tf.MT5Config(
             **{**T5, "d_model": 16, "vocab_size": 31, "num_layers": 1, "num_decoder_layers": 2})),
+        "bart": (tf.BartForConditionalGeneration, tf.BartConfig(**BART)),
+        "marian": (tf.MarianMTModel, tf.MarianConfig(**BART, activation_function="swish", scale_embedding=True)),
+        "marian-separate": (tf.MarianMTModel, tf.MarianConfig(
+            **SMALL_BART, decoder_vocab_size=37, share_encoder_decoder_embeddings=False)),
+        "mbart": (tf.MBartForConditionalGeneration, tf.MBartConfig(**SMALL_BART, scale_embedding=True)),
+        "pegasus": (tf.PegasusForConditionalGeneration, tf.PegasusConfig(**SMALL_BART, activation_function="relu")),
+        "m2m_100": (tf.M2M100ForConditionalGeneration, tf.M2M100Config(**SMALL_BART)),
         "gpt2": (tf.GPT2LMHeadModel, tf.GPT2Config(
             vocab_size=61, n_embd=20, n_inner=27, n_layer=2, n_head=4, n_positions=48, **IDS)),
         "gpt_neox": (tf.GPTNeoXForCausalLM, tf.GPTNeoXConfig(
@@ -231,12 +277,12 @@ def randomise(model, name):
         if value.dim() == 1 and key.endswith(("weight", "lambda1")):
             # Multiples of 2^-10: 1 + w is exact in float32, so Gemma's two spellings of a gain agree.
             noise = torch.round(noise * 256) / 1024 + 0.0  # and no -0
-            noise = noise if name.startswith("gemma") else 1 + noise
+            noise = noise if name.startswith(("gemma", "vaultgemma")) else 1 + noise
         else:
             noise = noise * (0.3 if value.dim() == 1 else value.shape[-1] ** -0.5)
         value.data.copy_(noise)
     for key, value in sorted(model.named_buffers()):
-        if key.endswith("e_score_correction_bias"):  # it only selects
+        if key.endswith(("e_score_correction_bias", "final_logits_bias")):
             value.copy_(torch.randn(value.shape, generator=generator) * 0.3)
 
 
@@ -259,12 +305,16 @@ def save_transformers(name, folder):
 def save_reference(model, folder):
     """reference.json: an input and the model's output, computed in double precision."""
     generator = torch.Generator().manual_seed(7)
+
+    def unpadded(tokens):
+        if model.config.model_type in SHIFTED:
+            tokens[tokens == model.config.pad_token_id] += 1  # they do not count padding as a position
+        return tokens
+
     if hasattr(text_of(model.config), "vocab_size"):
-        inputs = torch.randint(0, text_of(model.config).vocab_size, (1, 19), generator=generator)
+        inputs = unpadded(torch.randint(0, text_of(model.config).vocab_size, (1, 19), generator=generator))
         if hasattr(model.config, "text_config"):
             inputs[inputs > 50] -= 20  # the last ones stand for pictures
-        if model.config.model_type in ("roberta", "xlm-roberta", "camembert", "data2vec-text"):
-            inputs[inputs == model.config.pad_token_id] += 1  # they do not count padding as a position
         given = dict(tokens=inputs[0].tolist())
     else:
         size = model.config.image_size
@@ -272,7 +322,7 @@ def save_reference(model, folder):
         given = dict(image=inputs[0].tolist())
     further = {}
     if model.config.is_encoder_decoder:
-        given["source"] = torch.randint(0, model.config.vocab_size, (13,), generator=generator).tolist()
+        given["source"] = unpadded(torch.randint(0, model.config.vocab_size, (13,), generator=generator)).tolist()
         inputs, further["decoder_input_ids"] = torch.tensor([given["source"]]), inputs
     with torch.no_grad():
         values = declared_outputs(model, inputs, **further)

@@ -199,16 +199,18 @@ void write_pattern(const PatternEntry& pattern, const std::vector<Json>& items, 
   }
 }
 
-// Of the kinds whose constants all hold, the one that states most.
+// Of the kinds whose constants all hold where they apply, the one that states most.
 const FamilyKind* kind_for(const Family& family, const Architecture& alike) {
   const Json fields = flat_fields(alike);
   const FamilyKind* best = nullptr;
   std::ptrdiff_t most = -1;
   for (const auto& kind : family.kinds) {
     const auto& entries = kind.family.fields;
+    const auto value_of = [&](const std::string& name) { return fields.at(name); };
     const auto holds = [&](const auto& entry) {
       const auto& constant = entry.second.constant;
-      return !constant || is_formula(*constant) || fields.at(entry.first) == *constant;
+      return !constant || is_formula(*constant) || !entry.second.when.applies(value_of) ||
+             fields.at(entry.first) == *constant;
     };
     if (!std::ranges::all_of(entries, holds)) continue;
     const auto stated = std::ranges::count_if(

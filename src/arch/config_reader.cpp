@@ -124,8 +124,9 @@ class Reader {
   Json resolve(const std::string& name, const ConfigEntry& entry) {
     if (entry.constant) return term(*entry.constant);
     if (!entry.present_tensor.empty()) {
-      return std::ranges::any_of(entry.present_tensor,
-                                 [&](const std::string& tensor) { return has_tensor(tensor); });
+      const bool there = std::ranges::any_of(
+          entry.present_tensor, [&](const std::string& tensor) { return has_tensor(tensor); });
+      return field_from_config(entry, there).value_or(there);
     }
     if (!entry.columns_of.empty()) return columns(entry.columns_of);
     if (!entry.absent_tensor.empty() && entry.keys.empty()) {

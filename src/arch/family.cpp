@@ -259,13 +259,6 @@ Ordered with_name(const Ordered& json) {
   return Ordered::parse(text);
 }
 
-Format parse_format(const Section& section, const std::string& text) {
-  for (const Format format : {Format::safetensors, Format::gguf, Format::llama2c}) {
-    if (format_name(format) == text) return format;
-  }
-  section.fail(fmt::format("unknown format '{}'", text));
-}
-
 }  // namespace
 
 bool fits(std::string_view pattern, std::string_view name) {
@@ -282,6 +275,13 @@ bool is_apart(const Family& family, std::string_view tensor) {
 bool is_apart_key(const Family& family, std::string_view path) {
   return std::ranges::any_of(family.apart_keys,
                              [&](const std::string& pattern) { return fits(pattern, path); });
+}
+
+std::optional<Format> format_named(std::string_view name) {
+  for (const Format format : {Format::safetensors, Format::gguf, Format::llama2c}) {
+    if (format_name(format) == name) return format;
+  }
+  return std::nullopt;
 }
 
 std::vector<KeyRule> parse_key_rules(const std::string& where,
@@ -384,7 +384,9 @@ Family parse_loaded(std::string_view file, Ordered json) {
   family.file = file;
   Section section(family.file, json);
   family.name = section.text("family", true);
-  family.format = parse_format(section, section.text("format", true));
+  const std::string format = section.text("format", true);
+  if (!format_named(format)) section.fail(fmt::format("unknown format '{}'", format));
+  family.format = *format_named(format);
   section.text("spelled");
   section.text("class");
   family.match = section.pairs("match");

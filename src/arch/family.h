@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -164,14 +165,38 @@ bool is_apart_key(const Family& family, std::string_view path);
 std::vector<KeyRule> parse_key_rules(
     const std::string& where, const std::vector<std::pair<std::string, nlohmann::json>>& entries);
 
+std::optional<Format> format_named(std::string_view name);
+
 // Reads a data file; `find` gives the text of the file that it inherits from, or nothing. Unknown
 // keys and values are UsageErrors that name the file.
 Family parse_family(std::string_view file, std::string_view text,
                     const std::function<std::optional<std::string_view>(std::string_view)>& find);
 
+// What a data file says at first sight; the rest is parsed when it is asked for.
+class KnownFamily {
+ public:
+  KnownFamily(std::string_view text, std::function<Family()> parse);
+
+  const std::string& name() const { return name_; }
+  Format format() const { return format_; }
+  // The config has what the family is recognised by.
+  bool matches(const nlohmann::json& config) const;
+  const Family& family() const;
+
+ private:
+  using Match = decltype(Family::match);
+
+  std::string name_;
+  Format format_ = Format::safetensors;
+  std::optional<Match> match_;  // nothing: `family_` has it
+  std::function<Family()> parse_;
+  mutable std::once_flag once_;
+  mutable std::optional<Family> family_;
+};
+
 // All families, in the order in which they are tried: those that were registered, the last one
 // first, those of REGAUGE_FAMILIES, and those that are compiled in.
-const std::list<Family>& all_families();
+const std::list<KnownFamily>& all_families();
 // Throws UsageError, listing the families, when there is none of that name and format.
 const Family& family_of(std::string_view name, Format format);
 // The family that a config announces; throws UsageError.

@@ -35,65 +35,99 @@ std::optional<std::string_view> embedded(std::string_view name) {
   return std::nullopt;
 }
 
-// A data file that is read while the program runs. What it inherits from is looked for beside it,
-// and then among those that are compiled in.
-Family read_family(const std::filesystem::path& file) {
+void add_embedded(std::list<KnownFamily>& families) {
+  for (const auto& file : embedded_architectures()) {
+    families.emplace_back(file.text,
+                          [file] { return parse_family(file.name, file.text, embedded); });
+  }
+}
+
+// A data file that is read while the program runs, at once, so that its mistakes are seen. What it
+// inherits from is looked for beside it, and then among those that are compiled in.
+void add_file(std::list<KnownFamily>& families, const std::filesystem::path& file) {
   std::list<std::string> texts;  // that `find` has given out
   const auto find = [&](std::string_view name) -> std::optional<std::string_view> {
     const auto beside = file.parent_path() / std::string(name);
     if (!std::filesystem::exists(beside)) return embedded(name);
     return texts.emplace_back(text_of(beside));
   };
-  return parse_family(file.filename().string(), text_of(file), find);
+  const std::string text = text_of(file), name = file.filename().string();
+  families.emplace_front(text, [family = parse_family(name, text, find)] { return family; });
 }
 
-std::list<Family> known_at_start() {
-  std::list<Family> result;
-  for (const auto& file : embedded_architectures()) {
-    result.push_back(parse_family(file.name, file.text, embedded));
-  }
+std::list<KnownFamily> known_at_start() {
+  std::list<KnownFamily> result;
+  add_embedded(result);
   const char* listed = std::getenv(kVariable);
   std::stringstream paths(listed == nullptr ? "" : listed);
   for (std::string path; std::getline(paths, path, ':');) {
-    if (!path.empty()) result.push_front(read_family(path));
+    if (!path.empty()) add_file(result, path);
   }
   return result;
 }
 
-std::list<Family>& list() {
-  static std::list<Family> families = known_at_start();
+std::list<KnownFamily>& list() {
+  static std::list<KnownFamily> families = known_at_start();
   return families;
 }
 
 }  // namespace
 
-const std::list<Family>& all_families() { return list(); }
+KnownFamily::KnownFamily(std::string_view text, std::function<Family()> parse)
+    : parse_(std::move(parse)) {
+  const std::set<std::string> first_sight{"family", "format", "match"};
+  const auto keep = [&](int depth, Json::parse_event_t event, const Json& key) {
+    return depth != 1 || event != Json::parse_event_t::key || first_sight.contains(key);
+  };
+  const Json json = Json::parse(text, keep);
+  name_ = json.at("family").get<std::string>();
+  format_ = format_named(json.at("format").get<std::string>()).value();
+  const bool own =
+      json.contains("match") && json["match"].dump().find("{family}") == std::string::npos;
+  if (!own) return;
+  match_.emplace();
+  for (const auto& [key, value] : json["match"].items()) match_->emplace_back(key, value);
+}
 
-void register_family(const std::filesystem::path& file) { list().push_front(read_family(file)); }
+const Family& KnownFamily::family() const {
+  std::call_once(once_, [&] { family_ = parse_(); });
+  return *family_;
+}
+
+bool KnownFamily::matches(const Json& config) const {
+  const auto& match = match_ ? *match_ : family().match;
+  return std::all_of(match.begin(), match.end(), [&](const auto& m) {
+    const Json* value = find_path(config, m.first);
+    return value != nullptr && *value == m.second;
+  });
+}
+
+const std::list<KnownFamily>& all_families() { return list(); }
+
+void register_family(const std::filesystem::path& file) { add_file(list(), file); }
 
 const Family& family_of(std::string_view name, Format format) {
   std::vector<std::string> known;
   for (const auto& family : all_families()) {
-    if (family.format != format) continue;
-    if (family.name == name) return family;
-    known.push_back(family.name);
+    if (family.format() != format) continue;
+    if (family.name() == name) return family.family();
+    known.push_back(family.name());
   }
   throw UsageError(fmt::format("[arch] no family '{}' in {}; known there are {}", name,
                                format_name(format), fmt::join(known, ", ")));
 }
 
 const Family& recognise(const Json& config, Format format) {
+  for (const auto& family : all_families()) {
+    if (family.format() == format && family.matches(config)) return family.family();
+  }
   std::set<std::string> keys;
   std::vector<std::string> known;
   for (const auto& family : all_families()) {
-    if (family.format != format) continue;
-    const bool matches = std::all_of(family.match.begin(), family.match.end(), [&](const auto& m) {
-      const Json* value = find_path(config, m.first);
-      return value != nullptr && *value == m.second;
-    });
-    if (matches) return family;
-    known.push_back(family.name);
-    if (!family.match.empty()) keys.insert(family.match.front().first);
+    if (family.format() != format) continue;
+    known.push_back(family.name());
+    const auto& match = family.family().match;
+    if (!match.empty()) keys.insert(match.front().first);
   }
   std::string found;
   for (const auto& key : keys) {

@@ -328,15 +328,15 @@ void declare_dtype(Json& config, DType dtype) {
 
 std::vector<std::string> families() {
   std::set<std::string> names;
-  for (const auto& family : all_families()) names.insert(family.name);
+  for (const auto& family : all_families()) names.insert(family.name());
   return {names.begin(), names.end()};
 }
 
 std::vector<std::string> families_for(Format format, const Architecture& architecture) {
   std::vector<std::string> names;
   for (const auto& family : all_families()) {
-    if (family.format != format || !can_say(family.name, format, architecture, nullptr)) continue;
-    names.push_back(family.name);
+    if (family.format() != format) continue;
+    if (can_say(family.name(), format, architecture, nullptr)) names.push_back(family.name());
   }
   return names;
 }

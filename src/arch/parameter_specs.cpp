@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "regauge/arch/architecture.h"
+#include "transform_norm.h"
 
 namespace regauge {
 namespace {
@@ -56,6 +57,11 @@ void add_embedding(SpecList& specs, const Architecture& a) {
                a.width);
   specs.add_if(a.token_types > 0, "embed.types", a.token_types, a.width);
   if (a.embedding_norm) specs.add_norm("embed.norm");
+  if (a.encoder_layers == 0) return;
+  specs.add_if(a.encoder_vocabulary > 0, "encoder.embed.tokens", a.encoder_vocabulary, a.width);
+  specs.add_if(a.position_table == PositionTable::learned, "encoder.embed.positions",
+               a.max_positions, a.width);
+  if (a.embedding_norm) specs.add_norm("encoder.embed.norm");
 }
 
 // A vector of its own width behind an rms norm, from which others are read; returns that width, or
@@ -127,7 +133,7 @@ std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
   SpecList specs(a);
   add_embedding(specs, a);
   for (std::int64_t layer = 0; layer < a.layers; ++layer) {
-    if (layer > 0 && layer == a.encoder_layers) {
+    if (a.plain_stream() && layer > 0 && layer == a.encoder_layers) {
       specs.leave_layers();
       specs.add_norm("encoder.norm");
     }
@@ -136,8 +142,11 @@ std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
     add_feed_forward(specs, a.layer(layer), a.width);
   }
   specs.leave_layers();
-  if (a.head_transform) specs.add_linear("head.transform", a.width, a.width, true);
-  if (a.has_final_norm()) specs.add_norm("head.norm");
+  if (a.plain_stream()) specs.add_norm("head.norm");
+  if (a.head_transform) {
+    specs.add_linear("head.transform", a.width, a.width, true);
+    specs.add_norm(transform_norm(a));
+  }
   if (a.has_head()) {
     specs.add_if(!a.tied, "head.weight", a.width, a.outputs());
     specs.add_if(a.head_bias, "head.bias", 1, a.outputs());

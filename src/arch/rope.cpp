@@ -247,7 +247,7 @@ Rope read_rope(const RopeEntry& entry, const Json& config, std::vector<std::stri
     rope.type = "default";
   }
   if (rope.type == "default") return rope;
-  const bool knows_yarn = !beside(entry.factor, "beta_fast").empty();
+  const bool knows_yarn = !entry.original_positions.empty();
   if (rope.type != "linear" && rope.type != "llama3" && (rope.type != "yarn" || !knows_yarn)) {
     problems.push_back(
         fmt::format("rotary positions of type '{}' are not supported; known are default, linear"

@@ -67,9 +67,7 @@ void judge(Diff& result, const std::vector<std::string>& limits) {
     result.verdict = Verdict::same;
     return;
   }
-  if (std::all_of(residuals.begin(), residuals.end(), [](const TensorResidual& r) {
-        return r.agrees() || r.relation == Relation::hidden;
-      })) {
+  if (differing(residuals) == 0) {
     result.verdict = Verdict::undecided;
     for (const auto& r : residuals) {
       if (r.agrees()) continue;

@@ -94,9 +94,10 @@ std::vector<Honest> honest_copies(const Symmetry& symmetry, const ParameterSourc
   std::vector<Honest> most(found.residuals.size());
   const auto is_close = [&] {
     for (std::size_t i = 0; i < most.size(); ++i) {
-      if (!in_doubt(found.residuals[i])) continue;
-      const double beyond = beyond_honest(found.residuals[i], most[i]);
-      if (beyond > 1 && beyond <= kCloseToHonest) return true;
+      const TensorResidual& r = found.residuals[i];
+      if (!in_doubt(r)) continue;
+      const double beyond = beyond_honest(r, most[i]);
+      if (beyond > 1 && beyond <= (r.single_row ? kCloseVector : kCloseToHonest)) return true;
     }
     return false;
   };
@@ -160,11 +161,6 @@ std::vector<std::string> compare_with_honest_copies(const Symmetry& symmetry,
   return limits;
 }
 
-std::int64_t differing(const std::vector<TensorResidual>& residuals) {
-  return std::count_if(residuals.begin(), residuals.end(),
-                       [](const TensorResidual& r) { return r.relation == Relation::differs; });
-}
-
 // All but gains is equal where it stands: then no element explains a gain.
 bool only_gains_differ(const std::vector<TensorResidual>& in_place) {
   return std::all_of(in_place.begin(), in_place.end(), [](const TensorResidual& r) {
@@ -173,6 +169,11 @@ bool only_gains_differ(const std::vector<TensorResidual>& in_place) {
 }
 
 }  // namespace
+
+std::int64_t differing(const std::vector<TensorResidual>& residuals) {
+  return std::count_if(residuals.begin(), residuals.end(),
+                       [](const TensorResidual& r) { return r.relation == Relation::differs; });
+}
 
 Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
                    Progress& progress, Doubt doubt) {

@@ -23,6 +23,9 @@ enum class Doubt {
 Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
                    Progress& progress, Doubt doubt = Doubt::keep);
 
+// Tensors that differ: others agree, or rounding is too coarse to tell.
+std::int64_t differing(const std::vector<TensorResidual>& residuals);
+
 // Most matrices agree or are nearer than what is unrelated: what else differs was changed in this
 // model.
 bool mostly_near(const std::vector<TensorResidual>& residuals);

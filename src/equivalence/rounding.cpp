@@ -33,7 +33,7 @@ Matrix<double> perturbed(const std::string& name, Matrix<double> value,
                          const Matrix<double>& variances) {
   Random random(0, "rounding/" + name);
   for (Eigen::Index i = 0; i < value.size(); ++i) {
-    value.data()[i] += random.normal() * std::sqrt(variances.data()[i]);
+    value.data()[i] += (random.uniform() - 0.5) * std::sqrt(12 * variances.data()[i]);
   }
   return value;
 }

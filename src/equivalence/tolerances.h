@@ -42,6 +42,9 @@ inline constexpr double kAcceptedDirection = 1.6;
 inline constexpr int kHonestCopies = 3, kMostHonestCopies = 16;
 inline constexpr double kLikeHonest = 2;
 inline constexpr double kCloseToHonest = 4;
+// For vectors: they may be off by the rounding of a single number, a small gain's, which is next to
+// nothing in one copy of ten.
+inline constexpr double kCloseVector = 32;
 // Where an honest copy is off by so much of a matrix, nothing can be said of that part of a layer;
 // where rounding explains so much of a tensor, nothing of that tensor.
 inline constexpr double kHopeless = 0.2;

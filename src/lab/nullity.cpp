@@ -59,7 +59,9 @@ Batch random_batch(const Architecture& a, std::uint64_t seed) {
   }
   if (a.encoder_layers == 0) return batch;
   batch.source_length = batch.length;
-  for (std::int64_t i = 0; i < count; ++i) batch.source.push_back(random.below(a.vocabulary));
+  for (std::int64_t i = 0; i < count; ++i) {
+    batch.source.push_back(random.below(a.source_vocabulary()));
+  }
   return batch;
 }
 

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "builder.h"
 
 namespace regauge {
@@ -122,7 +124,9 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   if (a.sinks) tensor(at + ".sinks").cols = {{.space = heads, .take = Take::permutation}};
   add_key_shift(layer, k, source);
   add_constants(layer, true, v);
-  if (!plain()) add_post_norm(at + ".norm", wire_into(layer, false));
+  if (plain()) return;
+  const bool last = !a_.layer(layer).has_ffn();
+  add_post_norm(at + ".norm", last ? wire_into(layer + 1, true) : wire_into(layer, false));
 }
 
 void SymmetryBuilder::add_relative_table(std::int64_t layer) {
@@ -152,12 +156,13 @@ void SymmetryBuilder::add_gain_signs(const std::string& norm, std::int64_t coord
 }
 
 // Rows of the table that no distance falls into (in bidirectional models the first row for later
-// keys: distance 0 is not later).
+// keys: distance 0 is not later). A position table bounds distances.
 void SymmetryBuilder::add_unreached_rows(std::int64_t layer, const std::string& table) {
   const Attention& a = attention(layer);
   const bool causal = a_.is_causal(layer);
   std::vector<bool> reached(static_cast<std::size_t>(a.relative_buckets));
-  const std::int64_t farthest = a.relative_buckets + a.relative_max_distance;
+  std::int64_t farthest = a.relative_buckets + a.relative_max_distance;
+  if (a_.has_position_table()) farthest = std::min(farthest, a_.max_positions - 1);
   for (std::int64_t t = 0; t <= farthest; ++t) {
     reached[static_cast<std::size_t>(relative_bucket(a, causal, -t))] = true;
     if (!causal) reached[static_cast<std::size_t>(relative_bucket(a, causal, t))] = true;

@@ -1,15 +1,16 @@
 #include <fmt/format.h>
 
+#include "arch/transform_norm.h"
 #include "builder.h"
 
 namespace regauge {
 
 // The outputs and what leads to them. All of them read one wire, the stream behind its last norm.
 void SymmetryBuilder::add_head() {
-  std::string norm = plain() ? "head.norm" : fmt::format("layers.{}.ffn.norm", a_.layers - 1);
+  std::string norm = plain() ? "head.norm" : a_.last_norm(a_.layers - 1);
   const bool seen = a_.output.has(Output::hidden);
   if (plain()) {
-    if (!a_.tied && !seen) add_gain_space(norm);
+    if ((!a_.tied || a_.head_transform) && !seen) add_gain_space(norm);
     add_pre_norm(norm);
   }
   const Wire wire{norm, ""};
@@ -21,7 +22,7 @@ void SymmetryBuilder::add_head() {
     Axis head_rows = reader_rows(wire);
     if (a_.head_transform) {
       add_head_transform(wire);
-      norm = "head.norm";
+      norm = transform_norm(a_);
       // Behind the transform the coordinates are its neurons', or the tied table's.
       shift_axis = tensor("head.transform.bias").cols;
       if (has_space("head.transform.scale")) shift_axis.pop_back();
@@ -144,8 +145,9 @@ void SymmetryBuilder::add_head_transform(const Wire& wire) {
   if (constant_behind(wire.norm) && !a_.output.has(Output::hidden)) {
     add_norm_shift(wire.norm, stream_axis(), {});
   }
-  if (!a_.tied) add_gain_space("head.norm", "head.transform");
-  add_norm("head.norm", gain, gain);
+  const std::string norm = transform_norm(a_);
+  if (!a_.tied) add_gain_space(norm, "head.transform");
+  add_norm(norm, gain, gain);
 }
 
 // Log-probabilities do not see a number that is added to all logits. `norm`: what the head reads,

@@ -173,6 +173,57 @@ TEST(NegativeControls, ALayerScaleOrARegisterLeftBehindIsSeen) {
   EXPECT_GT(change(a, parameters, of_register), 1e-2);
 }
 
+// A transform behind a final norm reads the stream, and its neurons are not the stream's
+// coordinates; what is tied to its output is, as the tokens' table is.
+TEST(NegativeControls, ATransformLeftBehindIsSeen) {
+  const auto left_behind = [](const Architecture& a, Category category, const char* tensor) {
+    const Symmetry symmetry = symmetry_of(a);
+    const auto parameters = random_parameters(a, 1);
+    auto moved = parameters;
+    for (std::uint64_t seed = 1; moved.at(tensor) == parameters.at(tensor); ++seed) {
+      moved = parameters;
+      act(symmetry, random_element(symmetry, seed, {category}), moved);
+    }
+    EXPECT_LE(change(a, parameters, moved), 1e-9);
+    moved.at(tensor) = parameters.at(tensor);
+    return change(a, parameters, moved);
+  };
+  const Architecture untied = transform_architecture(false, false);
+  EXPECT_GT(left_behind(untied, Category::residual, "head.transform.weight"), 1e-2);
+  EXPECT_GT(left_behind(untied, Category::ffn, "head.weight"), 1e-2);
+  EXPECT_GT(left_behind(untied, Category::norms, "head.norm.gain"), 1e-2);
+  for (const bool embedding_norm : {false, true}) {
+    const Architecture tied = transform_architecture(true, embedding_norm);
+    EXPECT_GT(left_behind(tied, Category::residual, "head.transform.weight"), 1e-2);
+    EXPECT_GT(left_behind(tied, Category::residual, "head.transform.norm.gain"), 1e-2);
+    EXPECT_FALSE(symmetry_of(tied).find_space("residual")->is_orthogonal());
+  }
+}
+
+// Heads that read one table of distances move in all layers at once, as in T5's stacks; only rows
+// that no distance of the position table falls into are free.
+TEST(NegativeControls, ALayerBesideASharedTableOrARowThatIsReachedIsSeen) {
+  const Architecture a = mpnet_architecture(2, 3);
+  const Symmetry symmetry = symmetry_of(a);
+  const auto parameters = random_parameters(a, 1);
+  auto moved = parameters;
+  for (std::uint64_t seed = 1; moved == parameters; ++seed) {
+    act(symmetry, random_element(symmetry, seed, {Category::heads}), moved);
+  }
+  EXPECT_LE(change(a, parameters, moved), 1e-9);
+  auto half = moved;
+  for (const auto& [name, value] : parameters) {
+    if (layer_of(name) == 1) half.at(name) = value;
+  }
+  EXPECT_GT(change(a, parameters, half), 1e-4);
+  for (std::int64_t row = 0; row < 8; ++row) {
+    auto changed = parameters;
+    changed.at("layers.0.attn.relative_bias")(row, 0) += 1;
+    const bool free = row == 3 || row == 4 || row == 7;
+    EXPECT_EQ(change(a, parameters, changed) < 1e-12, free) << row;
+  }
+}
+
 // One table feeds both stacks, so that their streams move together; one table of distances serves
 // all layers of a stack, so that their heads do.
 TEST(NegativeControls, AStackOrALayerThatMovesAloneIsSeen) {
@@ -204,6 +255,49 @@ TEST(NegativeControls, AStackOrALayerThatMovesAloneIsSeen) {
     EXPECT_GT(without(Category::residual, of_decoder), 1e-2);
     EXPECT_GT(without(Category::heads, [](auto name) { return layer_of(name) == 1; }), 1e-4);
     EXPECT_GT(without(Category::heads, [](auto name) { return layer_of(name) == 0; }), 1e-4);
+  }
+}
+
+// BART: the streams permute together, the encoder's last gain goes into keys and values, and of
+// cross-attention's constants those of the queries count.
+TEST(NegativeControls, WhatPassesFromStackToStackIsSeen) {
+  const Architecture a =
+      bart_architecture({14, 6, 1, 1, 2, 5}, PositionTable::learned, Placement::post, true);
+  const Symmetry symmetry = symmetry_of(a);
+  const auto parameters = random_parameters(a, 1);
+  const Element random = random_element(symmetry, 3);
+  // The function behind a part of the element, and behind the same with some tensors left alone.
+  const auto expect_seen = [&](const Element& part, const std::vector<std::string>& left) {
+    auto moved = parameters;
+    act(symmetry, part, moved);
+    EXPECT_LE(change(a, parameters, moved), 1e-9);
+    for (const std::string& name : left) moved.at(name) = parameters.at(name);
+    EXPECT_GT(change(a, parameters, moved), 1e-3) << left.front();
+  };
+  Element part;
+  part.maps["residual"] = random.maps.at("residual");
+  expect_seen(part, {"encoder.embed.positions"});
+  expect_seen(part, {"encoder.embed.norm.gain"});
+  expect_seen(part, {"layers.2.attn.k.weight", "layers.2.attn.v.weight"});
+  part = {};
+  part.maps["layers.0.ffn.norm"] = random.maps.at("layers.0.ffn.norm");
+  expect_seen(part, {"layers.2.attn.k.weight"});
+  part = {};
+  part.shifts["layers.2.attn.v.constant"] = random.shifts.at("layers.2.attn.v.constant");
+  expect_seen(part, {"layers.2.attn.o.bias"});
+  part = {};
+  part.shifts["layers.0.ffn.norm.shift"] = random.shifts.at("layers.0.ffn.norm.shift");
+  expect_seen(part, {"layers.2.attn.v.bias"});
+
+  auto shifted = parameters;
+  shifted.at("layers.2.attn.k.bias").array() += 0.5;
+  EXPECT_LE(change(a, parameters, shifted), 1e-9);
+  shifted = parameters;
+  shifted.at("layers.2.attn.q.bias").array() += 0.5;
+  EXPECT_GT(change(a, parameters, shifted), 1e-3);
+  // The last gain of the decoder, which the tied table reads, and that in front of cross-attention.
+  for (const char* gain : {"layers.2.ffn.norm", "layers.1.attn.norm"}) {
+    EXPECT_EQ(symmetry.find_space(gain), nullptr);
   }
 }
 

@@ -26,7 +26,7 @@ inline lab::Batch random_batch(const Architecture& a, std::int64_t sequences, st
   }
   batch.source_length = a.encoder_layers > 0 ? 5 : 0;
   for (std::int64_t i = 0; i < sequences * batch.source_length; ++i) {
-    batch.source.push_back(random.below(a.vocabulary));
+    batch.source.push_back(random.below(a.source_vocabulary()));
   }
   const std::int64_t targets = a.reads_one_position() ? sequences : count;
   for (std::int64_t i = 0; a.has_head() && i < targets; ++i) {

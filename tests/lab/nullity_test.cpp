@@ -101,7 +101,7 @@ Architecture branches_normed(int index) {
   return a;
 }
 
-// T5 and UMT5, gated and not, tied and not; and one drawn at random.
+// T5 and UMT5, gated and not, tied and not; BART, Marian, mBART, Pegasus; and some drawn at random.
 Architecture two_stacks(int index) {
   switch (index) {
     case 0:
@@ -112,8 +112,25 @@ Architecture two_stacks(int index) {
       return t5_architecture({14, 4, 2, 1, 2, 4}, false, true);
     case 3:
       return t5_architecture({14, 4, 1, 2, 2, 4}, true, false, true);
+    case 4:
+      return bart_architecture({14, 6, 1, 1, 2, 5}, PositionTable::learned, Placement::post, true);
+    case 5:
+      return bart_architecture({14, 6, 2, 1, 2, 5}, PositionTable::sinusoidal, Placement::post,
+                               false);
+    case 6:
+      return bart_architecture({14, 6, 1, 2, 2, 5}, PositionTable::learned, Placement::pre, true);
+    case 7:
+      return bart_architecture({14, 6, 1, 1, 3, 5}, PositionTable::sinusoidal, Placement::pre,
+                               false);
+    case 8: {
+      Architecture marian = two_stacks(5);
+      marian.encoder_vocabulary = 11;
+      return marian;
+    }
+    case 9:
+      return encoder_decoder(4);
     default:
-      return encoder_decoder(static_cast<std::uint64_t>(index));
+      return two_streams(static_cast<std::uint64_t>(index));
   }
 }
 
@@ -124,7 +141,7 @@ TEST_P(TwoStacksNullity, IsTheDimensionOfTheGroup) {
   expect_complete(a, symmetry_of(a).dimension());
 }
 
-INSTANTIATE_TEST_SUITE_P(EncoderDecoders, TwoStacksNullity, ::testing::Range(0, 5));
+INSTANTIATE_TEST_SUITE_P(EncoderDecoders, TwoStacksNullity, ::testing::Range(0, 16));
 
 class OutputNormNullity : public ::testing::TestWithParam<int> {};
 
@@ -377,6 +394,24 @@ TEST_P(VectorsNullity, IsTheDimensionOfTheGroup) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AmongTokens, VectorsNullity, ::testing::Range(0, 4));
+
+// A table of distances that layers share beside one of positions; a transform behind a final norm,
+// with a stream that rotates, tied, behind an embedding norm, beside hidden states.
+Architecture encoders(int index) {
+  if (index < 2) return mpnet_architecture(2, index == 0 ? 11 : 4);
+  Architecture a = transform_architecture(index == 3 || index == 4, index == 4);
+  if (index == 5) a.output.add(Output::hidden);
+  return a;
+}
+
+class EncoderNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(EncoderNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = encoders(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(Encoders, EncoderNullity, ::testing::Range(0, 6));
 
 class MixedNullity : public ::testing::TestWithParam<int> {};
 

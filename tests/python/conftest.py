@@ -22,7 +22,7 @@ def stopped(start, number, out, is_under_way, pause=0):
     for _ in range(5):
         process = start()
         while process.poll() is None and not is_under_way():
-            time.sleep(0.01)
+            time.sleep(0.002)
         time.sleep(pause)
         process.send_signal(number)
         printed, messages = process.communicate(timeout=600)

@@ -13,6 +13,8 @@ def declared_outputs(model, *inputs, **named):
         found = [torch.stack([result.start_logits, result.end_logits], -1)]
     else:
         found = [result.logits if "logits" in result else result.last_hidden_state]
+    if type(model).__name__ == "ElectraForPreTraining":
+        found = [found[0].unsqueeze(-1)]  # one number of every position
     base = model.base_model
     of_classes = type(model).__name__.endswith("ForSequenceClassification")  # which may read the pooler
     if getattr(base, "pooler", None) is not None and not of_classes:

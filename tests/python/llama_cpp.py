@@ -133,7 +133,7 @@ def get_model_class(name, mmproj=False):
     return type(found.__name__, (found,), own)
 conversion.get_model_class = get_model_class
 for arguments in json.loads(sys.argv[2]):
-    tokenizer = any(pathlib.Path(arguments[0]).glob("tokenizer*"))
+    tokenizer = pathlib.Path(arguments[0], "tokenizer.model").exists()
     sys.argv = [script, *arguments]
     runpy.run_path(script, run_name="__main__")
 """

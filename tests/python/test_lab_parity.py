@@ -4,36 +4,22 @@
 """
 
 import contextlib
-import math
 import pathlib
-from unittest import mock
 
 import pytest
 import safetensors.torch
 import torch
 import transformers as tf
 from declared import declared_outputs
+from in_double import make_double, no_float
 from pictures import MODELS_WITH_PICTURES, text_of
+from sparse_models import GQA, SIZES, SPARSE, YARN
 
 DATA = pathlib.Path(__file__).parent.parent.parent / "data" / "architectures"
-# No size equals another, so that a mix-up of axes cannot go unnoticed.
-SIZES = dict(
-    vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=4,
-    max_position_embeddings=48, bos_token_id=1, eos_token_id=2, pad_token_id=0,
-)  # fmt: skip
-GQA, MQA = dict(num_key_value_heads=2), dict(num_key_value_heads=1)
+MQA = dict(num_key_value_heads=1)
 LLAMA3 = dict(
     rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
     original_max_position_embeddings=256,
-)  # fmt: skip
-ROUTED = dict(
-    n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1, routed_scaling_factor=1.7,
-    first_k_dense_replace=1,
-)  # fmt: skip
-LATENT = dict(kv_lora_rank=9, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6)
-YARN = dict(
-    rope_type="yarn", rope_theta=500.0, factor=4.0, beta_fast=4.0, beta_slow=0.5, truncate=False,
-    original_max_position_embeddings=16,
 )  # fmt: skip
 GPT2 = dict(vocab_size=61, n_embd=20, n_inner=27, n_layer=3, n_head=4, n_positions=48)
 OPT = dict(
@@ -47,9 +33,15 @@ ENCODER = dict(
     vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=4,
     max_position_embeddings=48, type_vocab_size=3,
 )  # fmt: skip
+MPNET = {key: value for key, value in ENCODER.items() if key != "type_vocab_size"}
 T5 = dict(
     vocab_size=61, d_model=20, d_kv=6, d_ff=27, num_layers=2, num_decoder_layers=3, num_heads=4,
     relative_attention_num_buckets=8, relative_attention_max_distance=12,
+)  # fmt: skip
+BART = dict(
+    vocab_size=61, d_model=20, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=5,
+    encoder_ffn_dim=27, decoder_ffn_dim=23, max_position_embeddings=48,
+    pad_token_id=1, decoder_start_token_id=2,
 )  # fmt: skip
 WINDOWS = dict(sliding_window=5, layer_types=["full_attention", "sliding_attention", "full_attention"])
 IMAGE = dict(
@@ -73,6 +65,7 @@ def neox(width, fraction, **settings):
 
 # name -> (class, config)
 MODELS = {
+    **SPARSE,
     "llama: one kv head per head": (tf.LlamaForCausalLM, llama(num_key_value_heads=4)),
     "llama: GQA": (tf.LlamaForCausalLM, llama(**GQA)),
     "llama: MQA, tied": (tf.LlamaForCausalLM, llama(**MQA, tie_word_embeddings=True)),
@@ -142,11 +135,31 @@ MODELS = {
     "roberta: masked words, untied": (tf.RobertaForMaskedLM, tf.RobertaConfig(
         **ENCODER, tie_word_embeddings=False)),
     "xlm-roberta: hidden state and pooler": (tf.XLMRobertaModel, tf.XLMRobertaConfig(**ENCODER)),
+    "mpnet: hidden state and pooler": (tf.MPNetModel, tf.MPNetConfig(**MPNET)),
+    "mpnet: masked words, tied": (tf.MPNetForMaskedLM, tf.MPNetConfig(**MPNET)),
+    "mpnet: masked words, untied": (tf.MPNetForMaskedLM, tf.MPNetConfig(**MPNET, tie_word_embeddings=False)),
+    "mpnet: classes of a sentence": (tf.MPNetForSequenceClassification, tf.MPNetConfig(**MPNET, num_labels=7)),
+    "mpnet: one layer, answers": (tf.MPNetForQuestionAnswering, tf.MPNetConfig(**{**MPNET, "num_hidden_layers": 1})),
+    "roberta-prelayernorm: masked words, untied": (tf.RobertaPreLayerNormForMaskedLM, tf.RobertaPreLayerNormConfig(
+        **ENCODER, tie_word_embeddings=False)),
+    "roberta-prelayernorm: classes of a sentence": (
+        tf.RobertaPreLayerNormForSequenceClassification, tf.RobertaPreLayerNormConfig(**ENCODER, num_labels=7)),
+    "xlm-roberta-xl: masked words, tied": (tf.XLMRobertaXLForMaskedLM, tf.XLMRobertaXLConfig(**ENCODER)),
+    "xlm-roberta-xl: masked words, untied": (tf.XLMRobertaXLForMaskedLM, tf.XLMRobertaXLConfig(
+        **ENCODER, tie_word_embeddings=False)),
+    "xlm-roberta-xl: classes of words": (tf.XLMRobertaXLForTokenClassification, tf.XLMRobertaXLConfig(
+        **ENCODER, num_labels=7)),
+    "megatron-bert: hidden state and pooler": (tf.MegatronBertModel, tf.MegatronBertConfig(**ENCODER)),
+    "megatron-bert: masked words, relu": (tf.MegatronBertForMaskedLM, tf.MegatronBertConfig(
+        **ENCODER, hidden_act="relu")),
+    "megatron-bert: masked words, next sentence and pooler": (
+        tf.MegatronBertForPreTraining, tf.MegatronBertConfig(**ENCODER)),
     "camembert: hidden state and pooler": (tf.CamembertModel, tf.CamembertConfig(**ENCODER)),
     "distilbert: masked words, tied": (tf.DistilBertForMaskedLM, tf.DistilBertConfig(
         vocab_size=61, dim=20, hidden_dim=27, n_layers=3, n_heads=4, max_position_embeddings=48)),
     "electra: hidden state": (tf.ElectraModel, tf.ElectraConfig(**ENCODER, embedding_size=20)),
     "electra: masked words, tied": (tf.ElectraForMaskedLM, tf.ElectraConfig(**ENCODER, embedding_size=20)),
+    "electra-discriminator: every word": (tf.ElectraForPreTraining, tf.ElectraConfig(**ENCODER, embedding_size=20)),
     "eurobert: masked words": (tf.EuroBertForMaskedLM, tf.EuroBertConfig(**SIZES, **GQA, head_dim=6)),
     "eurobert: hidden state": (tf.EuroBertModel, tf.EuroBertConfig(**SIZES, **GQA, head_dim=6)),
     "nomic_bert: masked words, tied": (tf.NomicBertForMaskedLM, tf.NomicBertConfig(
@@ -160,42 +173,38 @@ MODELS = {
         sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
     "olmo2: GQA, norms behind, joint norms on q and k": (tf.Olmo2ForCausalLM, tf.Olmo2Config(
         **{**SIZES, **GQA, "hidden_size": 24})),
+    "glm4: norms on both sides, 4 of 8 rotate": (tf.Glm4ForCausalLM, tf.Glm4Config(**SIZES, **GQA, head_dim=8)),
+    "exaone4: norms behind, layers without positions": (tf.Exaone4ForCausalLM, tf.Exaone4Config(
+        **SIZES, **GQA, head_dim=6, **WINDOWS)),
+    "exaone4-full: norms behind": (tf.Exaone4ForCausalLM, tf.Exaone4Config(
+        **SIZES, **GQA, head_dim=6, sliding_window=None, layer_types=["full_attention"] * 3)),
+    "cohere2: layers without positions, tied": (tf.Cohere2ForCausalLM, tf.Cohere2Config(
+        **{**SIZES, **GQA, "hidden_size": 24}, logit_scale=0.3, **WINDOWS)),
+    "vaultgemma: GQA, window 5 in some layers, caps, tied": (tf.VaultGemmaForCausalLM, tf.VaultGemmaConfig(
+        **SIZES, **GQA, head_dim=6, query_pre_attn_scalar=7, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
+        **WINDOWS)),
     "phi: one norm for two branches, 4 of 8 rotate": (tf.PhiForCausalLM, tf.PhiConfig(
         **{**SIZES, "hidden_size": 32}, **rope(partial_rotary_factor=0.5))),
     "cohere: adjacent pairs, scaled logits, tied": (tf.CohereForCausalLM, tf.CohereConfig(
         **{**SIZES, **GQA, "hidden_size": 24}, logit_scale=0.3)),
-    "qwen3_moe: 2 of 5 experts, renormalised": (tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
-        **SIZES, **GQA, head_dim=6, moe_intermediate_size=11, num_experts=5, num_experts_per_tok=2,
-        norm_topk_prob=True)),
-    "qwen3_moe: dense layers among sparse ones": (tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
-        **{**SIZES, **GQA, "num_hidden_layers": 4}, head_dim=6, moe_intermediate_size=11, num_experts=5,
-        num_experts_per_tok=2, decoder_sparse_step=2, mlp_only_layers=[3])),
-    "glm4_moe: sigmoid scores, groups, a bias that selects": (tf.Glm4MoeForCausalLM, tf.Glm4MoeConfig(
-        **SIZES, **GQA, head_dim=8, moe_intermediate_size=11, use_qk_norm=True, **ROUTED)),
-    "deepseek_v3: latents of queries, keys and values": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
-        **SIZES, num_key_value_heads=4, moe_intermediate_size=11, **ROUTED, **LATENT, q_lora_rank=11)),
-    "deepseek_v3-direct: latents of keys and values": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
-        **SIZES, num_key_value_heads=4, moe_intermediate_size=11, **ROUTED, **LATENT, q_lora_rank=None)),
-    "deepseek_v3: YaRN, which scales all logits": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
-        **SIZES, num_key_value_heads=4, moe_intermediate_size=11, **ROUTED, **LATENT, q_lora_rank=11, rope_parameters={
-            "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0,
-            "mscale_all_dim": 1.0, "original_max_position_embeddings": 8})),
-    "mixtral: 2 of 5 experts": (tf.MixtralForCausalLM, tf.MixtralConfig(
-        **SIZES, **GQA, head_dim=6, num_local_experts=5, num_experts_per_tok=2)),
-    "olmoe: 2 of 5 experts, joint norms on q and k": (tf.OlmoeForCausalLM, tf.OlmoeConfig(
-        **{**SIZES, **GQA, "hidden_size": 24}, num_experts=5, num_experts_per_tok=2)),
-    "qwen2_moe: 2 of 5 experts beside a shared one": (tf.Qwen2MoeForCausalLM, tf.Qwen2MoeConfig(
-        **{**SIZES, **GQA, "hidden_size": 24}, moe_intermediate_size=11, shared_expert_intermediate_size=13,
-        num_experts=5, num_experts_per_tok=2)),
     "t5: gated, untied": (tf.T5ForConditionalGeneration, tf.T5Config(
         **T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
     "t5: relu, tied": (tf.T5ForConditionalGeneration, tf.T5Config(**T5, feed_forward_proj="relu")),
     "mt5: gated, untied": (tf.MT5ForConditionalGeneration, tf.MT5Config(**T5)),
     "t5-encoder: gated": (tf.T5EncoderModel, tf.T5Config(**T5, feed_forward_proj="gated-gelu")),
-    "gpt_oss: sinks, biases, clamps, yarn": (tf.GptOssForCausalLM, tf.GptOssConfig(
-        **SIZES, **GQA, head_dim=6, num_local_experts=5, num_experts_per_tok=2, swiglu_limit=0.8, sliding_window=5,
-        rope_parameters=YARN)),
     "llama: yarn": (tf.LlamaForCausalLM, llama(**GQA, rope_parameters=dict(**YARN, attention_factor=1.3))),
+    "bart: scaled, relu": (tf.BartForConditionalGeneration, tf.BartConfig(
+        **BART, scale_embedding=True, activation_function="relu")),
+    "marian: scaled, swish": (tf.MarianMTModel, tf.MarianConfig(
+        **BART, scale_embedding=True, activation_function="swish")),
+    "marian-separate: gelu": (tf.MarianMTModel, tf.MarianConfig(
+        **BART, decoder_vocab_size=67, share_encoder_decoder_embeddings=False)),
+    "mbart: gelu": (tf.MBartForConditionalGeneration, tf.MBartConfig(**BART)),
+    "pegasus: scaled, relu": (tf.PegasusForConditionalGeneration, tf.PegasusConfig(
+        **BART, scale_embedding=True, activation_function="relu")),
+    "m2m_100: scaled, relu": (tf.M2M100ForConditionalGeneration, tf.M2M100Config(**BART)),
+    "m2m_100: positions from 8 on": (tf.M2M100ForConditionalGeneration, tf.M2M100Config(
+        **{**BART, "pad_token_id": 7}, scale_embedding=False)),
     "gpt2: tied": (tf.GPT2LMHeadModel, tf.GPT2Config(**GPT2)),
     "gpt2: untied, relu": (tf.GPT2LMHeadModel, tf.GPT2Config(
         **GPT2, tie_word_embeddings=False, activation_function="relu")),
@@ -236,10 +245,11 @@ MODELS = {
     "dinov2_with_registers-swiglu: one register": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(
         **{**DINOV2, "mlp_ratio": 3}, num_register_tokens=1, use_swiglu_ffn=True)),
 }  # fmt: skip
-GAIN_MINUS_ONE = ("gemma", "gemma2")  # as they store it
+GAIN_MINUS_ONE = ("gemma", "gemma2", "vaultgemma")  # as they store it
 # Those that transformers writes, but for these, whose layers have rotary tables of their own.
 FAMILIES = {path.name.split(".")[0] for path in DATA.glob("*.safetensors.json")} - {
-    "regauge", "gemma3_text", "gemma3", "smollm3"}  # fmt: skip
+    "regauge", "gemma3_text", "gemma3", "smollm3", "olmo3",
+}  # fmt: skip
 
 
 def randomise(model, seed):
@@ -253,7 +263,7 @@ def randomise(model, seed):
         else:
             value.data = noise * value.shape[-1] ** -0.5
     for name, value in sorted(model.named_buffers()):
-        if name.endswith("e_score_correction_bias"):
+        if name.endswith(("e_score_correction_bias", "final_logits_bias")):
             value.copy_(0.3 * torch.randn(value.shape, generator=generator))
     for module in model.modules():  # one bias under two names, of which the file may hold both
         if hasattr(module, "bias") and hasattr(module, "decoder"):
@@ -281,99 +291,15 @@ def draw_inputs(config, seed):
         return {"pixel_values": images}, {"vectors": patches.contiguous()}
     most = text.vocab_size - (4 if text is not config else 0)  # the last ones stand for pictures
     tokens = torch.randint(2, most, (5, 23), generator=generator)  # 0 and 1 may be padding
+    if config.model_type == "m2m_100":
+        tokens[tokens == config.pad_token_id] += 1
     if getattr(config, "type_vocab_size", 0):
         types = torch.randint(0, config.type_vocab_size, tokens.shape, generator=generator)
         return {"input_ids": tokens, "token_type_ids": types}, {"tokens": tokens, "types": types}
     if config.is_encoder_decoder:
-        source = torch.randint(2, config.vocab_size, (5, 17), generator=generator)
+        source = tokens.flip(1)[:, :17].contiguous()
         return {"input_ids": source, "decoder_input_ids": tokens}, {"tokens": tokens, "source": source}
     return {"input_ids": tokens}, {"tokens": tokens}
-
-
-class DoubleRotary(torch.nn.Module):
-    """transformers' tables of a rotary encoding, in double."""
-
-    def __init__(self, frequencies, scaling, angles):
-        super().__init__()
-        self.frequencies, self.scaling, self.angles = frequencies, scaling, angles
-
-    def forward(self, x, position_ids):
-        if position_ids.dim() == 3:  # axes of pictures, which agree for text
-            position_ids = position_ids[0]
-        angles = position_ids[..., None].double() * self.frequencies
-        if self.angles == "adjacent":
-            angles = angles.repeat_interleave(2, -1)
-        elif self.angles == "halves":
-            angles = torch.cat([angles, angles], -1)
-        return angles.cos() * self.scaling, angles.sin() * self.scaling
-
-
-def double_frequencies(config):
-    """theta^(-2i/dims) and its two variants, as their papers define them."""
-    given = config.rope_parameters
-    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    dims = int(width * given.get("partial_rotary_factor", 1.0))
-    frequencies = given["rope_theta"] ** (-torch.arange(0, dims, 2).double() / dims)
-    if given["rope_type"] == "linear":
-        return frequencies / given["factor"]
-    if given["rope_type"] == "llama3":
-        turns = given["original_max_position_embeddings"] * frequencies / (2 * math.pi)
-        low, high = given["low_freq_factor"], given["high_freq_factor"]
-        kept = ((turns - low) / (high - low)).clamp(0, 1)
-        return frequencies * (kept + (1 - kept) / given["factor"])
-    if given["rope_type"] == "yarn":
-        def pair(turns):
-            return dims * math.log(given["original_max_position_embeddings"] / (turns * 2 * math.pi)) / (
-                2 * math.log(given["rope_theta"]))
-
-        low, high = max(pair(given["beta_fast"]), 0), min(pair(given["beta_slow"]), dims - 1)
-        ramp = ((torch.arange(dims // 2).double() - low) / (high - low)).clamp(0, 1)
-        return frequencies * (1 - ramp) + frequencies / given["factor"] * ramp
-    assert given["rope_type"] == "default"
-    return frequencies
-
-
-def make_double(model):
-    """transformers in double: tables of angles and Gemma's sqrt(D) are made in float otherwise."""
-    model = model.double()
-    language = getattr(model.base_model, "language_model", model)
-    for module in list(language.modules()):
-        for name, child in list(module.named_children()):
-            kind = type(child).__name__
-            if kind.endswith("RotaryEmbedding"):
-                ours = double_frequencies(text_of(model.config))
-                assert torch.allclose(ours.float(), child.inv_freq.float(), rtol=1e-5), ours
-                angles = {"Cohere": "adjacent", "GptOss": "once"}.get(kind.removesuffix("RotaryEmbedding"), "halves")
-                setattr(module, name, DoubleRotary(ours, child.attention_scaling, angles))
-            elif hasattr(child, "scalar_embed_scale"):
-                child.embed_scale = torch.tensor(child.scalar_embed_scale, dtype=torch.float64)
-            elif isinstance(getattr(child, "embed_positions", None), torch.Tensor):  # GPT-J's and CodeGen's: sines, then cosines
-                places, columns = child.embed_positions.shape
-                frequencies = 10000.0 ** (-torch.arange(0, columns, 2).double() / columns)
-                angles = torch.arange(places).double()[:, None] * frequencies
-                ours = torch.cat([angles.sin(), angles.cos()], 1)
-                assert torch.allclose(ours, child.embed_positions.double(), atol=1e-5)
-                child.embed_positions = ours
-    return model
-
-
-@contextlib.contextmanager
-def no_float():
-    """What transformers takes through float on its way (a norm, a softmax, a rotation) stays in double."""
-    softmax, to, cast = torch.nn.functional.softmax, torch.Tensor.to, torch.Tensor.type
-    softmax_in_double = lambda *arguments, dtype=None, **rest: softmax(*arguments, **rest)  # noqa: E731
-
-    def to_double(tensor, *arguments, **rest):
-        return to(tensor, *(torch.float64 if a is torch.float32 else a for a in arguments), **rest)
-
-    def type_double(tensor, *arguments, **rest):
-        return cast(tensor, *(torch.float64 if a is torch.float32 else a for a in arguments), **rest)
-
-    with mock.patch.object(torch.Tensor, "float", torch.Tensor.double), \
-            mock.patch.object(torch.Tensor, "type", type_double), \
-            mock.patch.object(torch.Tensor, "to", to_double), \
-            mock.patch.object(torch.nn.functional, "softmax", softmax_in_double):  # fmt: skip
-        yield
 
 
 def reference(cls, folder, inputs, double):

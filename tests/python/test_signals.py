@@ -35,7 +35,7 @@ def test_interrupted_work_leaves_nothing(checkpoint, tmp_path, number):  # noqa:
     out = tmp_path / "out"
     status, printed, said = stopped(
         lambda: start("act", checkpoint, "-o", out, "--random", 1), number, out,
-        lambda: any(tmp_path.glob(".out.partial-*")), pause=0.1,
+        lambda: any(tmp_path.glob(".out.partial-*")),
     )  # fmt: skip
     assert status == 130
     assert "nothing was written" in said and printed == ""

@@ -72,9 +72,10 @@ def is_tied(folder):
 
 def untying(folder):
     """The flag for a head that can be told from the token table: transformers wants the bias of some heads under a
-    second name then."""
+    second name then, and the table of two streams holds them together."""
     two_names = any(name.endswith(("predictions.bias", "lm_head.bias")) for name in weights(folder))
-    return ["--untie"] if is_tied(folder) and not two_names else []
+    two_streams = any(name.startswith("model.encoder.") for name in weights(folder))
+    return ["--untie"] if is_tied(folder) and not two_names and not two_streams else []
 
 
 def tolerance(folder):

@@ -32,14 +32,14 @@ class Judge {
     }
     for (const auto& [name, value] : random_parameters(architecture, seed)) {
       System::Stage stage = System::local;
-      if (name == "embed.positions" || name == "embed.types") stage = System::sublayer;
+      if (name.ends_with("embed.positions") || name == "embed.types") stage = System::sublayer;
       if (name.find("norm.") != std::string::npos) stage = System::shared;
       tensors_[name] = {value, system_.parameter(value.rows(), value.cols(), stage)};
     }
   }
 
   CalculusResult judge() {
-    output(a_.plain_stream() ? pre_norm() : post_norm());
+    output(stacks());
     const auto solution = system_.solve();
     return {solution.dimension, solution.gap};
   }
@@ -51,21 +51,26 @@ class Judge {
 
   // --- The graph ---------------------------------------------------------------------------------
 
-  Wire pre_norm() {
+  // Every stack has a stream of its own; that they move as one is for the equations to say.
+  Wire stacks() {
+    const auto stack = [&](std::int64_t first, std::int64_t last, const std::string& final_norm) {
+      return a_.plain_stream() ? pre_norm(first, last, final_norm) : post_norm(first, last);
+    };
     if (a_.encoder_layers > 0) {
+      stack_ = "encoder.";
       const Tensor table = tensor("embed.tokens");
       if (mistake_ == Mistake::table_doubled) {
         tensors_.at("embed.tokens").change =
             system_.parameter(table.value.rows(), d_, System::local);
       }
-      encoded_ = stack_of_layers(0, a_.encoder_layers, "encoder.norm");
+      encoded_ = stack(0, a_.encoder_layers, "encoder.norm");
       tensors_.at("embed.tokens") = table;
+      stack_.clear();
     }
-    return stack_of_layers(a_.encoder_layers, a_.layers, "head.norm");
+    return stack(a_.encoder_layers, a_.layers, "head.norm");
   }
 
-  // Every stack has a stream of its own; that they move as one is for the equations to say.
-  Wire stack_of_layers(std::int64_t first, std::int64_t last, const std::string& final_norm) {
+  Wire pre_norm(std::int64_t first, std::int64_t last, const std::string& final_norm) {
     const Similarity stream = similarity();
     Dense hull;
     if (a_.embedding_norm) {
@@ -113,16 +118,16 @@ class Judge {
     return times_gain(branch, gain);
   }
 
-  Wire post_norm() {
+  Wire post_norm(std::int64_t first, std::int64_t last) {
     const AffineChange any{system_.wire(d_, d_, System::shared),
                            system_.wire(1, d_, System::shared)};
     const Dense everything = Dense::Identity(d_, d_);
     Wire x = a_.embedding_norm ? embedding_norm(any, everything)
                                : embed(any, everything, a_.class_token);
-    for (std::int64_t n = 0; n < a_.layers; ++n) {
+    for (std::int64_t n = first; n < last; ++n) {
       const std::string layer = fmt::format("layers.{}.", n);
       x = norm_of_sum({x, attention(x, layer)}, layer + "attn.norm");
-      x = norm_of_sum({x, feed_forward(x, layer)}, layer + "ffn.norm");
+      if (a_.layer(n).has_ffn()) x = norm_of_sum({x, feed_forward(x, layer)}, layer + "ffn.norm");
     }
     return x;
   }
@@ -147,7 +152,7 @@ class Judge {
     };
     Dense directions(0, d_), base = Dense::Zero(1, d_);
     Forms constants(1, d_);
-    for (const auto& table : summed_tables(a_, tensors_)) {
+    for (const auto& table : summed_tables(a_, tensors_, stack_)) {
       const Forms constant = system_.wire(1, d_, System::shared);
       follow(table, constant);
       constants += constant;
@@ -178,7 +183,7 @@ class Judge {
     if (a_.input == Input::vectors) {
       const Similarity inner = similarity();
       const Wire embedded = embed({inner.total, Forms(1, d_)}, seen_, false);
-      const Wire n = norm(embedded.value, inner.turn, "embed.norm");
+      const Wire n = norm(embedded.value, inner.turn, stack_ + "embed.norm");
       const Forms excess = n.change - n.value * change.linear;
       system_.require(excess.top(n.base()) * seen);
       system_.require((excess.row(n.base()) - change.constant) * seen);
@@ -186,11 +191,12 @@ class Judge {
       base = n.value.row(n.base());
       if (a_.class_token) rows = {leading_rows(a_, tensors_, false)};
     } else {
-      rows = sums_of_rows(summed_tables(a_, tensors_));
+      rows = sums_of_rows(summed_tables(a_, tensors_, stack_));
     }
     for (const auto& row : rows) {
-      Wire n = norm_of_row(row, tensor("embed.norm.gain"), seen_ * seen_.transpose(), a_.norm_eps);
-      if (has("embed.norm.bias")) add_to_base(n, tensor("embed.norm.bias"));
+      const std::string norm = stack_ + "embed.norm";
+      Wire n = norm_of_row(row, tensor(norm + ".gain"), seen_ * seen_.transpose(), a_.norm_eps);
+      if (has(norm + ".bias")) add_to_base(n, tensor(norm + ".bias"));
       system_.require((n.change - n.value * change.linear - change.constant) * seen);
       if (base.size() == 0) base = n.value;
       directions = with_row(directions, n.value - base);
@@ -362,7 +368,7 @@ class Judge {
     const std::int64_t owner = a.shares_table ? a_.stack_of(layer) : layer;
     const Tensor& table = tensor(fmt::format("layers.{}.attn.relative_bias", owner));
     const Forms shift = system_.wire(1, a.heads, System::sublayer);
-    for (const auto b : reached_buckets(a, a_.is_causal(layer))) {
+    for (const auto b : reached_buckets(a_, layer)) {
       system_.require(table.change.row(b) - shift);
     }
   }
@@ -417,16 +423,8 @@ class Judge {
                              : linear(hidden, name + "down", 0, d_);
   }
 
-  // A smooth activation passes nothing on; ReLU a positive scale per coordinate.
   Wire activation(Activation kind, const Wire& x) {
-    const Index m = x.value.cols();
-    Wire out{with_row(Dense::Identity(m, m), Dense::Zero(1, m)), Forms(m + 1, m)};
-    if (kind == Activation::relu) {
-      out.change = stack(diagonal(scaled(system_, x)), Forms(1, m));
-    } else {
-      system_.require(x.change);
-    }
-    return out;
+    return calculus_system::activated(system_, kind == Activation::relu, x);
   }
 
   // --- Rules: output -----------------------------------------------------------------------------
@@ -445,7 +443,7 @@ class Judge {
     if (!a_.output.has(Output::tokens)) return;
     if (!a_.head_transform) return token_logits(x);
     const Wire hidden = activation(a_.kinds[0].ffn.activation, linear(x, "head.transform", 0, d_));
-    token_logits(norm_of_sum({hidden}, "head.norm"));
+    token_logits(norm_of_sum({hidden}, a_.plain_stream() ? "head.transform.norm" : "head.norm"));
   }
 
   void token_logits(const Wire& x) {
@@ -480,8 +478,9 @@ class Judge {
   System system_;
   std::map<std::string, Tensor> tensors_;
   std::vector<Rotation> rotations_;
-  Wire encoded_;  // what the encoder has written
-  Dense seen_;    // D x n, orthonormal columns: what a norm sees of its input is x seen
+  std::string stack_;  // "encoder." while it is the encoder's turn
+  Wire encoded_;       // what the encoder has written
+  Dense seen_;         // D x n, orthonormal columns: what a norm sees of its input is x seen
 };
 
 }  // namespace

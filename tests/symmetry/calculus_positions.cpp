@@ -67,9 +67,13 @@ std::vector<Rotation> rotations(const Attention& a) {
   return result;
 }
 
-std::set<std::int64_t> reached_buckets(const Attention& a, bool causal) {
+std::set<std::int64_t> reached_buckets(const Architecture& model, std::int64_t layer) {
+  const Attention& a = model.layer(layer).attention;
+  const bool causal = model.is_causal(layer);
+  const std::int64_t bound = a.relative_buckets + 2 * a.relative_max_distance + 1;
+  const std::int64_t positions = model.has_position_table() ? model.max_positions : bound;
   std::set<std::int64_t> reached;
-  for (std::int64_t t = 0; t <= a.relative_buckets + 2 * a.relative_max_distance; ++t) {
+  for (std::int64_t t = 0; t < positions; ++t) {
     reached.insert(bucket(a, causal, -t));
     if (!causal) reached.insert(bucket(a, causal, t));
   }
@@ -80,7 +84,7 @@ Dense sinusoidal_hull(const Architecture& a, std::int64_t first) {
   const Index rows = a.max_positions - first, d = a.width;
   Dense table(std::max<Index>(rows, 0), d);
   for (Index t = 0; t < rows; ++t) {
-    for (Index j = 0; j < d; ++j) table(t, j) = sinusoid(first + t, j, d);
+    for (Index j = 0; j < d; ++j) table(t, j) = sinusoid(a, first + t, j);
   }
   if (rows <= 1) return table;
   const Dense differences = table.bottomRows(rows - 1).rowwise() - table.row(0);

@@ -18,8 +18,8 @@ struct Rotation {
 std::vector<Rotation> rotations(const Attention& attention);
 
 // The rows of T5's table that some distance falls into. In bidirectional models row buckets/2, for
-// a key at distance 0 after the query, is not among them.
-std::set<std::int64_t> reached_buckets(const Attention& attention, bool causal);
+// a key at distance 0 after the query, is not among them; a position table bounds distances.
+std::set<std::int64_t> reached_buckets(const Architecture& model, std::int64_t layer);
 
 // A table with the affine hull of the sinusoids at positions first .. T-1, well conditioned. The
 // frequencies differ, so the hull has dimension min(T - 1 - first, D), however small its singular

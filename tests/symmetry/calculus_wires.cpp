@@ -94,6 +94,17 @@ Forms scaled(System& system, const Wire& x) {
   return scales;
 }
 
+Wire activated(System& system, bool relu, const Wire& x) {
+  const Index m = x.value.cols();
+  Wire out{with_row(Dense::Identity(m, m), Dense::Zero(1, m)), Forms(m + 1, m)};
+  if (relu) {
+    out.change = stack(diagonal(scaled(system, x)), Forms(1, m));
+  } else {
+    system.require(x.change);
+  }
+  return out;
+}
+
 std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables) {
   std::vector<Tensor> sums = {
       {Dense::Zero(1, tables[0].value.cols()), Forms(1, tables[0].value.cols())}};

@@ -131,6 +131,18 @@ TEST(Dimension, EqualsTheCalculusOfEncoderDecoders) {
   }
 }
 
+TEST(Dimension, EqualsTheCalculusOfTwoStreams) {
+  int post = 0, apart = 0;
+  for (std::uint64_t seed = 0; seed < 160; ++seed) {
+    const Architecture architecture = two_streams(seed);
+    post += architecture.plain_stream() ? 0 : 1;
+    apart += architecture.encoder_vocabulary > 0 ? 1 : 0;
+    expect_the_calculus(architecture, seed);
+  }
+  EXPECT_GT(post, 60);
+  EXPECT_GT(apart, 5);
+}
+
 // The nullity of the Jacobian of transformers' own T5 and UMT5 at these sizes.
 TEST(Dimension, IsWhatWasMeasuredOnT5) {
   const auto dimension = [](const Architecture& a) {
@@ -144,6 +156,29 @@ TEST(Dimension, IsWhatWasMeasuredOnT5) {
   // With a table each the two streams would turn, and have their lengths, apart.
   const Architecture a = t5_architecture({14, 6, 2, 2, 3, 5}, true, false);
   EXPECT_EQ(calculus(a, 1, Mistake::table_doubled).dimension, 330 + 6 * 5 / 2 + 1);
+}
+
+// The nullity of the Jacobian of transformers' own BART, Marian, mBART and Pegasus at these sizes
+// (without the rows of padding, which nothing reads).
+TEST(Dimension, IsWhatWasMeasuredOnBart) {
+  const auto dimension = [](PositionTable table, Placement placement, bool embedding_norm,
+                            std::int64_t encoder_vocabulary = 0) {
+    Architecture a = bart_architecture({14, 6, 1, 1, 2, 5}, table, placement, embedding_norm);
+    std::vector<Layer> layers;
+    for (std::int64_t n = 0; n < a.layers; ++n) {
+      layers.push_back(a.layer(n));
+      layers.back().attention.heads = layers.back().attention.kv_heads = 3;
+    }
+    a.set_layers(layers);
+    a.encoder_vocabulary = encoder_vocabulary;
+    expect_the_calculus(a, 1);
+    return symmetry_of(a).dimension();
+  };
+  EXPECT_EQ(dimension(PositionTable::learned, Placement::post, true), 264);
+  EXPECT_EQ(dimension(PositionTable::sinusoidal, Placement::post, false), 206);
+  EXPECT_EQ(dimension(PositionTable::sinusoidal, Placement::post, false, 13), 214);
+  EXPECT_EQ(dimension(PositionTable::learned, Placement::pre, true), 296);
+  EXPECT_EQ(dimension(PositionTable::sinusoidal, Placement::pre, false), 283);
 }
 
 TEST(Dimension, EqualsTheCalculusWithRoutersOfAllKinds) {
@@ -244,6 +279,41 @@ TEST(Dimension, EqualsTheCalculusWithVectorsAmongTokens) {
   }
   EXPECT_GT(compared, 130);
   EXPECT_GT(std::min(biases, rotating), 40);
+}
+
+TEST(Dimension, EqualsTheCalculusOfEncoders) {
+  int compared = 0, both = 0, shared = 0, transforms = 0, rotating = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Architecture architecture = encoder_architecture(seed);
+    if (table_takes_up_its_norm(architecture)) continue;
+    ++compared;
+    both += architecture.has_position_table() && !architecture.plain_stream() ? 1 : 0;
+    shared += architecture.kinds.back().attention.shares_table ? 1 : 0;
+    transforms += architecture.head_transform && architecture.plain_stream() ? 1 : 0;
+    const Space* stream = symmetry_of(architecture).find_space("residual");
+    const bool turns = stream != nullptr && stream->is_orthogonal();
+    rotating += turns && architecture.head_transform ? 1 : 0;
+    expect_the_calculus(architecture, seed);
+  }
+  EXPECT_GT(compared, 170);
+  EXPECT_GT(std::min({both, shared, transforms, rotating}), 15);
+}
+
+// 8 buckets: 0, 1, 2 and 3 before, 4 (never read), 5, 6 and 7 after. Of 3 positions no distance is
+// in the buckets 3 and 7: two rows more that nothing reads, of two heads each.
+TEST(Dimension, APositionTableBoundsDistances) {
+  const Architecture many = mpnet_architecture(2, 12), few = mpnet_architecture(2, 3);
+  expect_the_calculus(many, 1);
+  expect_the_calculus(few, 1);
+  const auto table = [](const Architecture& a) {
+    std::int64_t rows = 0;
+    for (const auto& shift : symmetry_of(a).shifts) {
+      rows += shift.name.find("unreached") != std::string::npos ? 1 : 0;
+    }
+    return rows;
+  };
+  EXPECT_EQ(table(many), 1);
+  EXPECT_EQ(table(few), 3);
 }
 
 // The nullity of the Jacobian of transformers' own DINOv2 at these sizes (theory2.md, section 11).

@@ -7,6 +7,7 @@
 #include "align/match/head_match.h"
 #include "align/match/latent_match.h"
 #include "align/match/stream_match.h"
+#include "arch/transform_norm.h"
 #include "covariance.h"
 #include "numerics/dense.h"
 #include "numerics/nested.h"
@@ -40,11 +41,7 @@ class Aligner {
 
   void add(const Taps<float>& a, const Taps<float>& b) {
     for (const auto& [name, in_a] : a) {
-      if (name.ends_with("norm.input") && name != "head.norm.input") add_stream(in_a, b.at(name));
-    }
-    // What comes out of the last layer.
-    if (const auto last = a.find("head.norm.input"); last != a.end() && reads_the_stream()) {
-      add_stream(last->second, b.at("head.norm.input"));
+      if (name.ends_with("norm.input") && reads_the_stream(name)) add_stream(in_a, b.at(name));
     }
     for (std::int64_t n = 0; n < architecture_.layers; ++n) {
       const std::string at = fmt::format("layers.{}.attn.", n);
@@ -71,8 +68,11 @@ class Aligner {
     return space != nullptr && scope_.contains(*space) ? space : nullptr;
   }
 
-  // Behind a transform the last norm reads another space.
-  bool reads_the_stream() const { return !architecture_.head_transform; }
+  // Behind a transform the norm reads another space.
+  bool reads_the_stream(const std::string& norm_input) const {
+    return !architecture_.head_transform ||
+           norm_input != std::string(transform_norm(architecture_)) + ".input";
+  }
 
   void add_stream(const Matrix<float>& a, const Matrix<float>& b) {
     const auto unit_rows = [&](Matrix<float> rows) {

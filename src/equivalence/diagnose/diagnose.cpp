@@ -407,7 +407,7 @@ Diagnosis diagnose(const Model& a, const Model& b, const Diff& found, Progress& 
   if (again.verdict == Verdict::same) {
     result.certain = result.repairable = true;
     result.moved = !again.a_from_b.is_identity();
-  } else {
+  } else if (again.residuals.empty() || differing(again.residuals) > 0) {
     result = Diagnostician(a, reread, again, progress).run();
   }
   if (!declarations.empty() && again.verdict != Verdict::same && !result.certain) {
