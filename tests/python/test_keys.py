@@ -205,6 +205,8 @@ def test_what_changes_the_output_is_told(original, name):
     for key, new in tries:
         if key in ("architectures", "model_type", "dtype", "transformers_version", "id2label", "label2id"):
             continue
+        if key.endswith("_config") and new == DROPPED:  # a model of the real size, and in the file's tensors another one
+            continue
         told, other, _ = base.changed({key: new}, even_if_told=changed < 5)
         changed += bool(other)
         if other and not told:
