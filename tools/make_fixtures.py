@@ -29,6 +29,7 @@ import transformers as tf  # noqa: E402
 TESTS = pathlib.Path(__file__).resolve().parent.parent / "tests"
 sys.path.insert(0, str(TESTS / "python"))
 from declared import declared_outputs  # noqa: E402
+from pictures import text_of  # noqa: E402
 
 FIXTURES = TESTS / "fixtures"
 CONVERTER = "llama-cpp-python==0.3.36"  # its source archive carries llama.cpp's converter
@@ -37,14 +38,21 @@ CONVERTER = "llama-cpp-python==0.3.36"  # its source archive carries llama.cpp's
 SIZES = dict(vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=2,
              num_attention_heads=4, max_position_embeddings=48)
 SMALL = {**SIZES, "vocab_size": 31, "hidden_size": 16, "intermediate_size": 19}
-SHIFTED = ("roberta", "xlm-roberta", "camembert", "data2vec-text", "mpnet", "roberta-prelayernorm", "xlm-roberta-xl")
+SHIFTED = ("roberta", "xlm-roberta", "camembert", "data2vec-text", "mpnet", "roberta-prelayernorm", "xlm-roberta-xl", "m2m_100")
 SMALL_FALCON = dict(vocab_size=31, hidden_size=16, num_hidden_layers=2, num_attention_heads=4)
 T5 = dict(vocab_size=61, d_model=20, d_kv=6, d_ff=27, num_layers=2, num_decoder_layers=3, num_heads=4,
           relative_attention_num_buckets=8, relative_attention_max_distance=12, decoder_start_token_id=0)
+BART = dict(vocab_size=61, d_model=20, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=5,
+            encoder_ffn_dim=27, decoder_ffn_dim=23, max_position_embeddings=48, pad_token_id=1, decoder_start_token_id=2)
+SMALL_BART = {**BART, "vocab_size": 31, "d_model": 16, "encoder_layers": 1, "decoder_layers": 2, "decoder_attention_heads": 2}
 IDS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
 GQA = dict(num_key_value_heads=2)
 ROUTED = dict(n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1, routed_scaling_factor=1.7,
               first_k_dense_replace=1)
+TOWER = dict(hidden_size=12, intermediate_size=18, num_hidden_layers=2, num_attention_heads=3, image_size=8, patch_size=2)
+QWEN_TOWER = dict(depth=2, hidden_size=8, intermediate_size=11, num_heads=2, patch_size=2)
+QWEN_TOKENS = dict(image_token_id=60, video_token_id=59, vision_start_token_id=58, vision_end_token_id=57)
+MROPE = dict(rope_type="default", rope_theta=1000000.0, mrope_section=[1, 1, 1])
 DINOV2 = dict(hidden_size=20, mlp_ratio=2, num_hidden_layers=2, num_attention_heads=4, image_size=12, patch_size=4)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
               high_freq_factor=4.0, original_max_position_embeddings=256)  # kept, kept, ramp, divided
@@ -207,6 +215,13 @@ def models():
         "t5-encoder": (tf.T5EncoderModel, tf.T5Config(**T5, feed_forward_proj="gated-gelu")),
         "mt5": (tf.MT5ForConditionalGeneration, tf.MT5Config(
             **{**T5, "d_model": 16, "vocab_size": 31, "num_layers": 1, "num_decoder_layers": 2})),
+        "bart": (tf.BartForConditionalGeneration, tf.BartConfig(**BART)),
+        "marian": (tf.MarianMTModel, tf.MarianConfig(**BART, activation_function="swish", scale_embedding=True)),
+        "marian-separate": (tf.MarianMTModel, tf.MarianConfig(
+            **SMALL_BART, decoder_vocab_size=37, share_encoder_decoder_embeddings=False)),
+        "mbart": (tf.MBartForConditionalGeneration, tf.MBartConfig(**SMALL_BART, scale_embedding=True)),
+        "pegasus": (tf.PegasusForConditionalGeneration, tf.PegasusConfig(**SMALL_BART, activation_function="relu")),
+        "m2m_100": (tf.M2M100ForConditionalGeneration, tf.M2M100Config(**SMALL_BART)),
         "gpt2": (tf.GPT2LMHeadModel, tf.GPT2Config(
             vocab_size=61, n_embd=20, n_inner=27, n_layer=2, n_head=4, n_positions=48, **IDS)),
         "gpt_neox": (tf.GPTNeoXForCausalLM, tf.GPTNeoXConfig(
@@ -229,6 +244,31 @@ def models():
         "vit-hidden": (tf.ViTModel, tf.ViTConfig(
             hidden_size=20, intermediate_size=27, num_hidden_layers=2, num_attention_heads=4,
             image_size=12, patch_size=4, num_channels=2, qkv_bias=False)),
+        "llava": (tf.LlavaForConditionalGeneration, tf.LlavaConfig(
+            text_config=dict(**llama, head_dim=6, model_type="llama"),
+            vision_config=dict(**TOWER, model_type="clip_vision_model"), image_token_index=60)),
+        "gemma3-vision": (tf.Gemma3ForConditionalGeneration, tf.Gemma3Config(
+            text_config=dict(
+                **{**llama, "num_hidden_layers": 3}, head_dim=6, query_pre_attn_scalar=7, sliding_window=5,
+                layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
+            vision_config=dict(**TOWER), mm_tokens_per_image=4, image_token_index=60, boi_token_index=58,
+            eoi_token_index=59)),
+        "qwen2_5_vl": (tf.Qwen2_5_VLForConditionalGeneration, tf.Qwen2_5_VLConfig(
+            text_config=dict(**{**llama, "hidden_size": 24}, rope_parameters=MROPE), **QWEN_TOKENS,
+            vision_config=dict(**QWEN_TOWER, out_hidden_size=24, fullatt_block_indexes=[1], window_size=8))),
+        "qwen2_vl": (tf.Qwen2VLForConditionalGeneration, tf.Qwen2VLConfig(
+            text_config=dict(**{**llama, "hidden_size": 24}, rope_parameters=MROPE), **QWEN_TOKENS, tie_word_embeddings=True,
+            vision_config=dict(depth=2, embed_dim=8, hidden_size=24, mlp_ratio=2, num_heads=2, patch_size=2))),
+        "mistral3": (tf.Mistral3ForConditionalGeneration, tf.Mistral3Config(
+            text_config=dict(**llama, head_dim=6, model_type="mistral", sliding_window=None),
+            vision_config=dict(**TOWER, head_dim=4, model_type="pixtral"), image_token_index=60)),
+        "internvl": (tf.InternVLForConditionalGeneration, tf.InternVLConfig(
+            text_config=dict(**{**llama, "hidden_size": 24}, model_type="qwen2"), tie_word_embeddings=False,
+            vision_config={**TOWER, "image_size": [8, 8], "patch_size": [2, 2]}, image_token_id=60)),
+        "internvl-qwen3": (tf.InternVLForConditionalGeneration, tf.InternVLConfig(
+            text_config=dict(**llama, head_dim=6, model_type="qwen3"),
+            vision_config={**TOWER, "image_size": [8, 8], "patch_size": [2, 2]}, image_token_id=60)),
+        "clip_text_model": (tf.CLIPTextModel, tf.CLIPTextConfig(**SIZES, **IDS)),
         "dinov2": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2)),
         "dinov2-swiglu": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2, use_swiglu_ffn=True, qkv_bias=False)),
         "dinov2_with_registers": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(
@@ -249,13 +289,13 @@ def randomise(model, name):
         noise = torch.randn(value.shape, generator=generator)
         if value.dim() == 1 and key.endswith(("weight", "lambda1")):
             # Multiples of 2^-10: 1 + w is exact in float32, so Gemma's two spellings of a gain agree.
-            noise = torch.round(noise * 256) / 1024
+            noise = torch.round(noise * 256) / 1024 + 0.0  # and no -0
             noise = noise if name.startswith(("gemma", "vaultgemma")) else 1 + noise
         else:
             noise = noise * (0.3 if value.dim() == 1 else value.shape[-1] ** -0.5)
         value.data.copy_(noise)
     for key, value in sorted(model.named_buffers()):
-        if key.endswith("e_score_correction_bias"):  # it only selects
+        if key.endswith(("e_score_correction_bias", "final_logits_bias")):
             value.copy_(torch.randn(value.shape, generator=generator) * 0.3)
 
 
@@ -278,10 +318,16 @@ def save_transformers(name, folder):
 def save_reference(model, folder):
     """reference.json: an input and the model's output, computed in double precision."""
     generator = torch.Generator().manual_seed(7)
-    if hasattr(model.config, "vocab_size"):
-        inputs = torch.randint(0, model.config.vocab_size, (1, 19), generator=generator)
+
+    def unpadded(tokens):
         if model.config.model_type in SHIFTED:
-            inputs[inputs == model.config.pad_token_id] += 1  # they do not count padding as a position
+            tokens[tokens == model.config.pad_token_id] += 1  # they do not count padding as a position
+        return tokens
+
+    if hasattr(text_of(model.config), "vocab_size"):
+        inputs = unpadded(torch.randint(0, text_of(model.config).vocab_size, (1, 19), generator=generator))
+        if hasattr(model.config, "text_config"):
+            inputs[inputs > 50] -= 20  # the last ones stand for pictures
         given = dict(tokens=inputs[0].tolist())
     else:
         size = model.config.image_size
@@ -289,7 +335,7 @@ def save_reference(model, folder):
         given = dict(image=inputs[0].tolist())
     further = {}
     if model.config.is_encoder_decoder:
-        given["source"] = torch.randint(0, model.config.vocab_size, (13,), generator=generator).tolist()
+        given["source"] = unpadded(torch.randint(0, model.config.vocab_size, (13,), generator=generator)).tolist()
         inputs, further["decoder_input_ids"] = torch.tensor([given["source"]]), inputs
     with torch.no_grad():
         values = declared_outputs(model, inputs, **further)

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "io/companions.h"
 #include "moved_slices.h"
+#include "regauge/arch/apart.h"
 #include "regauge/base/error.h"
 
 namespace regauge {
@@ -134,11 +136,14 @@ void Rewrite::plan_files() {
   const bool stream_moves = element_.maps.contains("residual") ||
                             element_.maps.contains("residual.sign") ||
                             element_.maps.contains("residual.scale");
+  const std::vector<std::string> of_others = apart_of(model).tensors;
+  const std::set<std::string> apart(of_others.begin(), of_others.end());
   for (const auto& name : model.unclaimed) {
     if (outdated.contains(name)) continue;
     const StoredTensor& tensor = original.at(name);
     add(name, tensor.dtype, tensor.shape);
     copied_.push_back(name);
+    if (apart.contains(name)) continue;
     const bool wide = std::find(tensor.shape.begin(), tensor.shape.end(),
                                 source_.architecture().width) != tensor.shape.end();
     if (stream_moves && wide && is_floating(tensor.dtype)) unadapted_.push_back(name);

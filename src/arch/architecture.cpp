@@ -1,5 +1,7 @@
 #include "regauge/arch/architecture.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -31,6 +33,10 @@ Architecture Architecture::with_layers_like(std::int64_t index, std::int64_t cou
   return result;
 }
 
+std::string Architecture::last_norm(std::int64_t index) const {
+  return fmt::format("layers.{}.{}.norm", index, layer(index).has_ffn() ? "ffn" : "attn");
+}
+
 std::int64_t Architecture::outputs() const {
   return output.has(Output::tokens) ? vocabulary : classes;
 }
@@ -52,12 +58,16 @@ std::vector<double> rotary_frequencies(std::int64_t dims, double theta) {
   return frequencies;
 }
 
-double sinusoid(std::int64_t position, std::int64_t column, std::int64_t width) {
-  const std::int64_t even = column - column % 2;
-  const double frequency =
-      std::pow(10000.0, -static_cast<double>(even) / static_cast<double>(width));
-  const double angle = static_cast<double>(position) * frequency;
-  return column % 2 == 0 ? std::sin(angle) : std::cos(angle);
+double sinusoid(const Architecture& a, std::int64_t position, std::int64_t column) {
+  const std::int64_t half = (a.width + 1) / 2;
+  const bool pairs = a.sinusoids == Sinusoids::pairs;
+  const bool is_sine = pairs ? column % 2 == 0 : column < half;
+  const std::int64_t index = pairs ? column / 2 : column % half;
+  const auto steps = a.sinusoids == Sinusoids::halves_inclusive ? static_cast<double>(half - 1)
+                                                                : static_cast<double>(a.width) / 2;
+  const double frequency = std::pow(10000.0, -static_cast<double>(index) / steps);
+  const double angle = static_cast<double>(a.first_position + position) * frequency;
+  return is_sine ? std::sin(angle) : std::cos(angle);
 }
 
 double alibi_slope(std::int64_t head, std::int64_t heads) {

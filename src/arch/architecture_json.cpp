@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "field_json.h"
 #include "fields.h"
 #include "regauge/arch/architecture.h"
 #include "regauge/base/error.h"
@@ -15,74 +16,9 @@
 namespace regauge {
 namespace {
 
-using Json = nlohmann::json;
-
-template <class Enum>
-using Names = std::vector<std::pair<Enum, const char*>>;
-
-template <class Enum>
-const Names<Enum>& names_of();
-template <>
-const Names<Input>& names_of() {
-  static const Names<Input> names = {{Input::tokens, "tokens"}, {Input::vectors, "vectors"}};
-  return names;
-}
-template <>
-const Names<PositionTable>& names_of() {
-  static const Names<PositionTable> names = {{PositionTable::none, "none"},
-                                             {PositionTable::sinusoidal, "sinusoidal"},
-                                             {PositionTable::learned, "learned"}};
-  return names;
-}
-template <>
-const Names<Positions>& names_of() {
-  static const Names<Positions> names = {{Positions::none, "none"},
-                                         {Positions::rotary, "rotary"},
-                                         {Positions::alibi, "alibi"},
-                                         {Positions::relative, "relative"}};
-  return names;
-}
-template <>
-const Names<Norm>& names_of() {
-  static const Names<Norm> names = {{Norm::rms, "rms"}, {Norm::layer, "layer"}};
-  return names;
-}
-template <>
-const Names<QkNorm>& names_of() {
-  static const Names<QkNorm> names = {
-      {QkNorm::none, "none"}, {QkNorm::heads, "heads"}, {QkNorm::joint, "joint"}};
-  return names;
-}
-template <>
-const Names<Placement>& names_of() {
-  static const Names<Placement> names = {{Placement::pre, "pre"},
-                                         {Placement::post, "post"},
-                                         {Placement::both, "both"},
-                                         {Placement::behind, "behind"}};
-  return names;
-}
-template <>
-const Names<Activation>& names_of() {
-  static const Names<Activation> names = {
-      {Activation::relu, "relu"},           {Activation::gelu, "gelu"},
-      {Activation::gelu_tanh, "gelu_tanh"}, {Activation::gelu_quick, "gelu_quick"},
-      {Activation::silu, "silu"},           {Activation::tanh, "tanh"}};
-  return names;
-}
-template <>
-const Names<Scoring>& names_of() {
-  static const Names<Scoring> names = {{Scoring::softmax, "softmax"},
-                                       {Scoring::sigmoid, "sigmoid"}};
-  return names;
-}
-template <>
-const Names<Output>& names_of() {
-  static const Names<Output> names = {{Output::tokens, "tokens"},
-                                      {Output::classes, "classes"},
-                                      {Output::hidden, "hidden"},
-                                      {Output::pooled, "pooled"}};
-  return names;
-}
+using field_json::Json;
+using field_json::read;
+using field_json::write;
 
 // Which linear maps carry a bias: those of a layer, and the head.
 using BiasList = std::vector<std::pair<const char*, bool*>>;
@@ -93,53 +29,6 @@ BiasList biases_of(Layer& layer) {
           {"gate", &ffn.gate}, {"up", &ffn.up},     {"down", &ffn.down}};
 }
 
-void write(Json& json, std::int64_t value) { json = value; }
-void write(Json& json, double value) { json = value; }
-void write(Json& json, bool value) { json = value; }
-void write(Json& json, const std::vector<double>& value) { json = value; }
-template <class Enum>
-requires std::is_enum_v<Enum>
-void write(Json& json, Enum value) {
-  for (const auto& [known, name] : names_of<Enum>()) {
-    if (known == value) json = name;
-  }
-}
-
-// One output is a word, several are a list.
-void write(Json& json, const Outputs& outputs) {
-  std::vector<Json> words;
-  for (const Output output : outputs.list()) write(words.emplace_back(), output);
-  json = words.size() == 1 ? words.front() : Json(words);
-}
-
-// Each read() returns what it expected, or nothing when the value was good.
-std::string read(const Json& json, std::int64_t& value) {
-  if (!json.is_number_integer() ||
-      (json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{INT64_MAX})) {
-    return "a whole number";
-  }
-  value = json.get<std::int64_t>();
-  return "";
-}
-std::string read(const Json& json, double& value) {
-  if (!json.is_number()) return "a number";
-  value = json.get<double>();
-  return "";
-}
-std::string read(const Json& json, bool& value) {
-  if (!json.is_boolean()) return "true or false";
-  value = json.get<bool>();
-  return "";
-}
-std::string read(const Json& json, std::vector<double>& value) {
-  if (!json.is_array()) return "a list of numbers";
-  value.clear();
-  for (const auto& item : json) {
-    if (!item.is_number()) return "a list of numbers";
-    value.push_back(item.get<double>());
-  }
-  return "";
-}
 std::string read(const Json& json, const BiasList& biases) {
   std::vector<std::string> names;
   for (const auto& [name, present] : biases) names.emplace_back(name);
@@ -154,44 +43,6 @@ std::string read(const Json& json, const BiasList& biases) {
     if (!known) return expected;
   }
   return "";
-}
-template <class Enum>
-requires std::is_enum_v<Enum> std::string read(const Json& json, Enum& value) {
-  std::vector<std::string> choices;
-  for (const auto& [known, name] : names_of<Enum>()) {
-    if (json.is_string() && json.get_ref<const std::string&>() == name) {
-      value = known;
-      return "";
-    }
-    choices.emplace_back(name);
-  }
-  return fmt::format("one of {}", fmt::join(choices, ", "));
-}
-
-std::string read(const Json& json, Outputs& value) {
-  Output first = Output::tokens;
-  if (!json.is_array() || json.empty()) {
-    const std::string expected = read(json, first);
-    if (expected.empty()) value = first;
-    return expected.empty() ? "" : expected + ", or a list of them";
-  }
-  std::string expected = read(json.front(), first);
-  value = first;
-  for (const auto& item : json) {
-    Output further = first;
-    if (expected.empty()) expected = read(item, further);
-    value.add(further);
-  }
-  return expected;
-}
-
-// Files of before there were norms of all heads together say true or false.
-std::string read(const Json& json, QkNorm& value) {
-  if (json.is_boolean()) {
-    value = json.get<bool>() ? QkNorm::heads : QkNorm::none;
-    return "";
-  }
-  return read<QkNorm>(json, value);
 }
 
 // Every field by its name, of a layer and of the model: the lists that reading and writing share.
@@ -247,6 +98,7 @@ void visit_model(A& a, Visit&& visit) {
   visit("encoder_layers", a.encoder_layers);
   visit("input", a.input);
   visit("vocabulary", a.vocabulary);
+  visit("encoder_vocabulary", a.encoder_vocabulary);
   visit("input_width", a.input_width);
   visit("input_bias", a.input_bias);
   visit("class_token", a.class_token);
@@ -254,6 +106,8 @@ void visit_model(A& a, Visit&& visit) {
   visit("token_types", a.token_types);
   visit("embedding_scale", a.embedding_scale);
   visit("embedding_norm", a.embedding_norm);
+  visit("sinusoids", a.sinusoids);
+  visit("first_position", a.first_position);
   visit("max_positions", a.max_positions);
   visit("norm", a.norm);
   visit("norm_bias", a.norm_bias);
@@ -412,6 +266,9 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
                                           "pooler_activation",
                                           "classes_pooled",
                                           "encoder_layers",
+                                          "encoder_vocabulary",
+                                          "sinusoids",
+                                          "first_position",
                                           "shares_table",
                                           "cross",
                                           "layer_scale",

@@ -100,13 +100,25 @@ class Reader {
                             [&](const std::string& name) { return number(name); });
   }
 
-  // Under any prefix.
-  bool has_tensor(const std::string& pattern) const {
+  // Under any prefix; null if there is none.
+  const std::vector<std::int64_t>* shape(const std::string& pattern) const {
     constexpr std::string_view kPrefix = "{prefix}";
-    if (!pattern.starts_with(kPrefix)) return tensors_.shape(pattern) != nullptr;
-    return std::ranges::any_of(family_.prefixes, [&](const std::string& prefix) {
-      return tensors_.shape(prefix + pattern.substr(kPrefix.size())) != nullptr;
-    });
+    if (!pattern.starts_with(kPrefix)) return tensors_.shape(pattern);
+    for (const auto& prefix : family_.prefixes) {
+      const auto* found = tensors_.shape(prefix + pattern.substr(kPrefix.size()));
+      if (found != nullptr) return found;
+    }
+    return nullptr;
+  }
+  bool has_tensor(const std::string& pattern) const { return shape(pattern) != nullptr; }
+
+  Json columns(const std::vector<std::string>& names) {
+    for (const auto& name : names) {
+      const auto* found = shape(name);
+      if (found != nullptr && !found->empty()) return found->back();
+    }
+    problems_.push_back(fmt::format("tensor '{}' is missing", names.front()));
+    return 0;
   }
 
   Json resolve(const std::string& name, const ConfigEntry& entry) {
@@ -116,7 +128,10 @@ class Reader {
           entry.present_tensor, [&](const std::string& tensor) { return has_tensor(tensor); });
       return field_from_config(entry, there).value_or(there);
     }
-    if (!entry.absent_tensor.empty()) return !has_tensor(entry.absent_tensor);
+    if (!entry.columns_of.empty()) return columns(entry.columns_of);
+    if (!entry.absent_tensor.empty() && entry.keys.empty()) {
+      return !has_tensor(entry.absent_tensor);
+    }
     if (!entry.count_of.empty()) {
       const Json* counted = find_path(config_, entry.count_of);
       if (counted != nullptr && !counted->is_null()) return counted->size();
@@ -174,6 +189,7 @@ class Reader {
       const auto* shape = tensors_.shape(entry.rows_of);
       if (shape != nullptr && !shape->empty()) return shape->front();
     }
+    if (!entry.absent_tensor.empty()) return !has_tensor(entry.absent_tensor);
     if (entry.fallback) return term(*entry.fallback);
     problems_.push_back(fmt::format("'{}' is missing", key));
     return defaults_.contains(name) ? defaults_.at(name) : Json(0.0);

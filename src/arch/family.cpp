@@ -7,6 +7,7 @@
 #include <set>
 
 #include "config_path.h"
+#include "family_under.h"
 #include "known_keys.h"
 #include "regauge/base/error.h"
 
@@ -118,6 +119,7 @@ ConfigEntry parse_entry(const std::string& where, const Ordered& json) {
   entry.rows_of = section.text("rows_of");
   entry.present_tensor = section.texts("present_tensor");
   entry.absent_tensor = section.text("absent_tensor");
+  entry.columns_of = section.texts("columns_of");
   entry.when = section.when();
   entry.resolution = section.text("resolution");
   if (const Ordered* values = section.find("values")) {
@@ -130,11 +132,13 @@ ConfigEntry parse_entry(const std::string& where, const Ordered& json) {
   }
   section.finish();
   const int sources =
-      static_cast<int>(!entry.keys.empty()) + static_cast<int>(entry.constant.has_value()) +
-      static_cast<int>(!entry.count_of.empty()) + static_cast<int>(!entry.present_tensor.empty()) +
-      static_cast<int>(!entry.absent_tensor.empty());
+      static_cast<int>(!entry.keys.empty() || !entry.absent_tensor.empty()) +
+      static_cast<int>(entry.constant.has_value()) + static_cast<int>(!entry.count_of.empty()) +
+      static_cast<int>(!entry.present_tensor.empty()) + static_cast<int>(!entry.columns_of.empty());
   if (sources != 1) {
-    section.fail("needs exactly one of 'key', 'is', 'count_of', 'present_tensor', 'absent_tensor'");
+    section.fail(
+        "needs exactly one of 'key', 'is', 'count_of', 'present_tensor', 'absent_tensor', "
+        "'columns_of'");
   }
   return entry;
 }
@@ -158,6 +162,7 @@ RopeEntry parse_rope(const std::string& where, const Ordered& json) {
   rope.resolution = section.text("resolution");
   rope.divisors = section.text("divisors");
   rope.scales_logits = section.flag("scales_logits");
+  rope.plain_type = section.text("plain_type");
   section.finish();
   return rope;
 }
@@ -230,7 +235,12 @@ Ordered load(std::string_view file, std::string_view text, const Find& find, int
   const auto parent_text = find(parent);
   if (!parent_text || depth > 8) fail(fmt::format("cannot inherit from '{}'", parent));
   json.erase("inherits");
-  return merged(load(parent, *parent_text, find, depth + 1), json);
+  Ordered inherited = load(parent, *parent_text, find, depth + 1);
+  if (json.contains("under")) {
+    inherited =
+        under_objects(std::move(inherited), Section(std::string(file), json).texts("under"));
+  }
+  return merged(std::move(inherited), json);
 }
 
 // The word {family} in keys and values stands for the family's name, as the format's programs spell
@@ -250,6 +260,22 @@ Ordered with_name(const Ordered& json) {
 }
 
 }  // namespace
+
+bool fits(std::string_view pattern, std::string_view name) {
+  if (pattern.starts_with('*')) return name.ends_with(pattern.substr(1));
+  if (pattern.ends_with('*')) return name.starts_with(pattern.substr(0, pattern.size() - 1));
+  return name == pattern;
+}
+
+bool is_apart(const Family& family, std::string_view tensor) {
+  return std::ranges::any_of(family.apart_tensors,
+                             [&](const std::string& pattern) { return fits(pattern, tensor); });
+}
+
+bool is_apart_key(const Family& family, std::string_view path) {
+  return std::ranges::any_of(family.apart_keys,
+                             [&](const std::string& pattern) { return fits(pattern, path); });
+}
 
 std::optional<Format> format_named(std::string_view name) {
   for (const Format format : {Format::safetensors, Format::gguf, Format::llama2c}) {
@@ -370,6 +396,13 @@ Family parse_loaded(std::string_view file, Ordered json) {
   }
   family.harmless = parse_key_rules(family.file, section.pairs("harmless"));
   family.dead = section.texts("dead");
+  family.under = section.texts("under");
+  if (const Ordered* apart = section.find("apart")) {
+    Section others(fmt::format("{}: apart", file), *apart);
+    family.apart_tensors = others.texts("tensors");
+    family.apart_keys = others.texts("keys");
+    others.finish();
+  }
   const Ordered* fields = section.find("fields");
   const Ordered* tensors = section.find("tensors");
   if (fields == nullptr || tensors == nullptr) section.fail("needs 'fields' and 'tensors'");
@@ -394,6 +427,7 @@ Family parse_loaded(std::string_view file, Ordered json) {
   }
   if (const Ordered* rope = section.find("rope")) {
     family.rope = parse_rope(fmt::format("{}: rope", file), *rope);
+    family.rope->under = family.under;
   }
   family.prefixes = section.texts("prefixes");
   if (family.prefixes.empty()) family.prefixes = {""};

@@ -47,8 +47,10 @@ struct ConfigEntry {
   std::string count_of;  // the field is the number of entries of this object (labels)
   std::string rows_of;   // an absent key means the rows of this tensor
   std::vector<std::string> present_tensor;  // the field is true when the file has one of these
-  std::string absent_tensor;                // the field is true when the file has no such tensor
-  When when;                                // else the field has its default
+  // The field is true when the file has no such tensor; beside keys: where none of them is there.
+  std::string absent_tensor;
+  std::vector<std::string> columns_of;  // the field is the length of the last side of one of these
+  When when;                            // else the field has its default
   std::string resolution;  // which key wins when two disagree, as a clause for error messages
 };
 
@@ -64,7 +66,9 @@ struct RopeEntry {
   std::string default_type = "default";  // "linear": a factor needs no type, as in llama.cpp
   std::string resolution;  // which spelling wins when two disagree, as a clause for error messages
   std::string divisors;    // a tensor of one divisor per frequency
-  bool scales_logits = false;  // yarn's mscale_all_dim multiplies all logits (DeepSeek)
+  bool scales_logits = false;      // yarn's mscale_all_dim multiplies all logits (DeepSeek)
+  std::string plain_type;          // a type that means "default" for text ("mrope")
+  std::vector<std::string> under;  // as of the family
 };
 
 enum class Orientation { out_in, in_out };  // of a stored linear map, y = x W: W is [in, out]
@@ -133,6 +137,11 @@ struct Family {
   std::vector<TensorEntry> tensors;
   std::string number;  // a formula of `layer`: what ".N." is in stored names; empty: the layer
   std::vector<std::string> dead;  // tensors that nothing reads: buffers of older programs
+  // What belongs to other parts of the checkpoint (a vision tower): tensors and keys of the config,
+  // '*' may begin or end a name.
+  std::vector<std::string> apart_tensors, apart_keys;
+  // Objects of the config in which the inherited keys are looked for; "": the config itself.
+  std::vector<std::string> under;
   // Layers that differ; without kinds all are alike, as the fields above say.
   PatternEntry pattern;
   std::vector<FamilyKind> kinds;
@@ -144,6 +153,12 @@ struct FamilyKind {
   nlohmann::json item;
   Family family;
 };
+
+// '*' may begin or end the pattern.
+bool fits(std::string_view pattern, std::string_view name);
+// A tensor, or a key, of another part.
+bool is_apart(const Family& family, std::string_view tensor);
+bool is_apart_key(const Family& family, std::string_view path);
 
 // Rules as data files write them: true for any value, or a list of the values that are harmless.
 // Throws UsageError that names `where`.

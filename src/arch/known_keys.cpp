@@ -14,12 +14,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-bool fits(std::string_view pattern, std::string_view path) {
-  if (pattern.starts_with('*')) return path.ends_with(pattern.substr(1));
-  if (pattern.ends_with('*')) return path.starts_with(pattern.substr(0, pattern.size() - 1));
-  return path == pattern;
-}
-
 // A step of a path, escaped as in a JSON pointer, so that no two keys have one path.
 std::string as_step(const std::string& key) {
   std::string step;
@@ -37,7 +31,7 @@ std::string as_step(const std::string& key) {
 
 class Sorter {
  public:
-  Sorter(const Family& family, const Term& term) : term_(term) {
+  Sorter(const Family& family, const Term& term) : family_(family), term_(term) {
     for (auto& path : keys_read(family)) read_.insert(std::move(path));
     for (const auto* rules : {&family.harmless, &known_keys(family.format).harmless}) {
       for (const auto& rule : *rules) rules_.push_back(&rule);
@@ -47,7 +41,7 @@ class Sorter {
   void sort(const Json& object, const std::string& prefix) {
     for (const auto& [key, value] : object.items()) {
       const std::string path = prefix + as_step(key);
-      if (read_.contains(path) || is_harmless(path, value)) continue;
+      if (read_.contains(path) || is_apart_key(family_, path) || is_harmless(path, value)) continue;
       if (!prefix.empty() && is_yarn_setting(object, key)) continue;
       if (value.is_object() && has_known_part(path + "/")) {
         sort(value, path + "/");
@@ -60,9 +54,16 @@ class Sorter {
   std::map<std::string, std::string> take() { return std::move(rest_); }
 
  private:
+  // What is harmless in every family is so in an object that stands for a config, too.
+  bool fits_anywhere(const std::string& pattern, const std::string& path) const {
+    return fits(pattern, path) || std::ranges::any_of(family_.under, [&](const auto& object) {
+             return path.starts_with(object + "/") && fits(pattern, path.substr(object.size() + 1));
+           });
+  }
+
   bool is_harmless(const std::string& path, const Json& value) const {
     return std::any_of(rules_.begin(), rules_.end(), [&](const KeyRule* rule) {
-      if (!fits(rule->pattern, path)) return false;
+      if (!fits_anywhere(rule->pattern, path)) return false;
       if (!rule->values) return true;
       const auto allowed = [&](const Json& item) {
         return std::any_of(rule->values->begin(), rule->values->end(),
@@ -81,6 +82,7 @@ class Sorter {
                        [&](const KeyRule* rule) { return rule->pattern.starts_with(prefix); });
   }
 
+  const Family& family_;
   const Term& term_;
   std::set<std::string> read_;
   std::vector<const KeyRule*> rules_;

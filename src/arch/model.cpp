@@ -229,7 +229,8 @@ Model Model::open(Checkpoint opened) {
     if (claimed.contains(tensor.name)) continue;
     model.unclaimed.push_back(tensor.name);
     const bool setting = family.rope && family.rope->divisors == tensor.name;
-    if (!setting && !is_dead(family, tensor.name)) model.unread.push_back(tensor.name);
+    if (!setting && !is_apart(family, tensor.name) && !is_dead(family, tensor.name))
+      model.unread.push_back(tensor.name);
   }
   return model;
 }

@@ -49,17 +49,19 @@ class SpecList {
 };
 
 void add_embedding(SpecList& specs, const Architecture& a) {
-  if (a.input == Input::tokens) {
-    specs.add("embed.tokens", a.vocabulary, a.width);
-  } else {
-    specs.add_linear("embed.input", a.input_width, a.width, a.input_bias);
-  }
+  specs.add_if(a.input == Input::tokens, "embed.tokens", a.vocabulary, a.width);
+  if (a.input_width > 0) specs.add_linear("embed.input", a.input_width, a.width, a.input_bias);
   specs.add_if(a.class_token, "embed.class_token", 1, a.width);
   specs.add_if(a.registers > 0, "embed.registers", a.registers, a.width);
   specs.add_if(a.position_table == PositionTable::learned, "embed.positions", a.max_positions,
                a.width);
   specs.add_if(a.token_types > 0, "embed.types", a.token_types, a.width);
   if (a.embedding_norm) specs.add_norm("embed.norm");
+  if (a.encoder_layers == 0) return;
+  specs.add_if(a.encoder_vocabulary > 0, "encoder.embed.tokens", a.encoder_vocabulary, a.width);
+  specs.add_if(a.position_table == PositionTable::learned, "encoder.embed.positions",
+               a.max_positions, a.width);
+  if (a.embedding_norm) specs.add_norm("encoder.embed.norm");
 }
 
 // A vector of its own width behind an rms norm, from which others are read; returns that width, or
@@ -131,7 +133,7 @@ std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
   SpecList specs(a);
   add_embedding(specs, a);
   for (std::int64_t layer = 0; layer < a.layers; ++layer) {
-    if (layer > 0 && layer == a.encoder_layers) {
+    if (a.plain_stream() && layer > 0 && layer == a.encoder_layers) {
       specs.leave_layers();
       specs.add_norm("encoder.norm");
     }

@@ -46,9 +46,14 @@ std::string disagreement(const std::string& first, const Json& one, const std::s
                      second, other.dump(), resolution);
 }
 
-// "rope_scaling" of "rope_scaling/factor"; empty for a key that stands at the top.
-std::string container_of(const std::string& path) {
-  const std::size_t slash = path.find('/');
+// "rope_scaling" of "rope_scaling/factor"; empty for a key that stands at the top, or at that of an
+// object which holds the settings of a model.
+std::string container_of(const RopeEntry& entry, const std::string& path) {
+  std::size_t begin = 0;
+  for (const auto& object : entry.under) {
+    if (!object.empty() && path.starts_with(object + "/")) begin = object.size() + 1;
+  }
+  const std::size_t slash = path.find('/', begin);
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
@@ -84,7 +89,7 @@ void check_containers(const RopeEntry& entry, const Json& config,
     std::map<std::string, std::string> stated;  // container -> the key in it, or nothing
     bool at_top = false;
     for (const auto& key : keys) {
-      const std::string container = container_of(key);
+      const std::string container = container_of(entry, key);
       const Json* found = find_path(config, key);
       const bool said = found != nullptr && !found->is_null();
       if (container.empty()) {
@@ -163,7 +168,8 @@ double plain(double value) {
 
 // Writes to every spelling that is there; when none is, to the first in an object that is there,
 // or else to the first.
-void put(Json& config, const std::vector<std::string>& keys, const Json& value) {
+void put(const RopeEntry& entry, Json& config, const std::vector<std::string>& keys,
+         const Json& value) {
   bool written = false;
   for (const auto& key : keys) {
     if (find_path(config, key) == nullptr) continue;
@@ -171,7 +177,7 @@ void put(Json& config, const std::vector<std::string>& keys, const Json& value) 
     written = true;
   }
   for (const auto& key : keys) {
-    const std::string container = container_of(key);
+    const std::string container = container_of(entry, key);
     if (written || container.empty() || !has_entries(config, container)) continue;
     set_path(config, key, value);
     written = true;
@@ -233,7 +239,7 @@ Rope read_rope(const RopeEntry& entry, const Json& config, std::vector<std::stri
   rope.type = entry.default_type;
   if (const Json* type = agreed_value(entry, config, entry.type, problems)) {
     rope.type = type->is_string() ? type->get<std::string>() : type->dump();
-    if (rope.type == "none") rope.type = "default";
+    if (rope.type == "none" || rope.type == entry.plain_type) rope.type = "default";
   }
   // Where a factor needs no type, a type needs no factor, and 0 stands for none.
   if (entry.default_type == "linear" && rope.type == "linear" &&
@@ -305,16 +311,18 @@ Rope unscaled_rope(const std::vector<double>& frequencies) {
 }
 
 void write_rope(const RopeEntry& entry, const Rope& rope, Json& config) {
-  if (!entry.theta.empty()) put(config, entry.theta, rope.theta);
+  if (!entry.theta.empty()) put(entry, config, entry.theta, rope.theta);
   for (const auto& key : entry.theta_echo) {
     if (find_path(config, key) != nullptr) set_path(config, key, rope.theta);
   }
   const bool untyped = entry.default_type == "linear";
-  if (first_of(config, entry.type) != nullptr || rope.type != "default" ||
+  const Json* said = first_of(config, entry.type);
+  if (said != nullptr && *said == entry.plain_type && rope.type == "default") return;
+  if (said != nullptr || rope.type != "default" ||
       (untyped && first_of(config, entry.factor) != nullptr)) {
-    put(config, entry.type, untyped && rope.type == "default" ? "none" : rope.type);
+    put(entry, config, entry.type, untyped && rope.type == "default" ? "none" : rope.type);
   }
-  if (rope.type == "linear") put(config, entry.factor, rope.factor);
+  if (rope.type == "linear") put(entry, config, entry.factor, rope.factor);
 }
 
 }  // namespace regauge

@@ -190,9 +190,10 @@ void check_feed_forward(const Layer& layer, Problems& problems) {
     problems.require_size(f.width, "ffn_width");
     return;
   }
+  const bool alone = layer.placement == Placement::pre || layer.placement == Placement::post;
   problems.require(
-      layer.placement == Placement::pre && !layer.parallel && f == FeedForward{},
-      "a layer without a feed-forward (ffn_width 0) needs placement 'pre', and neither "
+      alone && !layer.parallel && f == FeedForward{},
+      "a layer without a feed-forward (ffn_width 0) needs placement 'pre' or 'post', and neither "
       "parallel nor any other setting of feed-forwards");
 }
 
@@ -204,17 +205,38 @@ void check_layer_scale(const Architecture& a, const Layer& layer, Problems& prob
                    "layer_scale beside experts or latents is not understood");
 }
 
+// What the streams of encoder and decoder may have.
+void check_streams(const Architecture& a, Problems& problems) {
+  problems.require(a.encoder_layers > 0 || a.encoder_vocabulary == 0,
+                   "encoder_vocabulary needs encoder_layers");
+  if (a.encoder_layers == 0) return;
+  const Placement placement = a.kinds.front().placement;
+  problems.require(a.input == Input::tokens && a.output == Output::tokens && a.causal &&
+                       a.token_types == 0 && !a.head_transform &&
+                       (placement == Placement::pre || placement == Placement::post),
+                   "encoder_layers needs input and output 'tokens', causal, placement 'pre' or "
+                   "'post', and neither token types nor a transform in front of the head");
+  // T5's kind has two streams that move as one; here the tied table holds them together.
+  const bool plain = placement == Placement::pre && a.norm == Norm::rms &&
+                     !a.has_position_table() && !a.embedding_norm;
+  problems.require(plain || (a.tied && a.norm_eps > 0 && !a.log_probabilities),
+                   "encoder_layers beside layer norms, norms of a sum, a position table or an "
+                   "embedding norm needs tied, norm_eps above 0 and logits that count");
+  problems.require(a.encoder_vocabulary >= 0 && a.encoder_vocabulary < kLargest,
+                   "encoder_vocabulary is not a number from 0 to 2^31");
+  problems.require(a.encoder_vocabulary == 0 ||
+                       (placement == Placement::post &&
+                        a.position_table == PositionTable::sinusoidal && !a.embedding_norm),
+                   "encoder_vocabulary is understood beside positions 'sinusoidal' and placement "
+                   "'post', without an embedding norm");
+}
+
 // Encoder and decoder, and which layers share a table; where kinds and pattern fit.
 void check_stacks(const Architecture& a, Problems& problems) {
   problems.require(a.encoder_layers >= 0 && (a.encoder_layers == 0 || a.encoder_layers < a.layers),
                    fmt::format("encoder_layers is {}; expected 0, or fewer than the {} layers",
                                a.encoder_layers, a.layers));
-  problems.require(a.encoder_layers == 0 ||
-                       (a.input == Input::tokens && a.output == Output::tokens && a.causal &&
-                        !a.has_position_table() && a.token_types == 0 && !a.embedding_norm &&
-                        a.norm == Norm::rms && a.kinds.front().placement == Placement::pre),
-                   "encoder_layers needs input and output 'tokens', causal, norm 'rms', placement "
-                   "'pre', and no position table, token types or embedding norm");
+  check_streams(a, problems);
   const auto fits = [&](std::int64_t kind) {
     return kind >= 0 && kind < static_cast<std::int64_t>(a.kinds.size());
   };
@@ -225,6 +247,11 @@ void check_stacks(const Architecture& a, Problems& problems) {
   };
   problems.require(a.encoder_layers == 0 || std::ranges::any_of(a.pattern, reads_encoder),
                    "encoder_layers needs a layer that reads the encoder (cross)");
+  const bool ends_with_ffn =
+      a.encoder_layers <= 0 || a.encoder_layers >= a.layers ||
+      (a.layer(a.encoder_layers - 1).has_ffn() && a.layer(a.layers - 1).has_ffn());
+  problems.require(ends_with_ffn || a.plain_stream(),
+                   "an encoder-decoder that norms sums needs feed-forwards in its last layers");
   // Of layers that are all alike the first stands for the others.
   for (std::int64_t n = 0; n < (a.pattern.empty() ? 1 : a.layers); ++n) {
     const Attention& attention = a.layer(n).attention;
@@ -253,7 +280,18 @@ void check_input(const Architecture& a, Problems& problems) {
     problems.require(a.registers == 0, "registers need input 'vectors'");
     problems.require(!a.class_token,
                      "class_token needs input 'vectors'; with tokens it is a token");
-    problems.require(!a.input_bias, "input_bias needs input 'vectors'");
+    problems.require(
+        a.input_width >= 0 && a.input_width < kLargest,
+        fmt::format("input_width is {}; expected 0 or more, below 2^31", a.input_width));
+    problems.require(!a.input_bias || a.input_width > 0, "input_bias needs an input_width");
+    const bool plain = std::ranges::all_of(a.kinds, [](const Layer& kind) {
+      return kind.norms_input() && !kind.attention.has_latents();
+    });
+    problems.require(
+        a.input_width == 0 || (plain && !a.embedding_norm && !a.has_position_table() &&
+                               a.token_types == 0 && a.encoder_layers == 0),
+        "vectors among tokens (input_width) need placement 'pre' or 'both', one stack, "
+        "and neither latents, an embedding norm, a position table nor token types");
   } else {
     problems.require_size(a.input_width, "input_width");
     problems.require(!a.tied, "tied needs input 'tokens'");
@@ -276,6 +314,13 @@ void check_input(const Architecture& a, Problems& problems) {
                    "embedding_scale is not a positive number");
   if (a.has_position_table()) problems.require_size(a.max_positions, "max_positions");
   problems.require(a.max_positions >= 0, "max_positions is negative");
+  const bool fixed = a.position_table == PositionTable::sinusoidal;
+  problems.require(fixed || (a.sinusoids == Sinusoids::pairs && a.first_position == 0),
+                   "sinusoids and first_position need positions 'sinusoidal'");
+  problems.require(a.first_position >= 0 && a.first_position < kLargest,
+                   "first_position is not a number from 0 to 2^31");
+  problems.require(a.sinusoids != Sinusoids::halves_inclusive || (a.width % 2 == 0 && a.width > 2),
+                   "sinusoids 'halves_inclusive' need an even width above 2");
 }
 
 void check_output(const Architecture& a, Problems& problems) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "print.h"
+#include "regauge/arch/apart.h"
 #include "regauge/arch/layout.h"
 #include "symmetry/factors.h"
 #include "verb.h"
@@ -60,8 +61,11 @@ void print_shape(const Architecture& a) {
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
   };
   const std::string registers = a.registers > 0 ? ", " + some(a.registers, "register") : "";
-  const std::string layers =
-      fmt::format("{}{}, width {}{}", some(a.layers, "layer"), stacks, a.width, registers);
+  const std::string vectors = a.input == Input::tokens && a.input_width > 0
+                                  ? fmt::format(", vectors of {} among the tokens", a.input_width)
+                                  : "";
+  const std::string layers = fmt::format("{}{}, width {}{}{}", some(a.layers, "layer"), stacks,
+                                         a.width, registers, vectors);
   const std::string norm = fmt::format("{} norm ({}, eps {:g})", json["norm"].get<std::string>(),
                                        json["placement"].get<std::string>(), a.norm_eps);
   const Json& outputs = json["output"];
@@ -107,6 +111,10 @@ void print_not_understood(const Model& model) {
   }
   if (model.unread.size() > kMost) {
     answer("  not read: {} tensors more\n", model.unread.size() - kMost);
+  }
+  if (const Apart apart = apart_of(model); !apart.tensors.empty()) {
+    answer("  {} tensors of other parts, {} among them, are never moved and compared bit by bit\n",
+           apart.tensors.size(), apart.tensors.front());
   }
 }
 
@@ -165,6 +173,9 @@ Json as_json(const Model& model, const Symmetry& symmetry) {
   const auto parameters = parameter_count(model.architecture);
   Json not_understood = Json::object();
   for (const auto& [key, value] : model.not_understood) not_understood[key] = Json::parse(value);
+  Json apart_keys = Json::object();
+  const Apart apart = apart_of(model);
+  for (const auto& [key, value] : apart.keys) apart_keys[key] = Json::parse(value);
   return {{"path", model.checkpoint.path().string()},
           {"family", model.layout.family()},
           {"format", format_name(model.layout.format())},
@@ -176,6 +187,8 @@ Json as_json(const Model& model, const Symmetry& symmetry) {
           {"log2_components", symmetry.log2_components()},
           {"unclaimed", model.unclaimed},
           {"unread", model.unread},
+          {"apart", apart.tensors},
+          {"apart_keys", apart_keys},
           {"not_understood", not_understood}};
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "cross_entropy.h"
 #include "regauge/base/error.h"
 #include "sampler.h"
 #include "transformer.h"

@@ -38,4 +38,9 @@ Matrix<Scalar> matrix(const at::Tensor& tensor) {
                                           flat.size(1));
 }
 
+// Whole numbers, lent: `values` must outlive the tensor.
+inline at::Tensor numbers(const std::vector<std::int64_t>& values, at::IntArrayRef shape) {
+  return at::from_blob(const_cast<std::int64_t*>(values.data()), shape, at::kLong);
+}
+
 }  // namespace regauge::lab

@@ -12,6 +12,7 @@
 #include <optional>
 #include <thread>
 
+#include "cross_entropy.h"
 #include "io/file_lock.h"
 #include "regauge/arch/layout.h"
 #include "regauge/base/error.h"

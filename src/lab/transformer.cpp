@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <stdexcept>
@@ -20,9 +21,11 @@ void check(const Architecture& a, const Batch& batch) {
   expect(positions > 0, "it is empty");
   expect(batch.types.empty() || batch.types.size() == positions,
          "it needs a type for every position, or none");
+  const bool vectors = batch.vectors.size() > 0;
   if (a.input == Input::tokens) {
     expect(batch.tokens.size() == positions, "it needs a token for every position");
-  } else {
+  }
+  if (a.input == Input::vectors || vectors) {
     expect(batch.vectors.rows() == static_cast<Eigen::Index>(positions) &&
                batch.vectors.cols() == a.input_width,
            fmt::format("it needs a vector of {} for every position", a.input_width));
@@ -32,20 +35,18 @@ void check(const Architecture& a, const Batch& batch) {
                               : "it has a source, and there is no encoder");
   expect(batch.source.size() == static_cast<std::size_t>(batch.sequences * batch.source_length),
          "it needs sources of one length");
-  for (const auto* tokens : {&batch.tokens, &batch.source}) {
-    for (const std::int64_t token : *tokens) {
-      expect(token >= 0 && token < a.vocabulary,
-             fmt::format("token {} is outside the vocabulary of {}", token, a.vocabulary));
+  const auto expect_within = [&](const std::vector<std::int64_t>& tokens, std::int64_t vocabulary) {
+    for (const std::int64_t token : tokens) {
+      expect((token == -1 && vectors) || (token >= 0 && token < vocabulary),
+             fmt::format("token {} is outside the vocabulary of {}", token, vocabulary));
     }
-  }
+  };
+  expect_within(batch.tokens, a.vocabulary);
+  expect_within(batch.source, a.source_vocabulary());
   for (const std::int64_t type : batch.types) {
     expect(type >= 0 && type < a.token_types,
            fmt::format("type {} is outside the {} that there are", type, a.token_types));
   }
-}
-
-at::Tensor numbers(const std::vector<std::int64_t>& values, at::IntArrayRef shape) {
-  return at::from_blob(const_cast<std::int64_t*>(values.data()), shape, at::kLong);
 }
 
 }  // namespace
@@ -57,17 +58,17 @@ Transformer::Transformer(const Architecture& architecture, std::int64_t length, 
       source_positions_(source_length),
       type_(type) {
   const Architecture& a = architecture_;
-  const std::int64_t n = positions_;
-  if (a.has_position_table() && n - a.registers > a.max_positions) {
+  const std::int64_t n = positions_, longest = std::max(n - a.registers, source_length);
+  if (a.has_position_table() && longest > a.max_positions) {
     throw UsageError(
         fmt::format("sequences of {} positions, and the model has a table of {}; use shorter ones",
-                    n - a.registers, a.max_positions));
+                    longest, a.max_positions));
   }
   if (a.position_table == PositionTable::sinusoidal) {
-    at::Tensor table = at::empty({n, a.width}, at::kDouble);
-    for (std::int64_t t = 0; t < n; ++t) {
+    at::Tensor table = at::empty({longest, a.width}, at::kDouble);
+    for (std::int64_t t = 0; t < longest; ++t) {
       for (std::int64_t i = 0; i < a.width; ++i) {
-        table.mutable_data_ptr<double>()[t * a.width + i] = sinusoid(t, i, a.width);
+        table.mutable_data_ptr<double>()[t * a.width + i] = sinusoid(a, t, i);
       }
     }
     sinusoids_ = table.to(type);
@@ -160,9 +161,22 @@ class Transformer::Pass {
 
  private:
   at::Tensor encode(const Batch& batch) const {
-    const at::Tensor x = at::embedding(
-        p_.at("embed.tokens"), numbers(batch.source, {batch.sequences, batch.source_length}));
-    return norm("encoder.norm", layers(times(a_.embedding_scale, x), {}, 0, a_.encoder_layers));
+    const at::Tensor tokens = numbers(batch.source, {batch.sequences, batch.source_length});
+    at::Tensor x = times(a_.embedding_scale, at::embedding(p_.at(a_.tokens_of(0)), tokens));
+    x = layers(embedding_normed(positioned(x, 0), 0), {}, 0, a_.encoder_layers);
+    return a_.plain_stream() ? norm("encoder.norm", x) : x;
+  }
+
+  // With the position table of a layer's stack, and behind the norm of its embedding.
+  at::Tensor positioned(const at::Tensor& x, std::int64_t layer) const {
+    if (!a_.has_position_table()) return x;
+    const bool learned = a_.position_table == PositionTable::learned;
+    const at::Tensor& table =
+        learned ? p_.at(a_.embedding_of(layer) + std::string(".positions")) : t_.sinusoids_;
+    return x + table.narrow(0, 0, x.size(1));
+  }
+  at::Tensor embedding_normed(const at::Tensor& x, std::int64_t layer) const {
+    return a_.embedding_norm ? norm(a_.embedding_of(layer) + std::string(".norm"), x) : x;
   }
 
   // The stream x behind the layers [first, last).
@@ -182,7 +196,7 @@ class Transformer::Pass {
       };
       if (layer.norms_sum()) {
         x = norm(first, x + attn(x));
-        x = norm(second, x + ffn(x));
+        if (layer.has_ffn()) x = norm(second, x + ffn(x));
       } else if (layer.norms_output()) {
         const bool both = layer.norms_input();
         x = x + scaled(norm(at + "attn.post_norm", attn(both ? norm(first, x) : x)));
@@ -245,31 +259,33 @@ class Transformer::Pass {
     const std::array shape{batch.sequences, batch.length};
     at::Tensor x;
     if (a_.input == Input::tokens) {
-      x = at::embedding(p_.at("embed.tokens"), numbers(batch.tokens, shape));
+      x = at::embedding(p_.at("embed.tokens"), numbers(batch.tokens, shape).clamp_min(0));
       x = times(a_.embedding_scale, x);
-    } else {
+    }
+    if (batch.vectors.size() > 0) {
       const at::Tensor vectors = view(batch.vectors).to(t_.type_);
-      x = linear("embed.input", vectors.view({batch.sequences, batch.length, a_.input_width}));
+      const at::Tensor made =
+          linear("embed.input", vectors.view({batch.sequences, batch.length, a_.input_width}));
+      x = batch.tokens.empty()
+              ? made
+              : at::where((numbers(batch.tokens, shape) < 0).unsqueeze(-1), made, x);
     }
     if (a_.class_token) {
       const at::Tensor token = p_.at("embed.class_token").expand({batch.sequences, 1, a_.width});
       x = at::cat({token, x}, 1);
     }
-    if (a_.position_table == PositionTable::learned) {
-      x = x + p_.at("embed.positions").narrow(0, 0, x.size(1));
-    }
+    x = positioned(x, a_.encoder_layers);
     if (a_.registers > 0) {
       const at::Tensor rows =
           p_.at("embed.registers").expand({batch.sequences, a_.registers, a_.width});
       x = at::cat({x.narrow(1, 0, 1), rows, x.narrow(1, 1, x.size(1) - 1)}, 1);
     }
-    if (a_.position_table == PositionTable::sinusoidal) x = x + t_.sinusoids_;
     if (a_.token_types > 0) {
       const at::Tensor& table = p_.at("embed.types");
       x = x + (batch.types.empty() ? table.narrow(0, 0, 1)
                                    : at::embedding(table, numbers(batch.types, shape)));
     }
-    return a_.embedding_norm ? norm("embed.norm", x) : x;
+    return embedding_normed(x, a_.encoder_layers);
   }
 
   at::Tensor linear(const std::string& name, const at::Tensor& x) const {
@@ -472,20 +488,6 @@ at::Tensor Transformer::operator()(const Tensors& parameters, const Batch& batch
                                  batch.source_length, source_positions_));
   }
   return Pass(*this, parameters, taps).run(batch);
-}
-
-at::Tensor labels(const Batch& batch, std::int64_t count) {
-  if (static_cast<std::int64_t>(batch.targets.size()) != count) {
-    throw UsageError(fmt::format("the model has {} outputs for a batch with {} targets", count,
-                                 batch.targets.size()));
-  }
-  return numbers(batch.targets, {count});
-}
-
-at::Tensor cross_entropy(const at::Tensor& outputs, const Batch& batch) {
-  const at::Tensor logits = outputs.flatten(0, -2);
-  return at::cross_entropy_loss(logits, labels(batch, logits.size(0)), {}, at::Reduction::Mean,
-                                kIgnore);
 }
 
 }  // namespace regauge::lab

@@ -45,10 +45,4 @@ class Transformer {
   std::vector<Tables> tables_, encoder_tables_;  // by the kind of layer
 };
 
-// The batch's targets as a tensor of `count` numbers; throws UsageError if they are not as many.
-at::Tensor labels(const Batch& batch, std::int64_t count);
-
-// The mean cross entropy of the targets that count, in nats.
-at::Tensor cross_entropy(const at::Tensor& outputs, const Batch& batch);
-
 }  // namespace regauge::lab

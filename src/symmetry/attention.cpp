@@ -124,7 +124,9 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   if (a.sinks) tensor(at + ".sinks").cols = {{.space = heads, .take = Take::permutation}};
   add_key_shift(layer, k, source);
   add_constants(layer, true, v);
-  if (!plain()) add_post_norm(at + ".norm", wire_into(layer, false));
+  if (plain()) return;
+  const bool last = !a_.layer(layer).has_ffn();
+  add_post_norm(at + ".norm", last ? wire_into(layer + 1, true) : wire_into(layer, false));
 }
 
 void SymmetryBuilder::add_relative_table(std::int64_t layer) {

@@ -32,6 +32,7 @@ class SymmetryBuilder {
 
   // embedding.cpp
   void add_embedding();
+  void add_embedding_norm(std::int64_t layer);  // of the stack that begins there
   void add_embedding_exchanges();
   std::string embedding_scale_space() const;
   std::string head_norm() const;  // the norm that the head reads
@@ -53,7 +54,8 @@ class SymmetryBuilder {
   void add_writer(const std::string& name, bool has_bias, const Wire& wire, Axis rows,
                   const std::string& behind);
   void add_constants(std::int64_t layer, bool attention, const Reader& reader);
-  std::int64_t raw_wire_constants() const;
+  std::int64_t raw_wire_constants(std::int64_t layer) const;
+  std::int64_t seen_of_raw_constant(std::int64_t layer) const;
 
   // attention.cpp
   void add_attention(std::int64_t layer);
@@ -108,6 +110,10 @@ class SymmetryBuilder {
 
   bool layer_norm() const { return a_.norm == Norm::layer; }
   bool plain() const { return a_.plain_stream(); }  // the stream is a plain sum
+  // The head is the token table that this layer's stack reads.
+  bool is_tied(std::int64_t layer) const {
+    return a_.tied && (layer >= a_.encoder_layers || a_.encoder_vocabulary == 0);
+  }
   const Attention& attention(std::int64_t layer) const { return a_.layer(layer).attention; }
   const FeedForward& feed_forward(std::int64_t layer) const { return a_.layer(layer).ffn; }
   // The constant that a norm's bias makes, readable through a reader without a bias of its own.

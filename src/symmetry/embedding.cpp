@@ -1,12 +1,9 @@
-#include <fmt/format.h>
-
 #include "arch/transform_norm.h"
 #include "builder.h"
 
 namespace regauge {
 
 void SymmetryBuilder::add_embedding() {
-  const Wire first = wire_into(0, true);
   Axis cols = stream_axis();
   append_scalar(cols, embedding_scale_space(), a_.width, false);
   const bool pinned = rotates_ && a_.position_table == PositionTable::sinusoidal;
@@ -28,21 +25,29 @@ void SymmetryBuilder::add_embedding() {
   add_table("embed.registers", false, true);
   add_table("embed.positions", false, true);
   add_table("embed.types", false, true);
+  add_table("encoder.embed.tokens", true, true);
+  add_table("encoder.embed.positions", false, true);
   add_embedding_exchanges();
-
   if (!a_.embedding_norm) return;
+  add_embedding_norm(a_.encoder_layers);
+  if (a_.encoder_layers > 0) add_embedding_norm(0);
+}
+
+void SymmetryBuilder::add_embedding_norm(std::int64_t layer) {
+  const std::string name = a_.embedding_of(layer) + std::string(".norm");
+  const Wire first = wire_into(layer, true);
   Axis gain;
   if (has_space("residual")) {
     gain.push_back({.space = "residual", .take = AxisPart::Take::permutation});
   }
   append_scalar(gain, plain() ? "residual.scale" : first.scale, a_.width, false);
-  add_norm("embed.norm", gain, writer_cols(first));
-  if (plain() && constant_behind("embed.norm")) add_writer_shift("embed.norm.bias");
+  add_norm(name, gain, writer_cols(first));
+  if (plain() && constant_behind(name)) add_writer_shift(name + ".bias");
 }
 
 std::string SymmetryBuilder::head_norm() const {
   if (a_.head_transform) return transform_norm(a_);
-  return plain() ? "head.norm" : fmt::format("layers.{}.ffn.norm", a_.layers - 1);
+  return a_.has_final_norm() ? "head.norm" : a_.last_norm(a_.layers - 1);
 }
 
 std::string SymmetryBuilder::embedding_scale_space() const {
@@ -94,7 +99,12 @@ void SymmetryBuilder::add_embedding_exchanges() {
   // the norm in front of the head, which that norm does not let through.
   if (a_.tied && !a_.forgets_common_logit()) {
     const bool unseen = layer_norm() && (!a_.norm_bias || a_.head_bias);
-    if (unseen && !other.empty()) add_counted_shift("embed.exchange.tied", 1);
+    // Another table takes it out of the stream, or the biases that read the raw sum do.
+    const auto takes = [&](std::int64_t layer) {
+      return !is_tied(layer) || (attention(layer).biases.o && seen_of_raw_constant(layer) == 0);
+    };
+    const bool raw = !plain() && !a_.embedding_norm && takes(0) && takes(a_.encoder_layers);
+    if (unseen && (!other.empty() || raw)) add_counted_shift("embed.exchange.tied", 1);
     return;
   }
   // What a tied table adds to all logits alike is kept out of a head's bias.

@@ -7,7 +7,7 @@ namespace regauge {
 
 // The outputs and what leads to them. All of them read one wire, the stream behind its last norm.
 void SymmetryBuilder::add_head() {
-  std::string norm = plain() ? "head.norm" : fmt::format("layers.{}.ffn.norm", a_.layers - 1);
+  std::string norm = plain() ? "head.norm" : a_.last_norm(a_.layers - 1);
   const bool seen = a_.output.has(Output::hidden);
   if (plain()) {
     if ((!a_.tied || a_.head_transform) && !seen) add_gain_space(norm);

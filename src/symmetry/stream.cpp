@@ -12,7 +12,7 @@ Matrix<double> fixed_rows(const Architecture& a) {
   const std::int64_t begin = a.class_token ? 1 : 0;
   Matrix<double> rows(std::max<std::int64_t>(0, a.max_positions - begin), a.width);
   for (std::int64_t t = 0; t < rows.rows(); ++t) {
-    for (std::int64_t i = 0; i < a.width; ++i) rows(t, i) = sinusoid(begin + t, i, a.width);
+    for (std::int64_t i = 0; i < a.width; ++i) rows(t, i) = sinusoid(a, begin + t, i);
   }
   for (std::int64_t t = rows.rows() - 1; t > 0; --t) rows.row(t) -= rows.row(0);
   // A constant of the input's own takes up the first row.
@@ -55,7 +55,7 @@ Allows least_allowed(const Architecture& a) {
 
 double fixed_origin(const Architecture& a, std::string_view tensor, std::int64_t column) {
   const bool behind_class_token = a.class_token && tensor != "embed.class_token";
-  return sinusoid(behind_class_token ? 1 : 0, column, a.width) / a.embedding_scale;
+  return sinusoid(a, behind_class_token ? 1 : 0, column) / a.embedding_scale;
 }
 
 void SymmetryBuilder::add_stream() {
@@ -113,14 +113,14 @@ void SymmetryBuilder::add_stream() {
     for (std::int64_t layer = 0; layer < a_.layers; ++layer) {
       const bool raw = layer == 0 && !a_.embedding_norm;
       if (!raw || table_has_length) add_length(fmt::format("layers.{}.attn.input", layer));
-      add_length(fmt::format("layers.{}.ffn.input", layer));
+      if (a_.layer(layer).has_ffn()) add_length(fmt::format("layers.{}.ffn.input", layer));
     }
   }
 }
 
 // Freedoms of a layer norm model that exist in few places (docs/findings.md): counted only.
 void SymmetryBuilder::add_stream_exceptions() {
-  if (!layer_norm() || a_.tied) return;
+  if (!layer_norm() || is_tied(0)) return;
   const bool raw = !plain() && !a_.embedding_norm;
   const bool fixed_table = a_.position_table == PositionTable::sinusoidal;
   if (raw) {
@@ -148,17 +148,17 @@ SymmetryBuilder::Wire SymmetryBuilder::wire_into(std::int64_t layer, bool attent
   Wire wire;
   if (!attention) {
     wire.norm = fmt::format("layers.{}.attn.norm", layer);
-  } else if (layer > 0) {
-    wire.norm = fmt::format("layers.{}.ffn.norm", layer - 1);
+  } else if (layer != a_.stack_of(layer)) {
+    wire.norm = a_.last_norm(layer - 1);
   } else if (a_.embedding_norm) {
-    wire.norm = "embed.norm";
+    wire.norm = a_.embedding_of(layer) + std::string(".norm");
   }
   if (layer < a_.layers) wire.scale = sublayer + ".input";
   return wire;
 }
 
 SymmetryBuilder::Wire SymmetryBuilder::wire_into_keys(std::int64_t layer) const {
-  return attention(layer).cross ? Wire{"encoder.norm", ""} : wire_into(layer, true);
+  return attention(layer).cross ? Wire{a_.encoder_norm(), ""} : wire_into(layer, true);
 }
 
 Axis SymmetryBuilder::stream_axis() const {

@@ -48,12 +48,16 @@ Symmetry SymmetryBuilder::build() {
   add_stream();
   add_embedding();
   for (std::int64_t layer = 0; layer < a_.layers; ++layer) {
-    if (layer > 0 && layer == a_.encoder_layers) {
+    if (plain() && layer > 0 && layer == a_.encoder_layers) {
       add_gain_space("encoder.norm");
       add_pre_norm("encoder.norm");
     }
     add_attention(layer);
     if (a_.layer(layer).has_ffn()) add_feed_forward(layer);
+  }
+  // Its readers are known by now.
+  if (a_.encoder_layers > 0 && constant_behind(a_.encoder_norm())) {
+    add_norm_shift(a_.encoder_norm(), stream_axis(), {});
   }
   add_head();
   symmetry_.index = std::make_shared<const SymmetryIndex>(index_of(symmetry_));

@@ -55,16 +55,16 @@ void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Re
   const bool has_taker = attention ? of.biases.o : feed_forward(layer).biases.down;
   const std::int64_t values = of.kv_heads * of.v_width;
   if (wire.norm.empty()) {
-    const std::int64_t free = raw_wire_constants();
+    const std::int64_t free = raw_wire_constants(layer);
     if (has_taker) {
       add_counted_shift(at + ".input.constant", free);
-      add_value_shift(layer, reader, wire);
+      add_value_shift(layer, reader, wire_into_keys(layer));
     } else {
       const std::int64_t unknowns = free + (of.biases.v ? values : 0);
       add_counted_shift(at + ".constants", std::max<std::int64_t>(0, unknowns - visible_width()));
     }
   } else if (!constant_behind(wire.norm)) {
-    if (attention) add_value_shift(layer, reader, wire);
+    if (attention) add_value_shift(layer, reader, wire_into_keys(layer));
   } else if (has_taker) {
     Effect taker;
     taker.kind = Effect::Kind::add_gained;
@@ -72,7 +72,7 @@ void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Re
     taker.norm = wire.norm;
     taker.factor = -1;
     add_norm_shift(wire.norm, stream_axis(), {taker});
-    if (attention) add_value_shift(layer, reader, wire);
+    if (attention) add_value_shift(layer, reader, wire_into_keys(layer));
   } else {
     // c in R^D and the values' constant against all that the next norm sees.
     add_counted_shift(at + ".constants", a_.width + (attention ? values : 0) - visible_width());
@@ -81,20 +81,24 @@ void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Re
 
 // Constants of the raw sum of embedding tables that its readers can take: none where no table can
 // shift, and only those that a query (or a rotating key) without a bias does not see.
-std::int64_t SymmetryBuilder::raw_wire_constants() const {
+std::int64_t SymmetryBuilder::raw_wire_constants(std::int64_t layer) const {
   const bool learned = a_.position_table == PositionTable::learned;
-  const bool shifts = a_.input == Input::tokens
-                          ? learned || a_.token_types > 0 || !a_.tied || a_.forgets_common_logit()
-                          : learned || a_.input_bias;
-  if (!shifts) return 0;
-  const Attention& a = attention(0);
+  const bool shifts = a_.input == Input::tokens ? learned || a_.token_types > 0 ||
+                                                      !is_tied(layer) || a_.forgets_common_logit()
+                                                : learned || a_.input_bias;
+  return shifts ? std::max<std::int64_t>(0, a_.width - seen_of_raw_constant(layer)) : 0;
+}
+
+// Numbers that a constant in what a stack's first layer reads, a raw sum, must not change.
+std::int64_t SymmetryBuilder::seen_of_raw_constant(std::int64_t layer) const {
+  const Attention& a = attention(layer);
   std::int64_t seen = 0;
   if (!a.biases.q) seen += a.heads * a.qk_width;
   const auto still = RotaryClasses(a.qk_width, a.rotary_frequencies).still;
   const bool softmax_forgets = !a.has_qk_norm() && a.forgets_common_logit();
   const std::int64_t invisible = softmax_forgets ? static_cast<std::int64_t>(still.size()) : 0;
   if (!a.biases.k) seen += a.kv_heads * (a.qk_width - invisible);
-  return std::max<std::int64_t>(0, a_.width - seen);
+  return seen;
 }
 
 }  // namespace regauge

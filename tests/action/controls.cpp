@@ -193,6 +193,14 @@ void scale_between_parts(const Architecture&, P& p) {
   p["layers.0.attn.q.weight"] /= 1.5;
 }
 
+// Everything moved by an element but what maps vectors into the stream.
+void vectors_left_behind(const Architecture& a, P& p) {
+  const Symmetry symmetry = symmetry_of(a);
+  const Matrix<double> before = p["embed.input.weight"];
+  act(symmetry, random_element(symmetry, 5, {Category::residual}), p);
+  p["embed.input.weight"] = before;
+}
+
 }  // namespace
 
 bool rotary(const Architecture& a) {
@@ -249,6 +257,11 @@ const std::vector<Control>& negative_controls() {
        [](const Architecture& a) { return latents(a) && a.kinds[0].attention.kv_latent > 1; },
        latent_by_any_map},
       {"a scale between the parts of the logits", latents, scale_between_parts},
+      {"a stream moved but for the map of its vectors",
+       [](const Architecture& a) {
+         return a.input == Input::tokens && a.input_width > 0 && !a.output.has(Output::hidden);
+       },
+       vectors_left_behind},
   };
   return all;
 }

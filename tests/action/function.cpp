@@ -7,7 +7,7 @@ namespace regauge::testing {
 namespace {
 
 Matrix<double> random_input(const Architecture& a, std::uint64_t seed, const char* name,
-                            std::int64_t positions) {
+                            std::int64_t positions, std::int64_t vocabulary) {
   Random random(seed, name);
   const std::int64_t table = a.has_position_table() ? a.max_positions : positions;
   const std::int64_t length = table - (a.class_token ? 1 : 0);
@@ -16,9 +16,11 @@ Matrix<double> random_input(const Architecture& a, std::uint64_t seed, const cha
     for (auto& entry : input.reshaped()) entry = random.normal();
     return input;
   }
-  Matrix<double> input(length, 2);
+  Matrix<double> input(length, 2 + a.input_width);
+  for (auto& entry : input.reshaped()) entry = a.input_width > 0 ? random.normal() : 0;
   for (std::int64_t t = 0; t < length; ++t) {
-    input(t, 0) = static_cast<double>(random.below(a.vocabulary));
+    input(t, 0) = static_cast<double>(random.below(vocabulary));
+    if (a.input_width > 0 && t % 3 == 1) input(t, 0) = -1;
     input(t, 1) = a.token_types > 0 ? static_cast<double>(random.below(a.token_types)) : 0;
   }
   return input;
@@ -27,8 +29,9 @@ Matrix<double> random_input(const Architecture& a, std::uint64_t seed, const cha
 Matrix<double> function(const Architecture& a, const Parameters<double>& parameters,
                         std::uint64_t seed) {
   Matrix<double> source;
-  if (a.encoder_layers > 0) source = random_input(a, seed, "source", 5);
-  Matrix<double> y = forward(a, parameters, random_input(a, seed, "input", 6), source);
+  if (a.encoder_layers > 0) source = random_input(a, seed, "source", 5, a.source_vocabulary());
+  const Matrix<double> input = random_input(a, seed, "input", 6, a.vocabulary);
+  Matrix<double> y = forward(a, parameters, input, source);
   if (a.log_probabilities && a.output.list().size() == 1) {
     for (Eigen::Index t = 0; t < y.rows(); ++t) {
       const double largest = y.row(t).maxCoeff();
@@ -60,7 +63,9 @@ std::vector<Architecture> architectures() {
   for (std::uint64_t seed = 0; seed < 40; ++seed) all.push_back(experts_architecture(seed));
   for (std::uint64_t seed = 0; seed < 80; ++seed) all.push_back(outputs_architecture(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(encoder_decoder(seed));
+  for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(two_streams(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(layer_scale_architecture(seed));
+  for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(vectors_architecture(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(encoder_architecture(seed));
   for (auto& a : full_turn_architectures(20)) all.push_back(std::move(a));
   for (std::uint64_t seed = 0; seed < 12; ++seed) {

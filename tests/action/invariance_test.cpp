@@ -258,5 +258,48 @@ TEST(NegativeControls, AStackOrALayerThatMovesAloneIsSeen) {
   }
 }
 
+// BART: the streams permute together, the encoder's last gain goes into keys and values, and of
+// cross-attention's constants those of the queries count.
+TEST(NegativeControls, WhatPassesFromStackToStackIsSeen) {
+  const Architecture a =
+      bart_architecture({14, 6, 1, 1, 2, 5}, PositionTable::learned, Placement::post, true);
+  const Symmetry symmetry = symmetry_of(a);
+  const auto parameters = random_parameters(a, 1);
+  const Element random = random_element(symmetry, 3);
+  // The function behind a part of the element, and behind the same with some tensors left alone.
+  const auto expect_seen = [&](const Element& part, const std::vector<std::string>& left) {
+    auto moved = parameters;
+    act(symmetry, part, moved);
+    EXPECT_LE(change(a, parameters, moved), 1e-9);
+    for (const std::string& name : left) moved.at(name) = parameters.at(name);
+    EXPECT_GT(change(a, parameters, moved), 1e-3) << left.front();
+  };
+  Element part;
+  part.maps["residual"] = random.maps.at("residual");
+  expect_seen(part, {"encoder.embed.positions"});
+  expect_seen(part, {"encoder.embed.norm.gain"});
+  expect_seen(part, {"layers.2.attn.k.weight", "layers.2.attn.v.weight"});
+  part = {};
+  part.maps["layers.0.ffn.norm"] = random.maps.at("layers.0.ffn.norm");
+  expect_seen(part, {"layers.2.attn.k.weight"});
+  part = {};
+  part.shifts["layers.2.attn.v.constant"] = random.shifts.at("layers.2.attn.v.constant");
+  expect_seen(part, {"layers.2.attn.o.bias"});
+  part = {};
+  part.shifts["layers.0.ffn.norm.shift"] = random.shifts.at("layers.0.ffn.norm.shift");
+  expect_seen(part, {"layers.2.attn.v.bias"});
+
+  auto shifted = parameters;
+  shifted.at("layers.2.attn.k.bias").array() += 0.5;
+  EXPECT_LE(change(a, parameters, shifted), 1e-9);
+  shifted = parameters;
+  shifted.at("layers.2.attn.q.bias").array() += 0.5;
+  EXPECT_GT(change(a, parameters, shifted), 1e-3);
+  // The last gain of the decoder, which the tied table reads, and that in front of cross-attention.
+  for (const char* gain : {"layers.2.ffn.norm", "layers.1.attn.norm"}) {
+    EXPECT_EQ(symmetry.find_space(gain), nullptr);
+  }
+}
+
 }  // namespace
 }  // namespace regauge

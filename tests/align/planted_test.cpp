@@ -141,6 +141,12 @@ TEST(Weights, FindMostPlantedElementsOfEncoderDecoders) {
   EXPECT_GE(exact, kTested * 8 / 10);
 }
 
+TEST(Weights, FindPlantedElementsOfTwoStreams) {
+  const Found found = find_planted(two_streams);
+  EXPECT_GE(found.tested, 20);
+  EXPECT_EQ(found.exact, found.tested);
+}
+
 // Matching by weights is a heuristic: on models this small it misses some, alike layers or not.
 TEST(Weights, FindMostPlantedElementsWhereLayersDiffer) {
   const Found found = find_planted(mixed_architecture);

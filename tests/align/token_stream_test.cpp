@@ -77,6 +77,10 @@ TEST(TokenStream, IsTheModelOnSingleTokens) {
     const Architecture architecture = encoder_decoder(seed);
     check(to_json(architecture).dump(), architecture);
   }
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const Architecture architecture = two_streams(seed);
+    if (architecture.encoder_vocabulary == 0) check(to_json(architecture).dump(), architecture);
+  }
   EXPECT_GE(tested, 40);
 }
 

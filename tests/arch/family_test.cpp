@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "arch/embedded.h"
+#include <filesystem>
+#include <set>
+
 #include "arch/formula.h"
 #include "regauge/arch/layout.h"
 #include "regauge/base/error.h"
@@ -25,94 +27,21 @@ std::string family_with(const std::string& more) {
   return R"({"family": "x", "format": "gguf", "match": {}, )" + more + "}";
 }
 
-TEST(Family, EveryEmbeddedFileIsRead) {
-  EXPECT_EQ(all_families().size(), embedded_architectures().size());
-  EXPECT_EQ(families(), (std::vector<std::string>{"bert",
-                                                  "biogpt",
-                                                  "bloom",
-                                                  "camembert",
-                                                  "codegen",
-                                                  "cohere",
-                                                  "cohere2",
-                                                  "data2vec-text",
-                                                  "deepseek_v2",
-                                                  "deepseek_v2-direct",
-                                                  "deepseek_v2-grouped",
-                                                  "deepseek_v3",
-                                                  "deepseek_v3-direct",
-                                                  "dinov2",
-                                                  "dinov2-swiglu",
-                                                  "dinov2_with_registers",
-                                                  "dinov2_with_registers-swiglu",
-                                                  "distilbert",
-                                                  "electra",
-                                                  "electra-discriminator",
-                                                  "ernie",
-                                                  "ernie4_5",
-                                                  "ernie4_5_moe",
-                                                  "eurobert",
-                                                  "exaone4",
-                                                  "exaone4-full",
-                                                  "falcon",
-                                                  "falcon-grouped",
-                                                  "falcon-grouped-one-norm",
-                                                  "gemma",
-                                                  "gemma2",
-                                                  "gemma2-27b",
-                                                  "gemma3_text",
-                                                  "gemma3_text-27b",
-                                                  "glm",
-                                                  "glm4",
-                                                  "glm4_moe",
-                                                  "gpt2",
-                                                  "gpt_bigcode",
-                                                  "gpt_neox",
-                                                  "gpt_oss",
-                                                  "gptj",
-                                                  "granite",
-                                                  "granitemoe",
-                                                  "gte",
-                                                  "helium",
-                                                  "jina_embeddings_v3",
-                                                  "llama",
-                                                  "llama-mixtral",
-                                                  "megatron-bert",
-                                                  "minimax_m2",
-                                                  "ministral",
-                                                  "mistral",
-                                                  "mixtral",
-                                                  "mpnet",
-                                                  "mpt",
-                                                  "mt5",
-                                                  "nomic_bert",
-                                                  "olmo2",
-                                                  "olmo2-sliding",
-                                                  "olmo3",
-                                                  "olmoe",
-                                                  "openai-gpt",
-                                                  "opt",
-                                                  "phi",
-                                                  "phi3",
-                                                  "qwen2",
-                                                  "qwen2-sliding",
-                                                  "qwen2_moe",
-                                                  "qwen3",
-                                                  "qwen3-sliding",
-                                                  "qwen3_moe",
-                                                  "regauge",
-                                                  "roberta",
-                                                  "roberta-prelayernorm",
-                                                  "seed_oss",
-                                                  "smollm3",
-                                                  "stablelm",
-                                                  "starcoder",
-                                                  "starcoder2",
-                                                  "t5",
-                                                  "t5-encoder",
-                                                  "vaultgemma",
-                                                  "vit",
-                                                  "xlm-roberta",
-                                                  "xlm-roberta-xl"}));
+TEST(Family, EveryFileIsEmbeddedAndNamed) {
+  std::set<std::string> files, embedded, names;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           std::filesystem::path(REGAUGE_FIXTURES) / "../../data/architectures")) {
+    files.insert(entry.path().filename().string());
+  }
+  for (const auto& known : all_families()) {
+    embedded.insert(known.family().file);
+    names.insert(known.name());
+  }
+  EXPECT_GT(files.size(), 100u);
+  EXPECT_EQ(embedded, files);
+  const auto listed = families();
+  EXPECT_EQ(std::set(listed.begin(), listed.end()), names);
+  EXPECT_EQ(listed.size(), names.size()) << "a family is listed once for all its formats";
 }
 
 TEST(Family, UnknownKeysAreErrors) {
@@ -173,6 +102,24 @@ TEST(Family, InheritsEntryByEntry) {
   EXPECT_EQ(family.fields[0].second.keys, (std::vector<std::string>{"c.w"}));
   EXPECT_EQ(family.fields[1].first, "layers");
   EXPECT_EQ(family.tensors.size(), 1u);
+}
+
+// What is inherited is looked for in the objects that are named; what is not, where it says.
+TEST(Family, KeysMayStandInAnObject) {
+  const std::string parent = R"({"family": "p", "format": "gguf",
+    "requires": {"q": [1]}, "harmless": {"z": true}, "rope": {"theta": ["t", "r/t"]},
+    "fields": {"width": {"key": "w"}, "heads": {"key": ["h", "n"]}}, "tensors": {}})";
+  const std::string child = R"({"family": "c", "format": "gguf", "inherits": "p.json",
+    "under": ["text", ""], "fields": {"layers": {"key": "l"}}})";
+  const Family family = parse_family(
+      "c.json", child, [&](std::string_view) { return std::optional<std::string_view>(parent); });
+  using Keys = std::vector<std::string>;
+  EXPECT_EQ(family.fields[0].second.keys, (Keys{"text/w", "w"}));
+  EXPECT_EQ(family.fields[1].second.keys, (Keys{"text/h", "text/n", "h", "n"}));
+  EXPECT_EQ(family.fields[2].second.keys, (Keys{"l"}));
+  EXPECT_EQ(family.rope->theta, (Keys{"text/t", "text/r/t", "t", "r/t"}));
+  EXPECT_EQ(family.requirements.size(), 2u);
+  EXPECT_EQ(family.harmless.front().pattern, "text/z");
 }
 
 TEST(Formula, Arithmetic) {

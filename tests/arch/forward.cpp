@@ -20,9 +20,10 @@ class Forward {
   Mat run(const Mat& input, const Mat& source) const {
     Mat encoded;
     if (a_.encoder_layers > 0) {
-      encoded = norm("encoder.norm", layers(embed(source), {}, 0, a_.encoder_layers));
+      encoded = layers(embed(source, "encoder."), {}, 0, a_.encoder_layers);
+      if (a_.plain_stream()) encoded = norm("encoder.norm", encoded);
     }
-    Mat x = layers(embed(input), encoded, a_.encoder_layers, a_.layers);
+    Mat x = layers(embed(input, ""), encoded, a_.encoder_layers, a_.layers);
     if (a_.plain_stream()) x = norm("head.norm", x);
     std::vector<Mat> outputs;
     const bool several = a_.output.list().size() > 1;
@@ -89,7 +90,7 @@ class Forward {
       };
       if (!a_.plain_stream()) {
         x = norm(before, x + attn(x));
-        x = norm(after, x + ffn(x));
+        if (a_.layer(n).has_ffn()) x = norm(after, x + ffn(x));
       } else if (a_.layer(n).placement == Placement::both) {
         x = (x + scale * norm(layer + "attn.post_norm", attn(norm(before, x)))).eval();
         x = (x + scale * norm(layer + "ffn.post_norm", ffn(norm(after, x)))).eval();
@@ -111,13 +112,17 @@ class Forward {
 
   static double capped(double x, double cap) { return cap == 0 ? x : cap * std::tanh(x / cap); }
 
-  Mat embed(const Mat& input) const {
+  // `stack`: "encoder.", or nothing.
+  Mat embed(const Mat& input, const std::string& stack) const {
     Mat x;
     if (a_.input == Input::tokens) {
       x.resize(input.rows(), a_.width);
+      const auto own = p_.find(stack + "embed.tokens");
+      const Mat& table = own != p_.end() ? own->second : p_.at("embed.tokens");
       for (Eigen::Index t = 0; t < input.rows(); ++t) {
-        x.row(t) =
-            a_.embedding_scale * p_.at("embed.tokens").row(static_cast<Eigen::Index>(input(t, 0)));
+        const auto token = static_cast<Eigen::Index>(input(t, 0));
+        x.row(t) = token < 0 ? linear("embed.input", input.row(t).tail(a_.input_width))
+                             : Mat(a_.embedding_scale * table.row(token));
       }
     } else {
       x = linear("embed.input", input);
@@ -128,10 +133,10 @@ class Forward {
       x = longer;
     }
     if (a_.position_table == PositionTable::learned)
-      x += p_.at("embed.positions").topRows(x.rows());
+      x += p_.at(stack + "embed.positions").topRows(x.rows());
     if (a_.position_table == PositionTable::sinusoidal) {
       for (Eigen::Index t = 0; t < x.rows(); ++t) {
-        for (Eigen::Index i = 0; i < a_.width; ++i) x(t, i) += sinusoid(t, i, a_.width);
+        for (Eigen::Index i = 0; i < a_.width; ++i) x(t, i) += sinusoid(a_, t, i);
       }
     }
     if (a_.registers > 0) {
@@ -143,7 +148,7 @@ class Forward {
       const double type = input.cols() > 1 ? input(t, 1) : 0;
       x.row(t) += p_.at("embed.types").row(static_cast<Eigen::Index>(type));
     }
-    return a_.embedding_norm ? norm("embed.norm", x) : x;
+    return a_.embedding_norm ? norm(stack + "embed.norm", x) : x;
   }
 
   Mat linear(const std::string& name, const Mat& x) const {

@@ -18,7 +18,11 @@ Matrix<double> sequence(const Architecture& a, const lab::Batch& batch, std::int
   if (a.input == Input::vectors) {
     return batch.vectors.middleRows(first, batch.length).cast<double>();
   }
-  Matrix<double> input(batch.length, 2);
+  Matrix<double> input(batch.length, 2 + batch.vectors.cols());
+  if (batch.vectors.size() > 0) {
+    input.rightCols(batch.vectors.cols()) =
+        batch.vectors.middleRows(first, batch.length).cast<double>();
+  }
   for (std::int64_t t = 0; t < batch.length; ++t) {
     const auto i = static_cast<std::size_t>(first + t);
     input(t, 0) = static_cast<double>(batch.tokens[i]);
@@ -67,6 +71,8 @@ TEST(Forward, EqualsThePlainOneOnRandomArchitectures) {
     EXPECT_LE(parity(constants, seed), 1e-11) << seed << " " << to_json(constants).dump();
     const Architecture experts = experts_architecture(seed);
     EXPECT_LE(parity(experts, seed), 1e-11) << seed << " " << to_json(experts).dump();
+    const Architecture vectors = vectors_architecture(seed);
+    EXPECT_LE(parity(vectors, seed), 1e-11) << seed << " " << to_json(vectors).dump();
     const Architecture scales = layer_scale_architecture(seed);
     EXPECT_LE(parity(scales, seed), 1e-11) << seed << " " << to_json(scales).dump();
     const Architecture sinks = sinks_architecture(seed);

@@ -13,18 +13,20 @@ inline lab::Batch random_batch(const Architecture& a, std::int64_t sequences, st
   batch.sequences = sequences;
   batch.length = table ? a.max_positions - (a.class_token ? 1 : 0) : 6;
   const std::int64_t count = sequences * batch.length;
-  if (a.input == Input::vectors) {
+  if (a.input_width > 0) {
     batch.vectors.resize(count, a.input_width);
     for (auto& entry : batch.vectors.reshaped()) entry = static_cast<float>(random.normal());
-  } else {
+  }
+  if (a.input == Input::tokens) {
     for (std::int64_t i = 0; i < count; ++i) {
-      batch.tokens.push_back(random.below(a.vocabulary));
+      const bool vector = a.input_width > 0 && random.below(3) == 0;
+      batch.tokens.push_back(vector ? -1 : random.below(a.vocabulary));
       if (a.token_types > 0) batch.types.push_back(random.below(a.token_types));
     }
   }
   batch.source_length = a.encoder_layers > 0 ? 5 : 0;
   for (std::int64_t i = 0; i < sequences * batch.source_length; ++i) {
-    batch.source.push_back(random.below(a.vocabulary));
+    batch.source.push_back(random.below(a.source_vocabulary()));
   }
   const std::int64_t targets = a.reads_one_position() ? sequences : count;
   for (std::int64_t i = 0; a.has_head() && i < targets; ++i) {

@@ -101,7 +101,7 @@ Architecture branches_normed(int index) {
   return a;
 }
 
-// T5 and UMT5, gated and not, tied and not; and one drawn at random.
+// T5 and UMT5, gated and not, tied and not; BART, Marian, mBART, Pegasus; and some drawn at random.
 Architecture two_stacks(int index) {
   switch (index) {
     case 0:
@@ -112,8 +112,25 @@ Architecture two_stacks(int index) {
       return t5_architecture({14, 4, 2, 1, 2, 4}, false, true);
     case 3:
       return t5_architecture({14, 4, 1, 2, 2, 4}, true, false, true);
+    case 4:
+      return bart_architecture({14, 6, 1, 1, 2, 5}, PositionTable::learned, Placement::post, true);
+    case 5:
+      return bart_architecture({14, 6, 2, 1, 2, 5}, PositionTable::sinusoidal, Placement::post,
+                               false);
+    case 6:
+      return bart_architecture({14, 6, 1, 2, 2, 5}, PositionTable::learned, Placement::pre, true);
+    case 7:
+      return bart_architecture({14, 6, 1, 1, 3, 5}, PositionTable::sinusoidal, Placement::pre,
+                               false);
+    case 8: {
+      Architecture marian = two_stacks(5);
+      marian.encoder_vocabulary = 11;
+      return marian;
+    }
+    case 9:
+      return encoder_decoder(4);
     default:
-      return encoder_decoder(static_cast<std::uint64_t>(index));
+      return two_streams(static_cast<std::uint64_t>(index));
   }
 }
 
@@ -124,7 +141,7 @@ TEST_P(TwoStacksNullity, IsTheDimensionOfTheGroup) {
   expect_complete(a, symmetry_of(a).dimension());
 }
 
-INSTANTIATE_TEST_SUITE_P(EncoderDecoders, TwoStacksNullity, ::testing::Range(0, 5));
+INSTANTIATE_TEST_SUITE_P(EncoderDecoders, TwoStacksNullity, ::testing::Range(0, 16));
 
 class OutputNormNullity : public ::testing::TestWithParam<int> {};
 
@@ -357,6 +374,26 @@ TEST_P(LayerScaleNullity, IsTheDimensionOfTheGroup) {
 }
 
 INSTANTIATE_TEST_SUITE_P(LayerScales, LayerScaleNullity, ::testing::Range(0, 6));
+
+// LLaVA, with and without a bias of the projector, tied, and Gemma 3 with pictures, in small.
+Architecture vectors_among_tokens(int index) {
+  Architecture a = known_architecture("llama");
+  a.vocabulary = 40;
+  a.input_width = 7;
+  a.input_bias = index != 1;
+  a.tied = index >= 2;
+  if (index == 3) a.kinds[0].placement = Placement::both;
+  return a;
+}
+
+class VectorsNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(VectorsNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = vectors_among_tokens(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(AmongTokens, VectorsNullity, ::testing::Range(0, 4));
 
 // A table of distances that layers share beside one of positions; a transform behind a final norm,
 // with a stream that rotates, tied, behind an embedding norm, beside hidden states.

@@ -4,15 +4,15 @@
 """
 
 import contextlib
-import math
 import pathlib
-from unittest import mock
 
 import pytest
 import safetensors.torch
 import torch
 import transformers as tf
 from declared import declared_outputs
+from in_double import make_double, no_float
+from pictures import MODELS_WITH_PICTURES, text_of
 from sparse_models import GQA, SIZES, SPARSE, YARN
 
 DATA = pathlib.Path(__file__).parent.parent.parent / "data" / "architectures"
@@ -37,6 +37,11 @@ MPNET = {key: value for key, value in ENCODER.items() if key != "type_vocab_size
 T5 = dict(
     vocab_size=61, d_model=20, d_kv=6, d_ff=27, num_layers=2, num_decoder_layers=3, num_heads=4,
     relative_attention_num_buckets=8, relative_attention_max_distance=12,
+)  # fmt: skip
+BART = dict(
+    vocab_size=61, d_model=20, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=5,
+    encoder_ffn_dim=27, decoder_ffn_dim=23, max_position_embeddings=48,
+    pad_token_id=1, decoder_start_token_id=2,
 )  # fmt: skip
 WINDOWS = dict(sliding_window=5, layer_types=["full_attention", "sliding_attention", "full_attention"])
 IMAGE = dict(
@@ -188,6 +193,18 @@ MODELS = {
     "mt5: gated, untied": (tf.MT5ForConditionalGeneration, tf.MT5Config(**T5)),
     "t5-encoder: gated": (tf.T5EncoderModel, tf.T5Config(**T5, feed_forward_proj="gated-gelu")),
     "llama: yarn": (tf.LlamaForCausalLM, llama(**GQA, rope_parameters=dict(**YARN, attention_factor=1.3))),
+    "bart: scaled, relu": (tf.BartForConditionalGeneration, tf.BartConfig(
+        **BART, scale_embedding=True, activation_function="relu")),
+    "marian: scaled, swish": (tf.MarianMTModel, tf.MarianConfig(
+        **BART, scale_embedding=True, activation_function="swish")),
+    "marian-separate: gelu": (tf.MarianMTModel, tf.MarianConfig(
+        **BART, decoder_vocab_size=67, share_encoder_decoder_embeddings=False)),
+    "mbart: gelu": (tf.MBartForConditionalGeneration, tf.MBartConfig(**BART)),
+    "pegasus: scaled, relu": (tf.PegasusForConditionalGeneration, tf.PegasusConfig(
+        **BART, scale_embedding=True, activation_function="relu")),
+    "m2m_100: scaled, relu": (tf.M2M100ForConditionalGeneration, tf.M2M100Config(**BART)),
+    "m2m_100: positions from 8 on": (tf.M2M100ForConditionalGeneration, tf.M2M100Config(
+        **{**BART, "pad_token_id": 7}, scale_embedding=False)),
     "gpt2: tied": (tf.GPT2LMHeadModel, tf.GPT2Config(**GPT2)),
     "gpt2: untied, relu": (tf.GPT2LMHeadModel, tf.GPT2Config(
         **GPT2, tie_word_embeddings=False, activation_function="relu")),
@@ -215,6 +232,8 @@ MODELS = {
         vocab_size=61, dim=20, hidden_dim=27, n_layers=3, n_heads=4, max_position_embeddings=48, num_labels=7)),
     "distilbert: answers": (tf.DistilBertForQuestionAnswering, tf.DistilBertConfig(
         vocab_size=61, dim=20, hidden_dim=27, n_layers=3, n_heads=4, max_position_embeddings=48)),
+    **MODELS_WITH_PICTURES,
+    "clip_text_model: hidden state": (tf.CLIPTextModel, tf.CLIPTextConfig(**SIZES)),
     "vit: classes": (tf.ViTForImageClassification, tf.ViTConfig(**IMAGE, num_labels=7)),
     "vit: hidden state and pooler, no biases of q, k, v": (tf.ViTModel, tf.ViTConfig(**IMAGE, qkv_bias=False)),
     "vit: hidden state and pooler of gelu": (tf.ViTModel, tf.ViTConfig(**IMAGE, pooler_act="gelu")),
@@ -229,7 +248,7 @@ MODELS = {
 GAIN_MINUS_ONE = ("gemma", "gemma2", "vaultgemma")  # as they store it
 # Those that transformers writes, but for these, whose layers have rotary tables of their own.
 FAMILIES = {path.name.split(".")[0] for path in DATA.glob("*.safetensors.json")} - {
-    "regauge", "gemma3_text", "smollm3", "olmo3",
+    "regauge", "gemma3_text", "gemma3", "smollm3", "olmo3",
 }  # fmt: skip
 
 
@@ -244,7 +263,7 @@ def randomise(model, seed):
         else:
             value.data = noise * value.shape[-1] ** -0.5
     for name, value in sorted(model.named_buffers()):
-        if name.endswith("e_score_correction_bias"):
+        if name.endswith(("e_score_correction_bias", "final_logits_bias")):
             value.copy_(0.3 * torch.randn(value.shape, generator=generator))
     for module in model.modules():  # one bias under two names, of which the file may hold both
         if hasattr(module, "bias") and hasattr(module, "decoder"):
@@ -264,112 +283,23 @@ def make(name, folder, seed=1):
 def draw_inputs(config, seed):
     """transformers' inputs, and the same as `regauge lab forward` takes them."""
     generator = torch.Generator().manual_seed(seed)
-    if not hasattr(config, "vocab_size"):
+    text = text_of(config)
+    if not hasattr(text, "vocab_size"):
         side, patch = config.image_size, config.patch_size
         images = torch.randn(5, config.num_channels, side, side, generator=generator)
         patches = torch.nn.functional.unfold(images, patch, stride=patch).transpose(1, 2)
         return {"pixel_values": images}, {"vectors": patches.contiguous()}
-    tokens = torch.randint(2, config.vocab_size, (5, 23), generator=generator)  # 0 and 1 may be padding
+    most = text.vocab_size - (4 if text is not config else 0)  # the last ones stand for pictures
+    tokens = torch.randint(2, most, (5, 23), generator=generator)  # 0 and 1 may be padding
+    if config.model_type == "m2m_100":
+        tokens[tokens == config.pad_token_id] += 1
     if getattr(config, "type_vocab_size", 0):
         types = torch.randint(0, config.type_vocab_size, tokens.shape, generator=generator)
         return {"input_ids": tokens, "token_type_ids": types}, {"tokens": tokens, "types": types}
     if config.is_encoder_decoder:
-        source = torch.randint(2, config.vocab_size, (5, 17), generator=generator)
+        source = tokens.flip(1)[:, :17].contiguous()
         return {"input_ids": source, "decoder_input_ids": tokens}, {"tokens": tokens, "source": source}
     return {"input_ids": tokens}, {"tokens": tokens}
-
-
-# What transformers' tables of angles hold, where it is not each angle in both halves.
-ANGLES = {"Cohere": "adjacent", "Cohere2": "adjacent", "GptOss": "once", "DeepseekV2": "complex"}
-
-
-class DoubleRotary(torch.nn.Module):
-    """transformers' tables of a rotary encoding, in double."""
-
-    def __init__(self, frequencies, scaling, angles):
-        super().__init__()
-        self.frequencies, self.scaling, self.angles = frequencies, scaling, angles
-
-    def forward(self, x, position_ids):
-        angles = position_ids[..., None].double() * self.frequencies
-        if self.angles == "adjacent":
-            angles = angles.repeat_interleave(2, -1)
-        if self.angles == "complex":
-            return torch.polar(torch.full_like(angles, self.scaling), angles)
-        if self.angles == "halves":
-            angles = torch.cat([angles, angles], -1)
-        return angles.cos() * self.scaling, angles.sin() * self.scaling
-
-
-def double_frequencies(config):
-    """theta^(-2i/dims) and its two variants, as their papers define them."""
-    given = config.rope_parameters
-    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    dims = int(width * given.get("partial_rotary_factor", 1.0))
-    frequencies = given["rope_theta"] ** (-torch.arange(0, dims, 2).double() / dims)
-    if given["rope_type"] == "linear":
-        return frequencies / given["factor"]
-    if given["rope_type"] == "llama3":
-        turns = given["original_max_position_embeddings"] * frequencies / (2 * math.pi)
-        low, high = given["low_freq_factor"], given["high_freq_factor"]
-        kept = ((turns - low) / (high - low)).clamp(0, 1)
-        return frequencies * (kept + (1 - kept) / given["factor"])
-    if given["rope_type"] == "yarn":
-        def pair(turns):
-            return dims * math.log(given["original_max_position_embeddings"] / (turns * 2 * math.pi)) / (
-                2 * math.log(given["rope_theta"]))
-
-        low, high = max(pair(given["beta_fast"]), 0), min(pair(given["beta_slow"]), dims - 1)
-        ramp = ((torch.arange(dims // 2).double() - low) / (high - low)).clamp(0, 1)
-        return frequencies * (1 - ramp) + frequencies / given["factor"] * ramp
-    assert given["rope_type"] == "default"
-    return frequencies
-
-
-def make_double(model):
-    """transformers in double: tables of angles and Gemma's sqrt(D) are made in float otherwise."""
-    model = model.double()
-    for module in list(model.modules()):
-        for name, child in list(module.named_children()):
-            kind = type(child).__name__
-            if kind.endswith("RotaryEmbedding"):
-                ours = double_frequencies(model.config)
-                assert torch.allclose(ours.float(), child.inv_freq.float(), rtol=1e-5), ours
-                angles = ANGLES.get(kind.removesuffix("RotaryEmbedding"), "halves")
-                setattr(module, name, DoubleRotary(ours, child.attention_scaling, angles))
-            elif hasattr(child, "scalar_embed_scale"):
-                child.embed_scale = torch.tensor(child.scalar_embed_scale, dtype=torch.float64)
-            elif isinstance(getattr(child, "embed_positions", None), torch.Tensor):  # GPT-J's and CodeGen's: sines, then cosines
-                places, columns = child.embed_positions.shape
-                frequencies = 10000.0 ** (-torch.arange(0, columns, 2).double() / columns)
-                angles = torch.arange(places).double()[:, None] * frequencies
-                ours = torch.cat([angles.sin(), angles.cos()], 1)
-                assert torch.allclose(ours, child.embed_positions.double(), atol=1e-5)
-                child.embed_positions = ours
-    return model
-
-
-@contextlib.contextmanager
-def no_float():
-    """What transformers takes through float on its way (a norm, a softmax, a rotation) stays in double."""
-    softmax, of_tensor = torch.nn.functional.softmax, torch.Tensor.softmax
-    to, cast = torch.Tensor.to, torch.Tensor.type
-    softmax_in_double = lambda *arguments, dtype=None, **rest: softmax(*arguments, **rest)  # noqa: E731
-
-    method_in_double = lambda *arguments, dtype=None, **rest: of_tensor(*arguments, **rest)  # noqa: E731
-
-    def to_double(tensor, *arguments, **rest):
-        return to(tensor, *(torch.float64 if a is torch.float32 else a for a in arguments), **rest)
-
-    def type_double(tensor, *arguments, **rest):
-        return cast(tensor, *(torch.float64 if a is torch.float32 else a for a in arguments), **rest)
-
-    with mock.patch.object(torch.Tensor, "float", torch.Tensor.double), \
-            mock.patch.object(torch.Tensor, "type", type_double), \
-            mock.patch.object(torch.Tensor, "to", to_double), \
-            mock.patch.object(torch.Tensor, "softmax", method_in_double), \
-            mock.patch.object(torch.nn.functional, "softmax", softmax_in_double):  # fmt: skip
-        yield
 
 
 def reference(cls, folder, inputs, double):

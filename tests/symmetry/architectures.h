@@ -51,6 +51,9 @@ Architecture layer_scale_architecture(std::uint64_t seed);
 // of every position; eps = 0.
 Architecture dinov2_architecture(std::int64_t layers, std::int64_t registers, bool gated);
 
+// The same with vectors among tokens, in front of norms and without tables of positions.
+Architecture vectors_architecture(std::uint64_t seed);
+
 // The same with what encoders have: both kinds of positions where seeds are even, a transform in
 // front of the head behind a final norm where they are odd.
 Architecture encoder_architecture(std::uint64_t seed);
@@ -73,6 +76,15 @@ struct T5Sizes {
   std::int64_t vocabulary, width, encoder, decoder, head, ffn;
 };
 Architecture t5_architecture(const T5Sizes& sizes, bool gated, bool tied, bool alone = false);
+
+// Encoder-decoders of the other kind: layer norms, norms of sums, position tables and embedding
+// norms of each stack, some with a token table of each; tied.
+Architecture two_streams(std::uint64_t seed);
+
+// BART, mBART, Pegasus or Marian with sizes as T5's, every bias, tables of five positions; eps =
+// 0.01.
+Architecture bart_architecture(const T5Sizes& sizes, PositionTable table, Placement placement,
+                               bool embedding_norm);
 
 // The same with other routers: sigmoid scores, a bias that only selects, groups of experts.
 Architecture router_architecture(std::uint64_t seed);

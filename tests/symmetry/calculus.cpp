@@ -32,14 +32,14 @@ class Judge {
     }
     for (const auto& [name, value] : random_parameters(architecture, seed)) {
       System::Stage stage = System::local;
-      if (name == "embed.positions" || name == "embed.types") stage = System::sublayer;
+      if (name.ends_with("embed.positions") || name == "embed.types") stage = System::sublayer;
       if (name.find("norm.") != std::string::npos) stage = System::shared;
       tensors_[name] = {value, system_.parameter(value.rows(), value.cols(), stage)};
     }
   }
 
   CalculusResult judge() {
-    output(a_.plain_stream() ? pre_norm() : post_norm());
+    output(stacks());
     const auto solution = system_.solve();
     return {solution.dimension, solution.gap};
   }
@@ -51,21 +51,26 @@ class Judge {
 
   // --- The graph ---------------------------------------------------------------------------------
 
-  Wire pre_norm() {
+  // Every stack has a stream of its own; that they move as one is for the equations to say.
+  Wire stacks() {
+    const auto stack = [&](std::int64_t first, std::int64_t last, const std::string& final_norm) {
+      return a_.plain_stream() ? pre_norm(first, last, final_norm) : post_norm(first, last);
+    };
     if (a_.encoder_layers > 0) {
+      stack_ = "encoder.";
       const Tensor table = tensor("embed.tokens");
       if (mistake_ == Mistake::table_doubled) {
         tensors_.at("embed.tokens").change =
             system_.parameter(table.value.rows(), d_, System::local);
       }
-      encoded_ = stack_of_layers(0, a_.encoder_layers, "encoder.norm");
+      encoded_ = stack(0, a_.encoder_layers, "encoder.norm");
       tensors_.at("embed.tokens") = table;
+      stack_.clear();
     }
-    return stack_of_layers(a_.encoder_layers, a_.layers, "head.norm");
+    return stack(a_.encoder_layers, a_.layers, "head.norm");
   }
 
-  // Every stack has a stream of its own; that they move as one is for the equations to say.
-  Wire stack_of_layers(std::int64_t first, std::int64_t last, const std::string& final_norm) {
+  Wire pre_norm(std::int64_t first, std::int64_t last, const std::string& final_norm) {
     const Similarity stream = similarity();
     Dense hull;
     if (a_.embedding_norm) {
@@ -113,16 +118,16 @@ class Judge {
     return times_gain(branch, gain);
   }
 
-  Wire post_norm() {
+  Wire post_norm(std::int64_t first, std::int64_t last) {
     const AffineChange any{system_.wire(d_, d_, System::shared),
                            system_.wire(1, d_, System::shared)};
     const Dense everything = Dense::Identity(d_, d_);
     Wire x = a_.embedding_norm ? embedding_norm(any, everything)
                                : embed(any, everything, a_.class_token);
-    for (std::int64_t n = 0; n < a_.layers; ++n) {
+    for (std::int64_t n = first; n < last; ++n) {
       const std::string layer = fmt::format("layers.{}.", n);
       x = norm_of_sum({x, attention(x, layer)}, layer + "attn.norm");
-      x = norm_of_sum({x, feed_forward(x, layer)}, layer + "ffn.norm");
+      if (a_.layer(n).has_ffn()) x = norm_of_sum({x, feed_forward(x, layer)}, layer + "ffn.norm");
     }
     return x;
   }
@@ -147,7 +152,7 @@ class Judge {
     };
     Dense directions(0, d_), base = Dense::Zero(1, d_);
     Forms constants(1, d_);
-    for (const auto& table : summed_tables(a_, tensors_)) {
+    for (const auto& table : summed_tables(a_, tensors_, stack_)) {
       const Forms constant = system_.wire(1, d_, System::shared);
       follow(table, constant);
       constants += constant;
@@ -155,12 +160,13 @@ class Judge {
       base += table.value.row(0);
     }
     system_.require((constants - change.constant) * seen);
-    if (a_.input == Input::vectors) {
+    const bool vectors = has("embed.input.weight") && mistake_ != Mistake::vectors_forgotten;
+    if (vectors) {
       follow(tensor("embed.input.weight"), Forms(1, d_));
       directions = with_row(directions, tensor("embed.input.weight").value);
     }
-    if (class_token) {
-      const Tensor rows = leading_rows(a_, tensors_, mistake_ != Mistake::registers_forgotten);
+    if (class_token || (vectors && a_.input == Input::tokens)) {
+      const Tensor rows = rows_alone(a_, tensors_, mistake_ != Mistake::registers_forgotten);
       follow(rows, change.constant);
       directions = with_row(directions, rows.value.rowwise() - base.row(0));
     }
@@ -177,7 +183,7 @@ class Judge {
     if (a_.input == Input::vectors) {
       const Similarity inner = similarity();
       const Wire embedded = embed({inner.total, Forms(1, d_)}, seen_, false);
-      const Wire n = norm(embedded.value, inner.turn, "embed.norm");
+      const Wire n = norm(embedded.value, inner.turn, stack_ + "embed.norm");
       const Forms excess = n.change - n.value * change.linear;
       system_.require(excess.top(n.base()) * seen);
       system_.require((excess.row(n.base()) - change.constant) * seen);
@@ -185,11 +191,12 @@ class Judge {
       base = n.value.row(n.base());
       if (a_.class_token) rows = {leading_rows(a_, tensors_, false)};
     } else {
-      rows = sums_of_rows(summed_tables(a_, tensors_));
+      rows = sums_of_rows(summed_tables(a_, tensors_, stack_));
     }
     for (const auto& row : rows) {
-      Wire n = norm_of_row(row, tensor("embed.norm.gain"), seen_ * seen_.transpose(), a_.norm_eps);
-      if (has("embed.norm.bias")) add_to_base(n, tensor("embed.norm.bias"));
+      const std::string norm = stack_ + "embed.norm";
+      Wire n = norm_of_row(row, tensor(norm + ".gain"), seen_ * seen_.transpose(), a_.norm_eps);
+      if (has(norm + ".bias")) add_to_base(n, tensor(norm + ".bias"));
       system_.require((n.change - n.value * change.linear - change.constant) * seen);
       if (base.size() == 0) base = n.value;
       directions = with_row(directions, n.value - base);
@@ -228,17 +235,9 @@ class Judge {
     return out;
   }
 
-  // y = x W on columns [first, first + count) of the tensor.
-  Wire product(const Wire& x, const std::string& name, Index first, Index count) const {
-    const Tensor& all = tensor(name + ".weight");
-    const Dense w = all.value.middleCols(first, count);
-    const Forms dw = all.change.block(0, first, all.value.rows(), count);
-    return {x.value * w, x.change * w + x.value * dw};
-  }
-
-  // y = x W + b, likewise.
+  // y = x W + b on columns [first, first + count).
   Wire linear(const Wire& x, const std::string& name, Index first, Index count) const {
-    Wire y = product(x, name, first, count);
+    Wire y = product(x, tensor(name + ".weight"), first, count);
     if (has(name + ".bias")) {
       const Tensor& bias = tensor(name + ".bias");
       add_to_base(y, {bias.value.middleCols(first, count), bias.change.block(0, first, 1, count)});
@@ -420,20 +419,12 @@ class Judge {
       hidden.change += stack(diagonal(scales), Forms(1, m));
     }
     const bool biases_of_experts = f.experts.count > 0 && f.biases.down;
-    return biases_of_experts ? product(hidden, name + "down", 0, d_)
+    return biases_of_experts ? product(hidden, tensor(name + "down.weight"), 0, d_)
                              : linear(hidden, name + "down", 0, d_);
   }
 
-  // A smooth activation passes nothing on; ReLU a positive scale per coordinate.
   Wire activation(Activation kind, const Wire& x) {
-    const Index m = x.value.cols();
-    Wire out{with_row(Dense::Identity(m, m), Dense::Zero(1, m)), Forms(m + 1, m)};
-    if (kind == Activation::relu) {
-      out.change = stack(diagonal(scaled(system_, x)), Forms(1, m));
-    } else {
-      system_.require(x.change);
-    }
-    return out;
+    return calculus_system::activated(system_, kind == Activation::relu, x);
   }
 
   // --- Rules: output -----------------------------------------------------------------------------
@@ -487,8 +478,9 @@ class Judge {
   System system_;
   std::map<std::string, Tensor> tensors_;
   std::vector<Rotation> rotations_;
-  Wire encoded_;  // what the encoder has written
-  Dense seen_;    // D x n, orthonormal columns: what a norm sees of its input is x seen
+  std::string stack_;  // "encoder." while it is the encoder's turn
+  Wire encoded_;       // what the encoder has written
+  Dense seen_;         // D x n, orthonormal columns: what a norm sees of its input is x seen
 };
 
 }  // namespace

@@ -31,6 +31,7 @@ enum class Mistake {
   clamp_forgotten,         // what is clamped scales as if it were not
   layer_scale_forgotten,   // a layer scale cannot change
   registers_forgotten,     // nothing reads the registers
+  vectors_forgotten,       // nothing reads the vectors among tokens
 };
 
 // At random_parameters(architecture, seed). Rules hold for all inputs of any length, and every

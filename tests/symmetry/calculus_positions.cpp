@@ -84,7 +84,7 @@ Dense sinusoidal_hull(const Architecture& a, std::int64_t first) {
   const Index rows = a.max_positions - first, d = a.width;
   Dense table(std::max<Index>(rows, 0), d);
   for (Index t = 0; t < rows; ++t) {
-    for (Index j = 0; j < d; ++j) table(t, j) = sinusoid(first + t, j, d);
+    for (Index j = 0; j < d; ++j) table(t, j) = sinusoid(a, first + t, j);
   }
   if (rows <= 1) return table;
   const Dense differences = table.bottomRows(rows - 1).rowwise() - table.row(0);

@@ -4,13 +4,15 @@
 
 namespace regauge::calculus_system {
 
-std::vector<Tensor> summed_tables(const Architecture& a, const Tensors& tensors) {
+std::vector<Tensor> summed_tables(const Architecture& a, const Tensors& tensors,
+                                  const std::string& stack) {
   const auto has = [&](const std::string& name) { return tensors.contains(name); };
   const auto tensor = [&](const std::string& name) -> const Tensor& { return tensors.at(name); };
   const std::int64_t first = a.class_token ? 1 : 0;
   std::vector<Tensor> tables;
   if (a.input == Input::tokens) {
-    const Tensor& tokens = tensor("embed.tokens");
+    const bool own = has(stack + "embed.tokens");
+    const Tensor& tokens = tensor(own ? stack + "embed.tokens" : "embed.tokens");
     tables.push_back({a.embedding_scale * tokens.value, a.embedding_scale * tokens.change});
   } else if (has("embed.input.bias")) {
     tables.push_back(tensor("embed.input.bias"));
@@ -18,7 +20,7 @@ std::vector<Tensor> summed_tables(const Architecture& a, const Tensors& tensors)
     tables.push_back({Dense::Zero(1, a.width), Forms(1, a.width)});
   }
   if (a.position_table == PositionTable::learned && a.max_positions > first) {
-    const Tensor& positions = tensor("embed.positions");
+    const Tensor& positions = tensor(stack + "embed.positions");
     const Index rows = a.max_positions - first;
     tables.push_back(
         {positions.value.bottomRows(rows), positions.change.block(first, 0, rows, a.width)});
@@ -41,6 +43,12 @@ Tensor leading_rows(const Architecture& a, const Tensors& tensors, bool register
   if (!registers || a.registers == 0) return row;
   const Tensor& others = tensors.at("embed.registers");
   return {with_row(row.value, others.value), stack(row.change, others.change)};
+}
+
+Tensor rows_alone(const Architecture& a, const Tensors& tensors, bool registers) {
+  if (a.input == Input::vectors) return leading_rows(a, tensors, registers);
+  const auto bias = tensors.find("embed.input.bias");
+  return bias != tensors.end() ? bias->second : Tensor{Dense::Zero(1, a.width), Forms(1, a.width)};
 }
 
 }  // namespace regauge::calculus_system

@@ -13,8 +13,12 @@ using Tensors = std::map<std::string, Tensor>;
 
 // The tables of which every embedded token or vector is a sum of rows; a class token has position
 // 0 instead.
-std::vector<Tensor> summed_tables(const Architecture& a, const Tensors& tensors);
+// `stack`: "encoder.", or nothing.
+std::vector<Tensor> summed_tables(const Architecture& a, const Tensors& tensors,
+                                  const std::string& stack);
 // The class token at its position and, if asked for, the registers.
 Tensor leading_rows(const Architecture& a, const Tensors& tensors, bool registers);
+// Those, or what vectors among tokens have in common: the bias of their map, or 0.
+Tensor rows_alone(const Architecture& a, const Tensors& tensors, bool registers);
 
 }  // namespace regauge::calculus_system

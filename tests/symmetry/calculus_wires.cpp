@@ -12,6 +12,12 @@ Dense with_row(const Dense& top, const Dense& bottom) {
 
 Forms same(const Forms& entry, Index n) { return entry * Dense::Ones(1, n); }
 
+Wire product(const Wire& x, const Tensor& weight, Index first, Index count) {
+  const Dense w = weight.value.middleCols(first, count);
+  const Forms dw = weight.change.block(0, first, weight.value.rows(), count);
+  return {x.value * w, x.change * w + x.value * dw};
+}
+
 void add_to_base(Wire& wire, const Tensor& bias) {
   wire.value.row(wire.base()) += bias.value.row(0);
   for (Index j = 0; j < wire.value.cols(); ++j) {
@@ -86,6 +92,17 @@ Forms scaled(System& system, const Wire& x) {
   const Forms scales = system.wire(1, x.value.cols(), System::sublayer);
   system.require(x.change - x.value * diagonal(scales));
   return scales;
+}
+
+Wire activated(System& system, bool relu, const Wire& x) {
+  const Index m = x.value.cols();
+  Wire out{with_row(Dense::Identity(m, m), Dense::Zero(1, m)), Forms(m + 1, m)};
+  if (relu) {
+    out.change = stack(diagonal(scaled(system, x)), Forms(1, m));
+  } else {
+    system.require(x.change);
+  }
+  return out;
 }
 
 std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables) {

@@ -38,6 +38,8 @@ struct AffineChange {
 Dense with_row(const Dense& top, const Dense& bottom);
 // The same number n times.
 Forms same(const Forms& entry, Index n);
+// y = x W on columns [first, first + count) of the tensor.
+Wire product(const Wire& x, const Tensor& weight, Index first, Index count);
 void add_to_base(Wire& wire, const Tensor& bias);
 // A wire with an affine change, in coordinates of its own: those of the affine hull of its values.
 Wire affine_wire(const Dense& directions, const Dense& base, const AffineChange& change);
@@ -55,6 +57,8 @@ Wire affine(System& system, const Wire& x);
 Wire normed(System& system, const Wire& x, const Tensor& gain, bool forgets_length);
 // Each coordinate scales by itself: the scales, a single row.
 Forms scaled(System& system, const Wire& x);
+// Through an activation: a smooth one passes nothing on, ReLU a positive scale per coordinate.
+Wire activated(System& system, bool relu, const Wire& x);
 // Every sum of one row of each table.
 std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables);
 

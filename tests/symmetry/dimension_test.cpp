@@ -131,6 +131,18 @@ TEST(Dimension, EqualsTheCalculusOfEncoderDecoders) {
   }
 }
 
+TEST(Dimension, EqualsTheCalculusOfTwoStreams) {
+  int post = 0, apart = 0;
+  for (std::uint64_t seed = 0; seed < 160; ++seed) {
+    const Architecture architecture = two_streams(seed);
+    post += architecture.plain_stream() ? 0 : 1;
+    apart += architecture.encoder_vocabulary > 0 ? 1 : 0;
+    expect_the_calculus(architecture, seed);
+  }
+  EXPECT_GT(post, 60);
+  EXPECT_GT(apart, 5);
+}
+
 // The nullity of the Jacobian of transformers' own T5 and UMT5 at these sizes.
 TEST(Dimension, IsWhatWasMeasuredOnT5) {
   const auto dimension = [](const Architecture& a) {
@@ -144,6 +156,29 @@ TEST(Dimension, IsWhatWasMeasuredOnT5) {
   // With a table each the two streams would turn, and have their lengths, apart.
   const Architecture a = t5_architecture({14, 6, 2, 2, 3, 5}, true, false);
   EXPECT_EQ(calculus(a, 1, Mistake::table_doubled).dimension, 330 + 6 * 5 / 2 + 1);
+}
+
+// The nullity of the Jacobian of transformers' own BART, Marian, mBART and Pegasus at these sizes
+// (without the rows of padding, which nothing reads).
+TEST(Dimension, IsWhatWasMeasuredOnBart) {
+  const auto dimension = [](PositionTable table, Placement placement, bool embedding_norm,
+                            std::int64_t encoder_vocabulary = 0) {
+    Architecture a = bart_architecture({14, 6, 1, 1, 2, 5}, table, placement, embedding_norm);
+    std::vector<Layer> layers;
+    for (std::int64_t n = 0; n < a.layers; ++n) {
+      layers.push_back(a.layer(n));
+      layers.back().attention.heads = layers.back().attention.kv_heads = 3;
+    }
+    a.set_layers(layers);
+    a.encoder_vocabulary = encoder_vocabulary;
+    expect_the_calculus(a, 1);
+    return symmetry_of(a).dimension();
+  };
+  EXPECT_EQ(dimension(PositionTable::learned, Placement::post, true), 264);
+  EXPECT_EQ(dimension(PositionTable::sinusoidal, Placement::post, false), 206);
+  EXPECT_EQ(dimension(PositionTable::sinusoidal, Placement::post, false, 13), 214);
+  EXPECT_EQ(dimension(PositionTable::learned, Placement::pre, true), 296);
+  EXPECT_EQ(dimension(PositionTable::sinusoidal, Placement::pre, false), 283);
 }
 
 TEST(Dimension, EqualsTheCalculusWithRoutersOfAllKinds) {
@@ -223,6 +258,27 @@ TEST(Dimension, EqualsTheCalculusWithLayerScales) {
   }
   EXPECT_GT(compared, 130);
   EXPECT_GT(std::min(registers, rotating), 40);
+}
+
+TEST(Dimension, EqualsTheCalculusWithVectorsAmongTokens) {
+  int compared = 0, biases = 0, rotating = 0;
+  for (std::uint64_t seed = 0; seed < 160; ++seed) {
+    const Architecture a = vectors_architecture(seed);
+    if (table_takes_up_its_norm(a)) continue;
+    ++compared;
+    biases += a.input_bias ? 1 : 0;
+    const Symmetry symmetry = symmetry_of(a);
+    const Space* stream = symmetry.find_space("residual");
+    rotating += stream != nullptr && stream->is_orthogonal() ? 1 : 0;
+    expect_the_calculus(a, seed);
+    // What nothing reads may change at will, but for the mean, which it could before.
+    const std::int64_t seen = a.width - (a.norm == Norm::layer ? 1 : 0);
+    const std::int64_t rows = a.input_width + (a.input_bias ? 1 : 0);
+    EXPECT_EQ(calculus(a, seed, Mistake::vectors_forgotten).dimension,
+              symmetry.dimension() + rows * seen);
+  }
+  EXPECT_GT(compared, 130);
+  EXPECT_GT(std::min(biases, rotating), 40);
 }
 
 TEST(Dimension, EqualsTheCalculusOfEncoders) {

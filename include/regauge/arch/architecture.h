@@ -16,6 +16,10 @@ enum class PositionTable {
   sinusoidal,
   learned
 };  // a row for each position, added to the input
+// The fixed table: row t has sin and cos of t times a frequency. Of width D, with 10000^(-2i/D):
+// pairs, in the columns 2i and 2i + 1; halves, all sines first (Marian). halves_inclusive: so, with
+// frequencies from 1 to 1/10000, both among them (M2M-100).
+enum class Sinusoids { pairs, halves, halves_inclusive };
 enum class Positions { none, rotary, alibi, relative };  // inside attention
 enum class Norm { rms, layer };
 enum class QkNorm { none, heads, joint };
@@ -167,8 +171,9 @@ struct Layer {
 //   makes of one position: the first, or the last one if causal; classes, read off that position,
 //   or off the pooler.
 // An encoder-decoder is one list of layers, too. The first `encoder_layers` of them read a sequence
-// of their own, in both directions; behind the last of them stands a norm, encoder.norm, whose
-// output the cross-attention of the others reads. Both sequences are embedded by the same tables.
+// of their own, in both directions; behind the last of them stands a norm, encoder.norm, but for
+// post, whose output the cross-attention of the others reads. Both sequences are embedded by one
+// token table, or each by its own; position tables and norms of the embedding are there for each.
 struct Architecture {
   std::int64_t width = 0;           // D
   std::int64_t layers = 0;          // L
@@ -178,18 +183,21 @@ struct Architecture {
   std::vector<Layer> kinds = {Layer{}};
   std::vector<std::int64_t> pattern;
 
-  // Input.
+  // Input. Vectors may stand among tokens: both a vocabulary and an input_width are there.
   Input input = Input::tokens;
-  std::int64_t vocabulary = 0;   // V, rows of the token table (tokens)
-  std::int64_t input_width = 0;  // length of one patch or frame (vectors)
-  bool input_bias = false;       // of the map from vectors to the stream
-  bool class_token = false;      // a learned row in front of the sequence (vectors)
+  std::int64_t vocabulary = 0;          // V, rows of the token table (tokens)
+  std::int64_t encoder_vocabulary = 0;  // of the encoder's own; 0: it reads the decoder's
+  std::int64_t input_width = 0;         // length of one patch or frame (vectors)
+  bool input_bias = false;              // of the map from vectors to the stream
+  bool class_token = false;             // a learned row in front of the sequence (vectors)
   // Learned rows behind the class token, without positions; attention sees them as any other.
   std::int64_t registers = 0;
   std::int64_t token_types = 0;  // rows of the segment table; 0: none (tokens)
   double embedding_scale = 1;    // multiplies the token rows (Gemma: sqrt(D))
   bool embedding_norm = false;   // a norm with gain (and bias) on the embedded input
   PositionTable position_table = PositionTable::none;
+  Sinusoids sinusoids = Sinusoids::pairs;
+  std::int64_t first_position = 0;  // what the fixed table counts from
   // T: rows of a table (the class token has row 0, registers none), context length otherwise.
   std::int64_t max_positions = 0;
   bool causal = true;
@@ -224,6 +232,22 @@ struct Architecture {
   // The first layer of the stack that a layer belongs to.
   std::int64_t stack_of(std::int64_t layer) const {
     return layer < encoder_layers ? 0 : encoder_layers;
+  }
+  // What the tables and the norm of its stack's embedding are named after.
+  const char* embedding_of(std::int64_t layer) const {
+    return layer < encoder_layers ? "encoder.embed" : "embed";
+  }
+  std::string last_norm(std::int64_t layer) const;  // of a layer's sums (post)
+  std::string encoder_norm() const {                // behind the encoder
+    return plain_stream() ? "encoder.norm" : last_norm(encoder_layers - 1);
+  }
+  // The token table that a stack reads.
+  const char* tokens_of(std::int64_t layer) const {
+    return layer < encoder_layers && encoder_vocabulary > 0 ? "encoder.embed.tokens"
+                                                            : "embed.tokens";
+  }
+  std::int64_t source_vocabulary() const {  // of what the encoder reads
+    return encoder_vocabulary > 0 ? encoder_vocabulary : vocabulary;
   }
   // A position of this layer does not see later ones.
   bool is_causal(std::int64_t layer) const { return causal && layer >= encoder_layers; }
@@ -272,9 +296,10 @@ struct ParameterSpec {
 
 // clang-format off
 // The canonical tensors in the order of computation, their shapes, and which models have them.
-//   embed.tokens [V,D]                    or embed.input.weight [input_width,D], embed.input.bias [1,D]
+//   embed.tokens [V,D]                and/or embed.input.weight [input_width,D], embed.input.bias [1,D]
 //   embed.class_token [1,D]  embed.registers [R,D]  embed.positions [T,D]  embed.types [types,D]
 //   embed.norm.{gain,bias} [1,D]
+//   encoder.embed.{tokens,positions,norm}    of an encoder-decoder's encoder, likewise
 // In layers.N.attn:
 //   norm.{gain,bias} [1,D]                pre: before attention; post: behind its sum with the stream
 //   post_norm.gain [1,D]                  on what attention writes
@@ -295,7 +320,7 @@ struct ParameterSpec {
 //   {gate,up}.weight [D,E*m]  {gate,up}.bias [1,E*m]  down.weight [E*m,D]  down.bias [E,D]
 //   shared.{gate,up,down}.weight  shared.router.weight [D,1]
 // Behind the layers:
-//   encoder.norm.{gain,bias} [1,D]        of an encoder-decoder, behind its encoder
+//   encoder.norm.{gain,bias} [1,D]        of an encoder-decoder, behind its encoder; not for post
 //   head.norm.{gain,bias} [1,D]  head.transform.{weight [D,D],bias [1,D]}  head.transform.norm (post: head.norm)
 //   head.weight [D,outputs]               but for a tied model
 //   head.bias [1,outputs]  head.pooler.{weight [D,D],bias [1,D]}
@@ -338,9 +363,8 @@ std::vector<FieldDifference> differing_fields(const Architecture& a, const Archi
 // theta^(-2b/dims) for b < dims/2.
 std::vector<double> rotary_frequencies(std::int64_t dims, double theta);
 
-// The fixed table of Positions::sinusoidal: row t, columns 2i and 2i+1 = sin, cos(t *
-// 10000^(-2i/D)).
-double sinusoid(std::int64_t position, std::int64_t column, std::int64_t width);
+// The fixed table of PositionTable::sinusoidal.
+double sinusoid(const Architecture& architecture, std::int64_t position, std::int64_t column);
 
 // Positions::alibi adds -slope * |query - key| to a head's logits; slopes 2^(-8 (i+1) / heads).
 double alibi_slope(std::int64_t head, std::int64_t heads);

@@ -14,7 +14,7 @@ namespace regauge::lab {
 struct Batch {
   std::int64_t sequences = 0;
   std::int64_t length = 0;            // positions of each, without the class token
-  std::vector<std::int64_t> tokens;   // sequences * length (Input::tokens)
+  std::vector<std::int64_t> tokens;   // sequences * length (Input::tokens); -1: a vector
   std::vector<std::int64_t> types;    // sequences * length, or empty: all of type 0
   Matrix<float> vectors;              // sequences * length rows (Input::vectors)
   std::int64_t source_length = 0;     // of what an encoder reads

@@ -10,8 +10,9 @@ template <class Scalar>
 Parameters<Scalar> encoder_norm(const Architecture& architecture, const MovedModel& model) {
   Parameters<Scalar> norm;
   if (architecture.encoder_layers == 0) return norm;
-  for (const auto& [name, value] : model.layer<Scalar>(-1)) {
-    if (name.starts_with("encoder.norm.")) norm.emplace(name, value);
+  const std::string behind = architecture.encoder_norm() + ".";
+  for (const auto& [name, value] : model.layer<Scalar>(layer_of(behind))) {
+    if (name.starts_with(behind)) norm.emplace(name, value);
   }
   return norm;
 }

@@ -39,28 +39,35 @@ template <class Scalar>
 TokenStream<Scalar>::TokenStream(const Architecture& architecture, const Parameters<Scalar>& ends,
                                  const std::vector<std::int64_t>& tokens)
     : shape_(architecture) {
-  const Matrix<Scalar>& table = ends.at("embed.tokens");
-  stream_.resize(static_cast<Eigen::Index>(tokens.size()), table.cols());
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    stream_.row(static_cast<Eigen::Index>(i)) =
-        static_cast<Scalar>(shape_.embedding_scale) * table.row(tokens[i]);
-  }
-  for (const char* other : {"embed.positions", "embed.types"}) {
-    if (const auto found = ends.find(other); found != ends.end()) {
-      stream_.rowwise() += found->second.row(0);
-    }
-  }
-  if (shape_.position_table == PositionTable::sinusoidal) {
-    for (Eigen::Index i = 0; i < stream_.cols(); ++i) {
-      stream_.col(i).array() += static_cast<Scalar>(sinusoid(0, i, shape_.width));
-    }
-  }
-  if (shape_.embedding_norm) stream_ = normed(stream_, "embed.norm", ends);
+  stream_ = embedded(0, ends, tokens);
   if (shape_.encoder_layers == 0) return;
-  embedded_ = stream_;
+  embedded_ = embedded(shape_.encoder_layers, ends, tokens);
   for (const auto& [name, value] : ends) {
     if (name.starts_with("encoder.norm.")) encoder_norm_.emplace(name, value);
   }
+}
+
+template <class Scalar>
+Matrix<Scalar> TokenStream<Scalar>::embedded(std::int64_t layer, const Parameters<Scalar>& ends,
+                                             const std::vector<std::int64_t>& tokens) const {
+  const Matrix<Scalar>& table = ends.at(shape_.tokens_of(layer));
+  const std::string at = shape_.embedding_of(layer);
+  Matrix<Scalar> x(static_cast<Eigen::Index>(tokens.size()), table.cols());
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    x.row(static_cast<Eigen::Index>(i)) =
+        static_cast<Scalar>(shape_.embedding_scale) * table.row(tokens[i] % table.rows());
+  }
+  for (const char* other : {".positions", ".types"}) {
+    if (const auto found = ends.find(at + other); found != ends.end()) {
+      x.rowwise() += found->second.row(0);
+    }
+  }
+  if (shape_.position_table == PositionTable::sinusoidal) {
+    for (Eigen::Index i = 0; i < x.cols(); ++i) {
+      x.col(i).array() += static_cast<Scalar>(sinusoid(shape_, 0, i));
+    }
+  }
+  return shape_.embedding_norm ? normed(x, at + ".norm", ends) : x;
 }
 
 template <class Scalar>
@@ -142,12 +149,13 @@ void TokenStream<Scalar>::advance(std::int64_t layer, const Parameters<Scalar>& 
   const std::string at = fmt::format("layers.{}.attn", layer);
   const std::string ffn = fmt::format("layers.{}.ffn", layer);
   if (layer > 0 && layer == shape_.encoder_layers) {
-    encoded_ = normed(stream_, "encoder.norm", encoder_norm_);
+    encoded_ = shape_.plain_stream() ? normed(stream_, "encoder.norm", encoder_norm_) : stream_;
     stream_ = embedded_;
   }
   if (!shape_.plain_stream()) {
     attention_ = stream_;
     stream_ = normed(stream_ + attended(layer, tensors), at + ".norm", tensors);
+    if (!shape_.layer(layer).has_ffn()) return;
     feed_forward_ = stream_;
     stream_ = normed(stream_ + fed_forward(layer, feed_forward_, tensors), ffn + ".norm", tensors);
     return;

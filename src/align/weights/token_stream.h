@@ -31,6 +31,10 @@ class TokenStream {
   Matrix<Scalar> predictions(const Parameters<Scalar>& ends) const;
 
  private:
+  // The input of the stack that begins with a layer. An encoder with a vocabulary of its own reads
+  // the token of the same number, counted around.
+  Matrix<Scalar> embedded(std::int64_t layer, const Parameters<Scalar>& ends,
+                          const std::vector<std::int64_t>& tokens) const;
   Matrix<Scalar> normed(const Matrix<Scalar>& x, const std::string& norm,
                         const Parameters<Scalar>& tensors) const;
   Matrix<Scalar> attended(std::int64_t layer, const Parameters<Scalar>& tensors) const;

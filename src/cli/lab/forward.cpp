@@ -41,9 +41,12 @@ lab::Batch read_batch(const std::string& path) {
   lab::Batch batch;
   batch.sequences = input->shape[0];
   batch.length = input->shape[1];
-  if (tokens != nullptr) {
-    batch.tokens = read_numbers(file, *tokens);
-  } else {
+  if (tokens != nullptr) batch.tokens = read_numbers(file, *tokens);
+  if (vectors != nullptr) {
+    if (vectors->shape.size() != 3 || vectors->shape[0] != batch.sequences ||
+        vectors->shape[1] != batch.length) {
+      throw UsageError(fmt::format("{}: expected 'vectors' [sequences, length, width]", path));
+    }
     batch.vectors.resize(batch.sequences * batch.length, vectors->shape[2]);
     decode<float>(vectors->dtype, file.bytes(*vectors),
                   {batch.vectors.data(), static_cast<std::size_t>(batch.vectors.size())});
@@ -96,8 +99,8 @@ void add_forward(CLI::App& lab, int& exit_code) {
   verb->add_option("MODEL", options->model, "folder or file")->required();
   verb->add_option("--input", options->input,
                    "safetensors with 'tokens' [sequences, length] (I64), 'types' likewise, or "
-                   "'vectors' [sequences, length, width]; 'source' [sequences, length] is what an "
-                   "encoder reads")
+                   "'vectors' [sequences, length, width], or both, and the token -1 where a vector "
+                   "stands; 'source' [sequences, length] is what an encoder reads")
       ->required();
   verb->add_option("-o,--output", options->output,
                    "safetensors with 'outputs' [sequences, positions, size]")

@@ -8,6 +8,8 @@
 #include <map>
 #include <set>
 
+#include "regauge/arch/apart.h"
+
 namespace regauge {
 namespace {
 
@@ -40,25 +42,27 @@ class Sentences {
   std::size_t count_ = 0;
 };
 
-void compare_keys(const Model& a, const Model& b, Unread& result) {
-  const bool one_language = a.checkpoint.format() == b.checkpoint.format();
+using Keys = std::map<std::string, std::string>;
+
+// `why` they were not read: "is not understood".
+void compare_keys(const Keys& a, const Keys& b, bool one_language, const std::string& why,
+                  Unread& result) {
   std::set<std::string> keys;
-  for (const auto* model : {&a, &b}) {
-    for (const auto& [key, value] : model->not_understood) keys.insert(key);
+  for (const auto* some : {&a, &b}) {
+    for (const auto& [key, value] : *some) keys.insert(key);
   }
   Sentences differ(result.differ, "keys"), equal(result.equal, "keys");
   for (const auto& key : keys) {
-    const auto in_a = a.not_understood.find(key), in_b = b.not_understood.find(key);
-    const bool has_a = in_a != a.not_understood.end(), has_b = in_b != b.not_understood.end();
+    const auto in_a = a.find(key), in_b = b.find(key);
+    const bool has_a = in_a != a.end(), has_b = in_b != b.end();
     if (has_a && has_b && one_language && in_a->second == in_b->second) {
-      equal.add(fmt::format("key '{}' is not understood; it is {} in both", key,
-                            shortened(in_a->second)));
+      equal.add(fmt::format("key '{}' {}; it is {} in both", key, why, shortened(in_a->second)));
     } else if (has_a && has_b) {
-      differ.add(fmt::format("key '{}' is not understood; it is {} in A and {} in B", key,
+      differ.add(fmt::format("key '{}' {}; it is {} in A and {} in B", key, why,
                              shortened(in_a->second), shortened(in_b->second)));
     } else {
-      differ.add(fmt::format("key '{}' is not understood; only {} has it: {}", key,
-                             has_a ? "A" : "B", shortened(has_a ? in_a->second : in_b->second)));
+      differ.add(fmt::format("key '{}' {}; only {} has it: {}", key, why, has_a ? "A" : "B",
+                             shortened(has_a ? in_a->second : in_b->second)));
     }
   }
 }
@@ -107,51 +111,62 @@ bool same_bytes_in(const Checkpoint& a, const StoredTensor& left, const Checkpoi
   return same;
 }
 
-std::string one_sided(const std::string& name, const char* holder, const Model& other) {
-  return fmt::format("tensor '{}' of {} has no part in what was compared; the other file {}", name,
-                     holder,
-                     other.checkpoint.find(name) == nullptr ? "does not have it" : "uses it");
-}
-
-void compare_tensors(const Model& a, const Model& b, Unread& result, Progress& progress) {
+// `why` they were not read: "has no part in what was compared".
+void compare_tensors(const Model& a, const std::vector<std::string>& of_a, const Model& b,
+                     const std::vector<std::string>& of_b, const std::string& why, Unread& result,
+                     Progress& progress) {
   std::int64_t total = 0;
-  for (const auto& name : a.unread) total += a.checkpoint.at(name).bytes;
+  for (const auto& name : of_a) total += a.checkpoint.at(name).bytes;
   progress.start("compare what was not read", total);
-  const std::set<std::string> in_a(a.unread.begin(), a.unread.end());
-  const std::set<std::string> in_b(b.unread.begin(), b.unread.end());
+  const std::set<std::string> in_a(of_a.begin(), of_a.end());
+  const std::set<std::string> in_b(of_b.begin(), of_b.end());
   Sentences differ(result.differ, "tensors"), equal(result.equal, "tensors");
-  for (const auto& name : a.unread) {
+  const auto one_sided = [&](const std::string& name, const char* holder, const Model& other) {
+    differ.add(
+        fmt::format("tensor '{}' of {} {}; the other file {}", name, holder, why,
+                    other.checkpoint.find(name) == nullptr ? "does not have it" : "uses it"));
+  };
+  for (const auto& name : of_a) {
     if (!in_b.contains(name)) {
-      differ.add(one_sided(name, "A", b));
+      one_sided(name, "A", b);
       continue;
     }
     const StoredTensor& left = a.checkpoint.at(name);
     const StoredTensor& right = b.checkpoint.at(name);
     if (left.shape != right.shape || left.dtype != right.dtype) {
-      differ.add(fmt::format(
-          "tensor '{}' has no part in what was compared; its shape or type differs", name));
+      differ.add(fmt::format("tensor '{}' {}; its shape or type differs", name, why));
     } else if (!same_bytes_in(a.checkpoint, left, b.checkpoint, right, progress)) {
-      differ.add(
-          fmt::format("tensor '{}' has no part in what was compared; its numbers differ", name));
+      differ.add(fmt::format("tensor '{}' {}; its numbers differ", name, why));
     } else {
-      equal.add(fmt::format("tensor '{}' has no part in what was compared; it is the same in both",
-                            name));
+      equal.add(fmt::format("tensor '{}' {}; it is the same in both", name, why));
     }
   }
-  for (const auto& name : b.unread) {
-    if (in_a.contains(name)) continue;
-    differ.add(one_sided(name, "B", a));
+  for (const auto& name : of_b) {
+    if (!in_a.contains(name)) one_sided(name, "B", a);
   }
   progress.finish();
+}
+
+// What belongs to other parts: where it is the same, it is so beside numbers that were moved, too.
+void compare_apart(const Model& a, const Model& b, bool one_language, Unread& result,
+                   Progress& progress) {
+  Unread apart;
+  const Apart of_a = apart_of(a), of_b = apart_of(b);
+  const std::string why = "belongs to another part";
+  compare_keys(of_a.keys, of_b.keys, one_language, why, apart);
+  compare_tensors(a, of_a.tensors, b, of_b.tensors, why, apart, progress);
+  result.differ.insert(result.differ.end(), apart.differ.begin(), apart.differ.end());
 }
 
 }  // namespace
 
 Unread compare_unread(const Model& a, const Model& b, Progress& progress) {
   Unread result;
-  compare_keys(a, b, result);
+  const bool one_language = a.checkpoint.format() == b.checkpoint.format();
+  compare_keys(a.not_understood, b.not_understood, one_language, "is not understood", result);
   compare_labels(a, b, result);
-  compare_tensors(a, b, result, progress);
+  compare_tensors(a, a.unread, b, b.unread, "has no part in what was compared", result, progress);
+  compare_apart(a, b, one_language, result, progress);
   return result;
 }
 

@@ -18,8 +18,10 @@ struct Unread {
   std::vector<std::string> equal;
 };
 
-// Compares Model::not_understood by value and Model::unread byte by byte, a few megabytes at a
-// time. A key of one format has no counterpart in another and counts as being in one file alone.
+// Compares Model::not_understood by value and Model::unread byte by byte, and what is apart
+// (apart_of) likewise: where that is the same, it is right beside moved numbers, too. A few
+// megabytes at a time. A key of one format has no counterpart in another and counts as being in one
+// file alone.
 Unread compare_unread(const Model& a, const Model& b, Progress& progress);
 
 }  // namespace regauge

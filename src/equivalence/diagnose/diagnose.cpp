@@ -218,9 +218,12 @@ class Diagnostician {
                     [](const TensorResidual& r) { return !r.single_row && r.agrees(); });
     Architecture untied = shape_;
     untied.tied = false;
-    const Symmetry turning = symmetry_of(untied);
-    if (!some_agree && !streams_are_related(pair(untied, turning, {}), turning)) return false;
-    if (turned_stream(turning)) return true;
+    const bool unties = problems_of(untied).empty();
+    const Symmetry turning = symmetry_of(unties ? untied : shape_);
+    if (!some_agree && !streams_are_related(pair(turning.architecture, turning, {}), turning)) {
+      return false;
+    }
+    if (unties && turned_stream(turning)) return true;
     const auto guesses = hypotheses(pair(shape_, symmetry, {}));
     progress_.start("trying known mistakes", static_cast<std::int64_t>(guesses.size()) + 1);
     bool found = false;
