@@ -1,9 +1,6 @@
 #include "regauge/equivalence/diff.h"
 
 #include <fmt/format.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include "diff_page.h"
 #include "diff_text.h"
@@ -89,16 +86,6 @@ bool confirm(const Model& a, const Model& b, const std::string& certificate, Dif
   return false;
 }
 
-// Matrices of one size come and go: their pages stay with the program, instead of being given back
-// and cleared anew for each.
-void keep_pages() {
-#ifdef __GLIBC__
-  constexpr int kKept = 1 << 30;
-  mallopt(M_MMAP_THRESHOLD, kKept);
-  mallopt(M_TRIM_THRESHOLD, kKept);
-#endif
-}
-
 }  // namespace
 
 void add_diff(CLI::App& app, int& exit_code) {
@@ -136,7 +123,6 @@ void add_diff(CLI::App& app, int& exit_code) {
       "Exit: 0 identical, the same numbers stored otherwise, or the same function in other\n"
       "coordinates; 1 not the same or not decided (also if B was repaired).");
   verb->callback([options, &exit_code] {
-    keep_pages();
     const Model a = Model::open(options->a);
     const Model b = Model::open(options->b);
     const auto progress = make_progress();
