@@ -89,7 +89,7 @@ void add_transpose_changes(const Pair& pair, std::int64_t layer, std::vector<Cha
       Change change{Mistake::transposed,
                     what,
                     "transpose it",
-                    {std::string(name_in_layer(spec.name))},
+                    {fmt::format("{}, {}", name_in_layer(spec.name), back)},
                     {},
                     {}};
       change.undo[spec.name] = changed(spec.name, turn(back));

@@ -90,7 +90,7 @@ void add_transposed_experts(const Architecture& a, std::int64_t layer,
       Change change{Mistake::transposed,
                     "every expert's matrix was transposed",
                     "transpose them",
-                    {fmt::format("experts' {}", map)},
+                    {fmt::format("experts' {}, {}", map, back)},
                     {{name, changed(name, turn(back))}},
                     {{name, changed(name, turn(!back))}}};
       changes.push_back(std::move(change));
