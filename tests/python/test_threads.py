@@ -192,7 +192,12 @@ def test_is_told_and_mostly_named_in_a_moved_copy(regauge, tmp_path, name):
 def test_is_repaired(regauge, tmp_path, name):
     a, b = damaged_copy(name, tmp_path / "b")
     regauge("diff", a, b, "--repair", "-o", tmp_path / "fixed", expect=1)
-    regauge("diff", a, tmp_path / "fixed")
+    if MISTAKES[name][2] != "post-gain-folded":
+        regauge("diff", a, tmp_path / "fixed")
+        return
+    right, fixed = (safetensors.numpy.load_file(folder / "model.safetensors") for folder in (a, tmp_path / "fixed"))
+    for tensor, value in right.items():  # but for the last digits, since it was divided
+        numpy.testing.assert_allclose(fixed[tensor], value, rtol=1e-6)
 
 
 def test_the_page_names_its_cases():
