@@ -237,12 +237,14 @@ void value_heads_across_key_heads(const Architecture& a, P& p) {
   const DeltaNet& d = a.layer(0).delta;
   std::vector<std::int64_t> places(static_cast<std::size_t>(d.value_heads));
   for (std::int64_t i = 0; i < d.value_heads; ++i) places[static_cast<std::size_t>(i)] = i;
-  std::swap(places[static_cast<std::size_t>(d.group() - 1)], places[static_cast<std::size_t>(d.group())]);
+  std::swap(places[static_cast<std::size_t>(d.group() - 1)],
+            places[static_cast<std::size_t>(d.group())]);
   const BlockMap<double> heads(d.value_heads, 1, places, {});
   const std::string at = "layers.0.delta.";
   for (const char* name : {"a.weight", "a.bias", "b.weight", "decay"}) heads.apply(p[at + name], 1);
   const BlockMap<double> channels = heads.repeated(d.value_width);
-  for (const char* name : {"v.weight", "v_conv.weight", "z.weight"}) channels.apply(p[at + name], 1);
+  for (const char* name : {"v.weight", "v_conv.weight", "z.weight"})
+    channels.apply(p[at + name], 1);
   channels.apply(p[at + "o.weight"], 0);
 }
 

@@ -146,11 +146,9 @@ const std::vector<Notion>& notions() {
       {"DeltaNet",
        [](Architecture& a) {
          Layer delta = a.kinds[0];
-         set_delta_net(delta, {.key_heads = 2,
-                               .value_heads = 4,
-                               .key_width = 5,
-                               .value_width = 3,
-                               .kernel = 4});
+         set_delta_net(
+             delta,
+             {.key_heads = 2, .value_heads = 4, .key_width = 5, .value_width = 3, .kernel = 4});
          a.kinds[0].attention.gate = true;
          a.set_layers({delta, a.kinds[0]});
        }},

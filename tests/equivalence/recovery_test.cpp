@@ -161,7 +161,8 @@ TEST(Recovery, OfDeltaNetsAndOutputGates) {
     Architecture shape = widened(known_architecture("llama"));
     shape.tied = tied;
     Layer delta = shape.kinds[0];
-    set_delta_net(delta, {.key_heads = 2, .value_heads = 4, .key_width = 5, .value_width = 3, .kernel = 4});
+    set_delta_net(
+        delta, {.key_heads = 2, .value_heads = 4, .key_width = 5, .value_width = 3, .kernel = 4});
     shape.kinds[0].attention.gate = true;
     shape.set_layers({delta, shape.kinds[0], delta});
     const Symmetry symmetry = symmetry_of(shape);
@@ -188,7 +189,8 @@ TEST(Recovery, OfDeltaNetsAndOutputGates) {
       changed.at(std::string("layers.2.delta.") + part + ".weight").row(1) *= 1.05;
       EXPECT_NE(against(changed, 4, DType::f32).verdict, Verdict::same) << tied << " " << part;
     }
-    for (const char* vector : {"layers.0.delta.decay", "layers.2.delta.norm.gain", "layers.0.delta.a.bias"}) {
+    for (const char* vector :
+         {"layers.0.delta.decay", "layers.2.delta.norm.gain", "layers.0.delta.a.bias"}) {
       auto changed = original;
       changed.at(vector)(0, 1) += 0.05;
       EXPECT_NE(against(changed, 4, DType::f32).verdict, Verdict::same) << tied << " " << vector;

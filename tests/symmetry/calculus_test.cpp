@@ -181,7 +181,8 @@ TEST(Calculus, OutputGatesAndDeltaNets) {
   EXPECT_EQ(calculus(a, 1, Mistake::gate_forgotten).dimension, plain);
   const std::int64_t qk = attention.kv_heads * attention.qk_width;
   const std::int64_t vo = attention.kv_heads * width * width;
-  const DeltaNet delta{.key_heads = 2, .value_heads = 4, .key_width = 3, .value_width = 2, .kernel = 3};
+  const DeltaNet delta{
+      .key_heads = 2, .value_heads = 4, .key_width = 3, .value_width = 2, .kernel = 3};
   set_delta_net(a.kinds[0], delta);
   const std::int64_t channels = 2 * delta.keys() + delta.values(), gain = delta.value_width;
   EXPECT_EQ(calculus(a, 1).dimension - plain, a.layers * (channels + gain - qk - vo));

@@ -132,12 +132,13 @@ Matrix<Scalar> TokenStream<Scalar>::through_delta_net(std::int64_t layer,
   Matrix<Scalar> written(v.rows(), v.cols());
   for (std::int64_t head = 0; head < shape.value_heads; ++head) {
     const auto keys = head / shape.group() * shape.key_width;
-    const auto of_q = q.middleCols(keys, shape.key_width), of_k = k.middleCols(keys, shape.key_width);
+    const auto of_q = q.middleCols(keys, shape.key_width),
+               of_k = k.middleCols(keys, shape.key_width);
     const auto eps = static_cast<Scalar>(DeltaNet::kLengthEps);
-    const auto lengths =
-        ((of_q.rowwise().squaredNorm().array() + eps) * (of_k.rowwise().squaredNorm().array() + eps))
-            .sqrt() *
-        std::sqrt(static_cast<Scalar>(shape.key_width));
+    const auto lengths = ((of_q.rowwise().squaredNorm().array() + eps) *
+                          (of_k.rowwise().squaredNorm().array() + eps))
+                             .sqrt() *
+                         std::sqrt(static_cast<Scalar>(shape.key_width));
     const Eigen::Array<Scalar, Eigen::Dynamic, 1> share =
         of_q.cwiseProduct(of_k).rowwise().sum().array() / lengths /
         (1 + (-b.col(head).array()).exp());

@@ -71,7 +71,8 @@ BlockMap<double> within_blocks(const Space& space, const Matrix<double>& b, cons
   Matrix<double> blocks = Matrix<double>::Zero(space.size(), width);
   for (Eigen::Index at = 0; at < space.size(); at += width) {
     const auto places = match_rows(b.middleRows(at, width), a.middleRows(at, width), rounding);
-    for (Eigen::Index i = 0; i < width; ++i) blocks(at + i, places[static_cast<std::size_t>(i)]) = 1;
+    for (Eigen::Index i = 0; i < width; ++i)
+      blocks(at + i, places[static_cast<std::size_t>(i)]) = 1;
   }
   return {space.count, width, {}, std::move(blocks)};
 }
@@ -104,10 +105,9 @@ Element match_channels(const Symmetry& symmetry, std::int64_t layer, const Param
         within_blocks(*symmetry.find_space(at + ".v"), of_b.values, of_a.values, rounding);
   } else if (shape.attention.gate) {
     const std::string at = fmt::format("layers.{}.attn", layer);
-    places.maps[at + ".vo"] =
-        within_blocks(*symmetry.find_space(at + ".vo"),
-                      gated_channels(shape.attention, at, b, known),
-                      gated_channels(shape.attention, at, a, known), rounding);
+    places.maps[at + ".vo"] = within_blocks(
+        *symmetry.find_space(at + ".vo"), gated_channels(shape.attention, at, b, known),
+        gated_channels(shape.attention, at, a, known), rounding);
   }
   return places;
 }

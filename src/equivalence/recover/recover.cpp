@@ -9,9 +9,9 @@
 #include <set>
 
 #include "action/standard_form.h"
+#include "channels.h"
 #include "equivalence/read_part.h"
 #include "equivalence/recover/tolerances.h"
-#include "channels.h"
 #include "fit_constants.h"
 #include "framed_model.h"
 #include "gauge.h"
