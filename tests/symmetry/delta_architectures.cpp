@@ -42,7 +42,9 @@ Architecture qwen3_next_architecture(std::int64_t width, std::int64_t layers, bo
   a.width = width;
   a.vocabulary = 16;
   Layer layer;
-  layer.ffn = {.width = 5, .activation = Activation::silu, .gated = true};
+  layer.ffn.width = 5;
+  layer.ffn.activation = Activation::silu;
+  layer.ffn.gated = true;
   Layer mixer = layer;
   set_delta_net(mixer,
                 {.key_heads = 1, .value_heads = 2, .key_width = 3, .value_width = 2, .kernel = 3});

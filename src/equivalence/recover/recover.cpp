@@ -351,16 +351,17 @@ class Finder {
       if (followers == symmetry_.index->followers.end()) continue;
       places.insert(followers->second.begin(), followers->second.end());
     }
+    std::map<std::string, BlockMap<double>> next;
     for (const std::size_t place : places) {
       const Space& space = symmetry_.spaces[place];
       const auto map = maps.find(space.name);
       if (map != maps.end()) {
-        found_.maps[space.name] = map->second * map_of(symmetry_, found_, space);
+        next[space.name] = map->second * map_of(symmetry_, found_, space);
       } else if (found_.maps.contains(space.name)) {
-        BlockMap<double>& follower = found_.maps.at(space.name);
-        follower = map_of(symmetry_, step, space) * follower;
+        next[space.name] = map_of(symmetry_, step, space) * found_.maps.at(space.name);
       }
     }
+    for (auto& [name, map] : next) found_.maps[name] = std::move(map);
   }
 
   const Symmetry& symmetry_;
