@@ -265,6 +265,10 @@ def models():
         "qwen2_5_vl": (tf.Qwen2_5_VLForConditionalGeneration, tf.Qwen2_5_VLConfig(
             text_config=dict(**{**llama, "hidden_size": 24}, rope_parameters=MROPE), **QWEN_TOKENS,
             vision_config=dict(**QWEN_TOWER, out_hidden_size=24, fullatt_block_indexes=[1], window_size=8))),
+        "qwen3_5": (tf.Qwen3_5ForConditionalGeneration, tf.Qwen3_5Config(
+            text_config={**delta, "vocab_size": 61, "rope_parameters": dict(
+                **MROPE, mrope_interleaved=True, partial_rotary_factor=0.75)},
+            vision_config=dict(**QWEN_TOWER, out_hidden_size=16, num_position_embeddings=16), **QWEN_TOKENS)),
         "dinov2": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2)),
         "dinov2-swiglu": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2, use_swiglu_ffn=True, qkv_bias=False)),
         "dinov2_with_registers": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(

@@ -248,7 +248,7 @@ void value_heads_across_key_heads(const Architecture& a, P& p) {
   channels.apply(p[at + "o.weight"], 0);
 }
 
-bool delta_net(const Architecture& a) { return a.layer(0).has_delta(); }
+bool begins_with_delta_net(const Architecture& a) { return a.layer(0).has_delta(); }
 
 }  // namespace
 
@@ -316,11 +316,16 @@ const std::vector<Control>& negative_controls() {
          return a.layer(0).attention.gate && a.layer(0).attention.v_width > 1;
        },
        values_turned_before_a_gate},
-      {"a channel scaled without its kernel", delta_net, channels_without_their_kernels},
-      {"channels of q exchanged without those of k", delta_net, channels_of_q_without_k},
-      {"channels of one head exchanged past the gain", delta_net, channels_past_the_gain},
+      {"a channel scaled without its kernel", begins_with_delta_net,
+       channels_without_their_kernels},
+      {"channels of q exchanged without those of k", begins_with_delta_net,
+       channels_of_q_without_k},
+      {"channels of one head exchanged past the gain", begins_with_delta_net,
+       channels_past_the_gain},
       {"value heads that change their key heads",
-       [](const Architecture& a) { return delta_net(a) && a.layer(0).delta.key_heads > 1; },
+       [](const Architecture& a) {
+         return begins_with_delta_net(a) && a.layer(0).delta.key_heads > 1;
+       },
        value_heads_across_key_heads},
   };
   return all;

@@ -113,6 +113,7 @@ const std::vector<std::string>& fixture_names() {
                                                  "llava",
                                                  "gemma3-vision",
                                                  "qwen2_5_vl",
+                                                 "qwen3_5",
                                                  "dinov2",
                                                  "dinov2-swiglu",
                                                  "dinov2_with_registers",

@@ -27,7 +27,7 @@ FAMILIES = [
     "olmo3", "glm4", "exaone4", "exaone4-full", "cohere2", "vaultgemma",
     "deepseek_v2", "deepseek_v2-direct", "deepseek_v2-grouped", "granitemoe", "ernie4_5_moe", "minimax_m2",
     "gpt_neox", "bert-mlm", "vit", "phi3", "bert-pretraining", "bert-classes", "bert-words", "roberta-classes",
-    "distilbert-classes", "vit-hidden", "llava", "gemma3-vision", "qwen2_5_vl", "dinov2", "dinov2-swiglu", "dinov2_with_registers", "dinov2_with_registers-swiglu",
+    "distilbert-classes", "vit-hidden", "llava", "gemma3-vision", "qwen2_5_vl", "qwen3_5", "dinov2", "dinov2-swiglu", "dinov2_with_registers", "dinov2_with_registers-swiglu",
     "starcoder2", "stablelm", "seed_oss", "ernie4_5", "helium", "ministral", "qwen2-sliding", "qwen3-sliding",
     "granite", "glm", "opt", "bloom", "mpt", "gpt_bigcode", "roberta", "xlm-roberta", "camembert", "distilbert",
     "mpnet", "roberta-prelayernorm", "xlm-roberta-xl", "megatron-bert", "electra-discriminator",

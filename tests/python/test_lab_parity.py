@@ -248,7 +248,7 @@ MODELS = {
     "dinov2_with_registers-swiglu: one register": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(
         **{**DINOV2, "mlp_ratio": 3}, num_register_tokens=1, use_swiglu_ffn=True)),
 }  # fmt: skip
-GAIN_MINUS_ONE = ("gemma", "gemma2", "vaultgemma", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next")  # as they store it
+GAIN_MINUS_ONE = ("gemma", "gemma2", "vaultgemma", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next", "qwen3_5")  # as they store it
 # Those that transformers writes, but for these, whose layers have rotary tables of their own.
 FAMILIES = {path.name.split(".")[0] for path in DATA.glob("*.safetensors.json")} - {
     "regauge", "gemma3_text", "gemma3", "smollm3", "olmo3",
