@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 from many_tensors import write_sparse  # noqa: E402
 
 ARCHITECTURES = ROOT / "data" / "architectures"
-AUTO = ["AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModel"]
+AUTO = ["AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoModelForImageTextToText", "AutoModelForCausalLM", "AutoModel"]
 
 # The default values are ELECTRA small's, whose embedding is narrower than its stream.
 ELECTRA_BASE = dict(hidden_size=768, embedding_size=768, num_attention_heads=12, intermediate_size=3072)
@@ -41,6 +41,8 @@ SETTINGS = {
     "electra": ELECTRA_BASE,
     "electra-discriminator": ELECTRA_BASE,
     "glm4_moe": dict(head_dim=128),
+    "qwen2_5_vl": dict(vision_config=dict(out_hidden_size=8192)),
+    "qwen2_vl": dict(vision_config=dict(hidden_size=8192)),
 }
 
 # Published shapes that are not a default: title -> (model_type, settings).
@@ -186,13 +188,19 @@ def page(regauge, only):
     formats = {f"{name}.{form}" for name, entry in known.items() for form in entry["formats"]}
     rows, refused = [], []
     for name, entry in known.items():
-        model_type = entry["match"].get("model_type")
+        model_type = entry["match"].get("model_type", "").replace("{family}", name)
         if (only and name not in only) or name == "regauge":
             continue
         if not model_type:  # a layout of llama.cpp alone
             rows.append([f"`{name}`", ", ".join(entry["formats"]), *[""] * (1 + len(COLUMNS))])
             continue
-        settings = {key: value for key, value in entry["match"].items() if key != "model_type" and "/" not in key}
+        settings = {}
+        for key, value in entry["match"].items():
+            part, _, rest = key.partition("/")
+            if part == "text_config":
+                settings[part] = {rest: value}
+            elif key != "model_type" and not rest:
+                settings[key] = value
         settings |= SETTINGS.get(name, {})
         with tempfile.TemporaryDirectory() as work:
             try:

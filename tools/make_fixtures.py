@@ -269,6 +269,19 @@ def models():
             text_config={**delta, "vocab_size": 61, "rope_parameters": dict(
                 **MROPE, mrope_interleaved=True, partial_rotary_factor=0.75)},
             vision_config=dict(**QWEN_TOWER, out_hidden_size=16, num_position_embeddings=16), **QWEN_TOKENS)),
+        "qwen2_vl": (tf.Qwen2VLForConditionalGeneration, tf.Qwen2VLConfig(
+            text_config=dict(**{**llama, "hidden_size": 24}, rope_parameters=MROPE), **QWEN_TOKENS, tie_word_embeddings=True,
+            vision_config=dict(depth=2, embed_dim=8, hidden_size=24, mlp_ratio=2, num_heads=2, patch_size=2))),
+        "mistral3": (tf.Mistral3ForConditionalGeneration, tf.Mistral3Config(
+            text_config=dict(**llama, head_dim=6, model_type="mistral", sliding_window=None),
+            vision_config=dict(**TOWER, head_dim=4, model_type="pixtral"), image_token_index=60)),
+        "internvl": (tf.InternVLForConditionalGeneration, tf.InternVLConfig(
+            text_config=dict(**{**llama, "hidden_size": 24}, model_type="qwen2"), tie_word_embeddings=False,
+            vision_config={**TOWER, "image_size": [8, 8], "patch_size": [2, 2]}, image_token_id=60)),
+        "internvl-qwen3": (tf.InternVLForConditionalGeneration, tf.InternVLConfig(
+            text_config=dict(**llama, head_dim=6, model_type="qwen3"),
+            vision_config={**TOWER, "image_size": [8, 8], "patch_size": [2, 2]}, image_token_id=60)),
+        "clip_text_model": (tf.CLIPTextModel, tf.CLIPTextConfig(**SIZES, **IDS)),
         "dinov2": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2)),
         "dinov2-swiglu": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2, use_swiglu_ffn=True, qkv_bias=False)),
         "dinov2_with_registers": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(

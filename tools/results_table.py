@@ -20,7 +20,7 @@ from collections import defaultdict
 
 ROOT = pathlib.Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
-SCOPES = {"attention:0": "first attention", "attention": "all attention", "block:0": "first block", "all": "everything"}
+SCOPES = {"attention:0": "first attention", "attention": "all attention", "block:0": "first block", "block": "all blocks", "all": "everything"}
 
 
 def mean_and_spread(values: list[float], digits: int) -> str:

@@ -163,17 +163,18 @@ Nullity measure_nullity(const Architecture& architecture, const Parameters<doubl
 
 std::int64_t stuck_units(const Architecture& a, const Parameters<double>& parameters,
                          std::uint64_t seed) {
-  const bool pooler = a.pooler && a.pooler_activation == Activation::relu;
-  const bool relu = std::ranges::any_of(
-      a.kinds, [](const Layer& kind) { return kind.ffn.activation == Activation::relu; });
-  if (!relu && !pooler) return 0;
+  const auto is_relu = [&](const std::string& tap) {
+    if (tap == "head.pooler.hidden") return a.pooler_activation == Activation::relu;
+    const std::int64_t layer =
+        std::max(layer_of(tap), std::int64_t{0});  // the head's is the first's
+    return a.layer(layer).ffn.activation == Activation::relu;
+  };
   const Batch batch = random_batch(a, seed);
   Tensors taps;
   Transformer(a, batch.length, at::kDouble, batch.source_length)(view(parameters), batch, &taps);
   std::int64_t stuck = 0;
   for (const auto& [name, value] : taps) {
-    const bool of_pooler = name == "head.pooler.hidden";
-    if (!name.ends_with(".hidden") || !(of_pooler ? pooler : relu)) continue;
+    if (!name.ends_with(".hidden") || !is_relu(name)) continue;
     // Of the last layer, a class is read from one position only.
     const bool read_once =
         a.reads_one_position() && name == fmt::format("layers.{}.ffn.hidden", a.layers - 1);

@@ -27,7 +27,8 @@ FAMILIES = [
     "olmo3", "glm4", "exaone4", "exaone4-full", "cohere2", "vaultgemma",
     "deepseek_v2", "deepseek_v2-direct", "deepseek_v2-grouped", "granitemoe", "ernie4_5_moe", "minimax_m2",
     "gpt_neox", "bert-mlm", "vit", "phi3", "bert-pretraining", "bert-classes", "bert-words", "roberta-classes",
-    "distilbert-classes", "vit-hidden", "llava", "gemma3-vision", "qwen2_5_vl", "qwen3_5", "dinov2", "dinov2-swiglu", "dinov2_with_registers", "dinov2_with_registers-swiglu",
+    "distilbert-classes", "vit-hidden", "dinov2", "dinov2-swiglu", "dinov2_with_registers", "dinov2_with_registers-swiglu",
+    "llava", "gemma3-vision", "qwen2_5_vl", "qwen3_5", "qwen2_vl", "mistral3", "internvl", "internvl-qwen3", "clip_text_model",
     "starcoder2", "stablelm", "seed_oss", "ernie4_5", "helium", "ministral", "qwen2-sliding", "qwen3-sliding",
     "granite", "glm", "opt", "bloom", "mpt", "gpt_bigcode", "roberta", "xlm-roberta", "camembert", "distilbert",
     "mpnet", "roberta-prelayernorm", "xlm-roberta-xl", "megatron-bert", "electra-discriminator",
@@ -203,6 +204,8 @@ def test_what_changes_the_output_is_told(original, name):
     changed, silent = 0, []
     for key, new in tries:
         if key in ("architectures", "model_type", "dtype", "transformers_version", "id2label", "label2id"):
+            continue
+        if key.endswith("_config") and new == DROPPED:  # a model of the real size, and in the file's tensors another one
             continue
         told, other, _ = base.changed({key: new}, even_if_told=changed < 5)
         changed += bool(other)
