@@ -381,6 +381,7 @@ Architecture with_delta_nets(int index) {
   if (index < 4) return qwen3_next_architecture(index % 2 == 0 ? 8 : 6, 2, index >= 2);
   Architecture a = known_architecture("llama");
   a.vocabulary = 40;
+  a.layers = 1;
   set_delta_net(a.kinds[0], {.key_heads = index == 4 ? 2 : 1,
                              .value_heads = 2,
                              .key_width = 2,
