@@ -10,6 +10,7 @@
 #include "config_path.h"
 #include "embedded.h"
 #include "family.h"
+#include "io/close_names.h"
 #include "regauge/arch/layout.h"
 #include "regauge/base/error.h"
 
@@ -122,7 +123,7 @@ const Family& recognise(const Json& config, Format format) {
     if (family.format() == format && family.matches(config)) return family.family();
   }
   std::set<std::string> keys;
-  std::vector<std::string> known;
+  std::vector<std::string_view> known;
   for (const auto& family : all_families()) {
     if (family.format() != format) continue;
     known.push_back(family.name());
@@ -130,15 +131,21 @@ const Family& recognise(const Json& config, Format format) {
     if (!match.empty()) keys.insert(match.front().first);
   }
   std::string found;
+  std::vector<std::string> close;
   for (const auto& key : keys) {
     const Json* value = find_path(config, key);
     found += fmt::format("{}{} is {}", found.empty() ? "" : ", ", key,
                          value == nullptr ? "absent" : value->dump());
+    if (value != nullptr && value->is_string()) {
+      close = io::close_names(value->get_ref<const std::string&>(), known);
+    }
   }
-  throw UsageError(
-      fmt::format("[arch] unknown family: {}; known in {} are {}. A new one is a data file: see "
-                  "docs/adding-an-architecture.md",
-                  found, format_name(format), fmt::join(known, ", ")));
+  const std::string like =
+      close.empty() ? "" : fmt::format(" Known with a name like it: {}.", fmt::join(close, ", "));
+  throw UsageError(fmt::format(
+      "[arch] unknown family: {}.{} docs/families.md lists the {} that are known in {}; "
+      "a new one is a data file: see docs/adding-an-architecture.md",
+      found, like, known.size(), format_name(format)));
 }
 
 }  // namespace regauge

@@ -19,7 +19,11 @@ enum class Mistake {
   gain_offset,          // w where 1 + w was meant, or the reverse
   centred,              // a mean taken out that an rms norm sees
   layer_scale,          // folded into the map in front of it and kept, or lost
+  post_gain_folded,     // a gain behind a norm, into the map in front of it
   gate_up_swapped,      // the two maps into a gated feed-forward
+  gate_up_halves,       // side by side where they should alternate, or the reverse
+  experts_order,        // experts and their router's outputs in different orders
+  router_unscaled,      // a norm's gain folded into the experts, not into their router
   qkv_order,            // q, k, v exchanged or cut out of one tensor in the wrong places
   transposed,           // or its numbers read in the other order
   layers_exchanged,     // a layer's tensors stand in another layer
@@ -30,6 +34,7 @@ enum class Mistake {
   rotation_incomplete,  // the stream rotated, but not in embedding or head: a tie, or an oversight
   rope,                 // the config's rotary frequencies
   constant,             // another number or switch of the config
+  lost,                 // zero everywhere
   damaged               // none of these, but confined to a known place
 };
 std::string_view mistake_name(Mistake mistake);  // "rotary-missing"

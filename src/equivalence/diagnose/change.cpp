@@ -5,9 +5,9 @@
 namespace regauge {
 
 void add_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
-  for (const auto add :
-       {add_rotary_changes, add_gain_changes, add_centring_changes, add_layer_scale_changes,
-        add_gate_changes, add_qkv_changes, add_transpose_changes}) {
+  for (const auto add : {add_rotary_changes, add_gain_changes, add_centring_changes,
+                         add_layer_scale_changes, add_post_gain_changes, add_gate_changes,
+                         add_qkv_changes, add_transpose_changes, add_expert_changes}) {
     add(pair, layer, changes);
   }
 }
@@ -59,6 +59,13 @@ Order halves_order(std::int64_t cols, std::int64_t heads, std::int64_t dims) {
     order[static_cast<std::size_t>(c)] = turns ? c - at + at / 2 + at % 2 * (dims / 2) : c;
   }
   return order;
+}
+
+Matrix<double> sideways(const Matrix<double>& value, bool back) {
+  using Turned = Eigen::Map<const Matrix<double>>;
+  if (back) return Turned(value.data(), value.cols(), value.rows()).transpose();
+  const Matrix<double> flat = value.transpose();
+  return Turned(flat.data(), value.rows(), value.cols());
 }
 
 Patch changed(const std::string& name, std::function<Matrix<double>(const Matrix<double>&)> how) {

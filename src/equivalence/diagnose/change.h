@@ -34,6 +34,8 @@ void add_layer_scale_changes(const Pair& pair, std::int64_t layer, std::vector<C
 void add_gate_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_qkv_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_transpose_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
+void add_post_gain_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
+void add_expert_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);  // all these
 // Two layers in each other's place; nothing if they are not of one shape.
 std::optional<Change> layer_exchange(const Pair& pair, std::int64_t first, std::int64_t second);
@@ -50,6 +52,10 @@ bool is_identity(const Order& order);
 // Where the columns of `heads` heads lie when the first `dims` of each, in adjacent pairs, are
 // stored as halves.
 Order halves_order(std::int64_t cols, std::int64_t heads, std::int64_t dims);
+
+// A matrix of the same shape: its numbers in row-major order are those of `value` in column-major
+// order, or the reverse.
+Matrix<double> sideways(const Matrix<double>& value, bool back);
 
 // The tensor of the same name with its numbers moved.
 Patch changed(const std::string& name, std::function<Matrix<double>(const Matrix<double>&)> how);

@@ -71,10 +71,13 @@ void Explainer::locate_damage() {
   if (names.size() > kPlaces && 4 * names.size() > residuals_.size()) return;  // no place
   for (const auto& name : names) {
     const TensorResidual& residual = residuals_.at(name);
-    const Matrix<double> off = (pair_.a(name) - pair_.b(name)).cwiseAbs();
+    const Matrix<double> value = pair_.b(name);
+    const bool lost = value.isZero(0);
     Change change;
-    change.mistake = Mistake::damaged;
-    change.what = whereabouts(off, kBeyondRounding * residual.rounding);
+    change.mistake = lost ? Mistake::lost : Mistake::damaged;
+    change.what =
+        lost ? "zero everywhere"
+             : whereabouts((pair_.a(name) - value).cwiseAbs(), kBeyondRounding * residual.rounding);
     change.undo[name] = nullptr;
     accept(std::move(change));
   }

@@ -33,8 +33,16 @@ std::string_view mistake_name(Mistake mistake) {
       return "centred";
     case Mistake::layer_scale:
       return "layer-scale";
+    case Mistake::post_gain_folded:
+      return "post-gain-folded";
     case Mistake::gate_up_swapped:
       return "gate-up-swapped";
+    case Mistake::gate_up_halves:
+      return "gate-up-halves";
+    case Mistake::experts_order:
+      return "experts-order";
+    case Mistake::router_unscaled:
+      return "router-unscaled";
     case Mistake::qkv_order:
       return "qkv-order";
     case Mistake::transposed:
@@ -55,6 +63,8 @@ std::string_view mistake_name(Mistake mistake) {
       return "rope";
     case Mistake::constant:
       return "constant";
+    case Mistake::lost:
+      return "lost";
     case Mistake::damaged:
       return "damaged";
   }

@@ -76,19 +76,9 @@ void add_transpose_changes(const Pair& pair, std::int64_t layer, std::vector<Cha
       rotating = pair.halves && !attention.has_latents() ? attention.rotary_dims : 0;
     }
     const Order layout = halves_order(spec.cols, heads, rotating);
-    // The numbers of `to` in row-major order are those of `from` in column-major order.
-    const auto turn = [layout, rows = spec.rows, cols = spec.cols](bool back) {
+    const auto turn = [layout](bool back) {
       return [=](const Matrix<double>& m) -> Matrix<double> {
-        const Matrix<double> stored = reordered(m, inverse(layout));
-        using Sideways = Eigen::Map<const Matrix<double>>;
-        Matrix<double> turned(rows, cols);
-        if (back) {
-          turned = Sideways(stored.data(), cols, rows).transpose();
-        } else {
-          const Matrix<double> flat = stored.transpose();
-          turned = Sideways(flat.data(), rows, cols);
-        }
-        return reordered(turned, layout);
+        return reordered(sideways(reordered(m, inverse(layout)), back), layout);
       };
     };
     const bool square = spec.rows == spec.cols;
@@ -99,7 +89,7 @@ void add_transpose_changes(const Pair& pair, std::int64_t layer, std::vector<Cha
       Change change{Mistake::transposed,
                     what,
                     "transpose it",
-                    {std::string(name_in_layer(spec.name))},
+                    {fmt::format("{}, {}", name_in_layer(spec.name), back)},
                     {},
                     {}};
       change.undo[spec.name] = changed(spec.name, turn(back));

@@ -65,6 +65,37 @@ void add_layer_scale_changes(const Pair& pair, std::int64_t layer, std::vector<C
   }
 }
 
+// The gain of a norm that a branch ends with, multiplied into the map in front of the norm, which
+// sees it.
+void add_post_gain_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
+  const auto names = tensors_of(pair.architecture, layer);
+  for (const auto& [branch, map] : {std::pair{"attn", "o"}, {"ffn", "down"}}) {
+    const std::string gain = fmt::format("layers.{}.{}.post_norm.gain", layer, branch);
+    if (std::find(names.begin(), names.end(), gain) == names.end()) continue;
+    Change change;
+    change.mistake = Mistake::post_gain_folded;
+    change.what = "the gain behind the branch was folded into its last map, in front of the norm";
+    change.repair = "divide by A's gain and put it back, as B has lost it";
+    change.parts = {branch};
+    const auto gain_of_a = [gain, read_a = pair.a] { return read_a(gain); };
+    change.undo[gain] = [gain_of_a](const ReadTensor&) { return gain_of_a(); };
+    change.make[gain] = changed(gain, [](const Matrix<double>& m) -> Matrix<double> {
+      return Matrix<double>::Ones(m.rows(), m.cols());
+    });
+    for (const char* end : {"weight", "bias"}) {
+      const std::string name = fmt::format("layers.{}.{}.{}.{}", layer, branch, map, end);
+      if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+      change.undo[name] = changing_each(changed(name, [gain_of_a](const Matrix<double>& m) {
+        return Matrix<double>(m * gain_of_a().row(0).cwiseInverse().asDiagonal());
+      }));
+      change.make[name] = changing_each([name, gain](const ReadTensor& read) -> Matrix<double> {
+        return read(name) * read(gain).row(0).asDiagonal();
+      });
+    }
+    changes.push_back(std::move(change));
+  }
+}
+
 void add_centring_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
   if (pair.architecture.norm != Norm::rms) return;
   for (const auto& name : tensors_of(pair.architecture, layer)) {
