@@ -41,6 +41,7 @@ SETTINGS = {
     "electra": ELECTRA_BASE,
     "electra-discriminator": ELECTRA_BASE,
     "glm4_moe": dict(head_dim=128),
+    "qwen3_5": dict(vision_config=dict(out_hidden_size=4096)),
     "qwen2_5_vl": dict(vision_config=dict(out_hidden_size=8192)),
     "qwen2_vl": dict(vision_config=dict(hidden_size=8192)),
 }

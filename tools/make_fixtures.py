@@ -66,6 +66,12 @@ def models():
     small_latent = dict(
         **{**SMALL, **IDS, "hidden_size": 20}, num_key_value_heads=4, moe_intermediate_size=5, kv_lora_rank=10,
         q_lora_rank=11, qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=6)  # DeepSeek V2 wants even strides
+    delta = dict(
+        **{**small, "num_hidden_layers": 3}, head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4,
+        linear_key_head_dim=5, linear_value_head_dim=3, linear_conv_kernel_dim=4,
+        layer_types=["linear_attention", "full_attention", "linear_attention"],
+        rope_parameters=dict(rope_type="default", rope_theta=100.0, partial_rotary_factor=0.5))
+    shared = dict(moe_intermediate_size=7, num_experts=5, num_experts_per_tok=2, shared_expert_intermediate_size=6)
     mixed = dict(layer_types=["sliding_attention", "full_attention", "sliding_attention"])
     return {
         "llama": (tf.LlamaForCausalLM, tf.LlamaConfig(**llama, head_dim=6, rms_norm_eps=1e-5)),
@@ -111,6 +117,9 @@ def models():
         "qwen3_moe-dense": (tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
             **{**small, "num_hidden_layers": 3}, head_dim=6, moe_intermediate_size=7, num_experts=3,
             num_experts_per_tok=2, mlp_only_layers=[1])),
+        "qwen3_5_text": (tf.Qwen3_5ForCausalLM, tf.Qwen3_5TextConfig(**delta)),
+        "qwen3_5_moe_text": (tf.Qwen3_5MoeForCausalLM, tf.Qwen3_5MoeTextConfig(**delta, **shared)),
+        "qwen3_next": (tf.Qwen3NextForCausalLM, tf.Qwen3NextConfig(**delta, **shared)),
         "glm4_moe": (tf.Glm4MoeForCausalLM, tf.Glm4MoeConfig(
             **small, head_dim=8, attention_bias=True, moe_intermediate_size=7, **ROUTED, n_shared_experts=2)),
         "deepseek_v3": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
@@ -256,6 +265,10 @@ def models():
         "qwen2_5_vl": (tf.Qwen2_5_VLForConditionalGeneration, tf.Qwen2_5_VLConfig(
             text_config=dict(**{**llama, "hidden_size": 24}, rope_parameters=MROPE), **QWEN_TOKENS,
             vision_config=dict(**QWEN_TOWER, out_hidden_size=24, fullatt_block_indexes=[1], window_size=8))),
+        "qwen3_5": (tf.Qwen3_5ForConditionalGeneration, tf.Qwen3_5Config(
+            text_config={**delta, "vocab_size": 61, "rope_parameters": dict(
+                **MROPE, mrope_interleaved=True, partial_rotary_factor=0.75)},
+            vision_config=dict(**QWEN_TOWER, out_hidden_size=16, num_position_embeddings=16), **QWEN_TOKENS)),
         "qwen2_vl": (tf.Qwen2VLForConditionalGeneration, tf.Qwen2VLConfig(
             text_config=dict(**{**llama, "hidden_size": 24}, rope_parameters=MROPE), **QWEN_TOKENS, tie_word_embeddings=True,
             vision_config=dict(depth=2, embed_dim=8, hidden_size=24, mlp_ratio=2, num_heads=2, patch_size=2))),
@@ -290,7 +303,8 @@ def randomise(model, name):
         if value.dim() == 1 and key.endswith(("weight", "lambda1")):
             # Multiples of 2^-10: 1 + w is exact in float32, so Gemma's two spellings of a gain agree.
             noise = torch.round(noise * 256) / 1024 + 0.0  # and no -0
-            noise = noise if name.startswith(("gemma", "vaultgemma")) else 1 + noise
+            less_one = name.startswith(("gemma", "vaultgemma", "qwen3_5", "qwen3_next")) and "linear_attn" not in key
+            noise = noise if less_one else 1 + noise
         else:
             noise = noise * (0.3 if value.dim() == 1 else value.shape[-1] ** -0.5)
         value.data.copy_(noise)

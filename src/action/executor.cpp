@@ -178,6 +178,12 @@ template <class Tensor>
 void Executor::apply_linear(const Step& step, Tensor& value) {
   using Scalar = typename Tensor::Scalar;
   const auto ones = [&] { return Row<Scalar>(Row<Scalar>::Ones(value.rows())); };
+  // Heads may share a gain.
+  const auto scale = [&](const Eigen::RowVectorXd& factors) {
+    const Eigen::Index length = step.axis == 0 ? value.rows() : value.cols();
+    const Row<Scalar> all = factors.replicate(1, length / factors.cols()).template cast<Scalar>();
+    scale_axis<Scalar>(value, step.axis, all);
+  };
   switch (step.kind) {
     case Step::Kind::map:
       apply_map<Scalar>(value, step.axis, map<Scalar>(step.part));
@@ -186,19 +192,15 @@ void Executor::apply_linear(const Step& step, Tensor& value) {
     case Step::Kind::over_gain: {
       const Matrix<double>& old = before_.at(step.norm + ".gain");
       require_nonzero(old, step.norm);
-      scale_axis<Scalar>(
-          value, step.axis,
-          (step.kind == Step::Kind::times_gain ? Eigen::RowVectorXd(old.row(0))
-                                               : Eigen::RowVectorXd(old.row(0).cwiseInverse()))
-              .template cast<Scalar>());
+      scale(step.kind == Step::Kind::times_gain ? Eigen::RowVectorXd(old.row(0))
+                                                : Eigen::RowVectorXd(old.row(0).cwiseInverse()));
       return;
     }
     case Step::Kind::times_new_gain:
-      scale_axis<Scalar>(value, step.axis, gain(step.norm).row(0).template cast<Scalar>());
+      scale(gain(step.norm).row(0));
       return;
     case Step::Kind::over_new_gain:
-      scale_axis<Scalar>(value, step.axis,
-                         gain(step.norm).row(0).cwiseInverse().template cast<Scalar>());
+      scale(gain(step.norm).row(0).cwiseInverse());
       return;
     case Step::Kind::add_origin:
       add_outer<Scalar>(value, ones(),

@@ -102,9 +102,12 @@ class PullBack {
       AxisPart own;
       own.space = part.through;
       own.dual = part.times_gain();
+      // Heads may share a gain.
+      own.tile = (axis == 0 ? value.rows() : value.cols()) / gain(part.through).cols();
       if (symmetry_.find_space(own.space) != nullptr) accumulate(own, value, slope, axis);
-      const RowOfDoubles factor =
+      const RowOfDoubles once =
           part.times_gain() ? gain(part.through) : gain(part.through).cwiseInverse();
+      const RowOfDoubles factor = once.replicate(1, own.tile);
       if (axis == 0) {
         value.array().colwise() *= factor.transpose().array();
         slope.array().colwise() /= factor.transpose().array();

@@ -67,6 +67,12 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("attention_softcap", a.softcap);
   visit("attention_window", a.window);
   visit("attention_sinks", a.sinks);
+  visit("attention_gate", a.gate);
+  visit("delta_key_heads", layer.delta.key_heads);
+  visit("delta_value_heads", layer.delta.value_heads);
+  visit("delta_key_width", layer.delta.key_width);
+  visit("delta_value_width", layer.delta.value_width);
+  visit("delta_kernel", layer.delta.kernel);
   visit("ffn_width", layer.ffn.width);
   visit("activation", layer.ffn.activation);
   visit("gated", layer.ffn.gated);
@@ -271,6 +277,12 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
                                           "first_position",
                                           "shares_table",
                                           "cross",
+                                          "attention_gate",
+                                          "delta_key_heads",
+                                          "delta_value_heads",
+                                          "delta_key_width",
+                                          "delta_value_width",
+                                          "delta_kernel",
                                           "layer_scale",
                                           "registers"};
 

@@ -193,6 +193,7 @@ TensorEntry parse_tensor(const std::string& where, const std::string& name, cons
   if (const auto text = section.text("orientation"); !text.empty()) {
     entry.orientation = parse_orientation(section, text);
   }
+  if (section.find("gain_offset") != nullptr) entry.gain_offset = section.number("gain_offset", 0);
   section.finish();
   if (entry.holds.empty()) section.fail("'holds' names no parameter");
   if (!entry.first_row.is_null() &&

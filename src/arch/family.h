@@ -83,7 +83,8 @@ struct TensorEntry {
   std::vector<nlohmann::json> shape;  // numbers and formulas; empty: from the parameters
   nlohmann::json first_row;           // of a table: those in front are for padding; null: 0
   std::optional<Orientation> orientation;
-  When when;  // of several entries for one parameter the one that applies
+  std::optional<double> gain_offset;  // in place of the family's
+  When when;                          // of several entries for one parameter the one that applies
 };
 
 // A key of a config that cannot change the function. '*' may begin or end the pattern.

@@ -215,7 +215,9 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer,
       if (is_rotated(parameter, apart)) part.rotary_dims = attention.rotary_dims;
       if (part.rotary_dims > 0) part.head_width = apart ? part.rotary_dims : attention.qk_width;
     }
-    if (parameter.ends_with(".gain")) part.offset = family_.gain_offset;
+    if (parameter.ends_with(".gain")) {
+      part.offset = entry.gain_offset.value_or(family_.gain_offset);
+    }
     if (!entry.first_row.is_null()) {  // rows lie one behind the other: it begins that much later
       part.begin = size(entry.first_row, layer) * part.cols;
     }

@@ -91,10 +91,27 @@ void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
   specs.add_if(a.positions == Positions::relative && !a.shares_table, "attn.relative_bias",
                a.relative_buckets, a.heads);
   specs.add_if(a.sinks, "attn.sinks", 1, a.heads);
+  specs.add_if(a.gate, "attn.gate.weight", width, a.heads * a.v_width);
   specs.add_linear("attn.o", a.heads * a.v_width, width, a.biases.o);
   specs.add_if(layer.layer_scale, "attn.layer_scale.gain", 1, width);
   if (layer.norms_output()) specs.add_norm("attn.post_norm");
   if (layer.norms_sum()) specs.add_norm("attn.norm");
+}
+
+void add_delta_net(SpecList& specs, const DeltaNet& d, std::int64_t width) {
+  specs.add_norm("attn.norm");
+  specs.add_linear("delta.q", width, d.keys(), false);
+  specs.add_linear("delta.k", width, d.keys(), false);
+  specs.add_linear("delta.v", width, d.values(), false);
+  specs.add_linear("delta.z", width, d.values(), false);
+  specs.add_linear("delta.a", width, d.value_heads, true);
+  specs.add_linear("delta.b", width, d.value_heads, false);
+  specs.add("delta.q_conv.weight", d.kernel, d.keys());
+  specs.add("delta.k_conv.weight", d.kernel, d.keys());
+  specs.add("delta.v_conv.weight", d.kernel, d.values());
+  specs.add("delta.decay", 1, d.value_heads);
+  specs.add("delta.norm.gain", 1, d.value_width);
+  specs.add_linear("delta.o", d.values(), width, false);
 }
 
 void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
@@ -138,7 +155,11 @@ std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
       specs.add_norm("encoder.norm");
     }
     specs.enter_layer(layer);
-    add_attention(specs, a.layer(layer), a.width);
+    if (const Layer& here = a.layer(layer); here.has_delta()) {
+      add_delta_net(specs, here.delta, a.width);
+    } else {
+      add_attention(specs, here, a.width);
+    }
     add_feed_forward(specs, a.layer(layer), a.width);
   }
   specs.leave_layers();

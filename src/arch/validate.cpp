@@ -108,6 +108,36 @@ void check_attention(const Attention& a, Problems& problems) {
                    "caps or biases of distance");
 }
 
+// What stands in place of attention, or what attention has besides, where it is understood.
+void check_delta(const Architecture& a, const Layer& layer, Problems& problems) {
+  const DeltaNet& d = layer.delta;
+  const bool plain = a.norm == Norm::rms && layer.placement == Placement::pre && !layer.parallel &&
+                     !layer.layer_scale && a.encoder_layers == 0;
+  problems.require(
+      !layer.attention.gate || (plain && !layer.attention.has_latents() && !layer.attention.sinks),
+      "attention_gate needs rms norms before branches that follow one another, one "
+      "stack, and neither latents, sinks nor layer scales");
+  if (!layer.has_delta()) {
+    problems.require(d == DeltaNet{}, "what is said of a delta net needs delta_key_heads above 0");
+    return;
+  }
+  problems.require_size(d.key_heads, "delta_key_heads");
+  problems.require_size(d.value_heads, "delta_value_heads");
+  problems.require_size(d.key_width, "delta_key_width");
+  problems.require_size(d.value_width, "delta_value_width");
+  problems.require(d.kernel > 1 && d.kernel <= kFarthest,
+                   fmt::format("delta_kernel is {}; expected 2 to 2^20", d.kernel));
+  problems.require(d.value_heads % d.key_heads == 0,
+                   fmt::format("delta_value_heads ({}) is not a multiple of delta_key_heads ({})",
+                               d.value_heads, d.key_heads));
+  problems.require(plain && a.causal,
+                   "a delta net needs rms norms before branches that follow one another, causal, "
+                   "one stack and no layer scales");
+  problems.require(layer.attention == Attention{},
+                   "a layer with a delta net has no attention: heads, kv_heads, qk_width, v_width "
+                   "and attention_scale are 0, and positions 'none'");
+}
+
 void check_clamps(const FeedForward& f, Problems& problems) {
   problems.require(std::isfinite(f.limit) && f.limit >= 0, "ffn_limit is not a number >= 0");
   problems.require(std::isfinite(f.up_offset), "up_offset is not a number");
@@ -359,7 +389,8 @@ std::vector<std::string> problems_of(const Architecture& a) {
   problems.require_size(a.layers, "layers");
   check_pattern(a, problems);
   for (const auto& layer : a.kinds) {
-    check_attention(layer.attention, problems);
+    if (!layer.has_delta()) check_attention(layer.attention, problems);
+    check_delta(a, layer, problems);
     problems.require(
         !a.has_position_table() || layer.attention.positions == Positions::none ||
             (a.position_table == PositionTable::learned &&

@@ -25,8 +25,12 @@ std::string describe_maps(const Layer& layer, const Json& json) {
     ffn += fmt::format(" in {} of {} groups", e.active_groups, e.groups);
   }
   if (e.shared_width > 0) ffn += fmt::format(" and a shared one of {}", e.shared_width);
+  const DeltaNet& d = layer.delta;
   std::string heads =
-      fmt::format("{} heads ({} kv) of {}/{}", a.heads, a.kv_heads, a.qk_width, a.v_width);
+      layer.has_delta()
+          ? fmt::format("delta net of {} value heads ({} key heads) of {}/{}, kernel {}",
+                        d.value_heads, d.key_heads, d.key_width, d.value_width, d.kernel)
+          : fmt::format("{} heads ({} kv) of {}/{}", a.heads, a.kv_heads, a.qk_width, a.v_width);
   if (a.has_latents()) heads += fmt::format(" from a latent of {}", a.kv_latent);
   if (a.q_latent > 0) heads += fmt::format(", queries from one of {}", a.q_latent);
   if (!layer.has_ffn()) return heads + ", no feed-forward";
@@ -47,10 +51,10 @@ std::string describe_positions(const Layer& layer, const Json& json) {
 std::string describe_rest(const Layer& layer) {
   const bool joint = layer.attention.qk_norm == QkNorm::joint;
   return fmt::format(
-      "{}{}{}{}{}", layer.attention.cross ? ", reads the encoder" : "",
+      "{}{}{}{}{}{}", layer.attention.cross ? ", reads the encoder" : "",
       layer.attention.has_qk_norm() ? joint ? ", qk-norm of all heads" : ", qk-norm" : "",
-      layer.parallel ? ", parallel block" : "", layer.shared_norm ? " with one norm" : "",
-      layer.layer_scale ? ", layer scales" : "");
+      layer.attention.gate ? ", output gate" : "", layer.parallel ? ", parallel block" : "",
+      layer.shared_norm ? " with one norm" : "", layer.layer_scale ? ", layer scales" : "");
 }
 
 void print_shape(const Architecture& a) {

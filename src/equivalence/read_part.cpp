@@ -30,7 +30,10 @@ ReadPart::ReadPart(const Symmetry& symmetry, const ParameterSource& a) {
     const Eigen::RowVectorXd gain = a.read<double>(reader.norm->gain()).row(0);
     const double size = gain.norm() / std::sqrt(static_cast<double>(gain.size()));
     if (!(size > 0) || !std::isfinite(size)) continue;
-    Behind& behind = behind_[reader.map->weight] = {gain / size, {}};
+    // Heads may share a gain.
+    const std::int64_t rows = symmetry.index->tensors.at(reader.map->weight).rows;
+    const Eigen::RowVectorXd shared = (gain / size).replicate(1, rows / gain.cols());
+    Behind& behind = behind_[reader.map->weight] = {shared, {}};
     if (symmetry.architecture.norm != Norm::layer || !reader.reads_constant()) continue;
     const Eigen::RowVectorXd over = a.read<double>(reader.norm->bias).row(0).cwiseQuotient(gain);
     const double units = over.cwiseAbs().sum();

@@ -28,6 +28,7 @@ std::int64_t positions_needed(const Architecture& a) {
     const Attention& attention = kind.attention;
     if (attention.positions == Positions::rotary) most = std::max<std::int64_t>(most, 12);
     if (attention.positions == Positions::relative) most = attention.relative_max_distance + 2;
+    if (kind.has_delta()) most = std::max(most, kind.delta.kernel + 4);
   }
   return most;
 }

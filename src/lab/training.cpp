@@ -80,7 +80,8 @@ Parameters<float> initial_parameters(const Architecture& architecture, const Tra
     }
     double deviation =
         training.deviation > 0 ? training.deviation : 1 / std::sqrt(static_cast<double>(spec.rows));
-    if (spec.name.ends_with("attn.o.weight") || spec.name.ends_with("ffn.down.weight")) {
+    if (spec.name.ends_with("attn.o.weight") || spec.name.ends_with("delta.o.weight") ||
+        spec.name.ends_with("ffn.down.weight")) {
       deviation /= depth;
     }
     if (!spec.name.ends_with(".weight")) deviation = 0.02;

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "arch/transform_norm.h"
+#include "delta_net.h"
 #include "regauge/base/error.h"
 
 namespace regauge::lab {
@@ -186,6 +187,7 @@ class Transformer::Pass {
       const Layer& layer = a_.layer(n);
       const std::string at = fmt::format("layers.{}.", n);
       const auto attn = [&](const at::Tensor& y) {
+        if (layer.has_delta()) return delta_net(layer.delta, a_.norm_eps, p_, at + "delta.", y);
         return attention(n, y, layer.attention.cross ? encoded : y);
       };
       const auto ffn = [&](const at::Tensor& y) { return feed_forward(layer.ffn, at + "ffn.", y); };
@@ -466,6 +468,7 @@ class Transformer::Pass {
                                : at::scaled_dot_product_attention(q, k, v, mask, 0, causal, a.scale,
                                                                   a.heads != a.kv_heads);
     mixed = mixed.transpose(1, 2).flatten(2);
+    if (a.gate) mixed = mixed * at::sigmoid(linear(at + "gate", x));
     tap(at + "heads", mixed);
     return linear(at + "o", mixed);
   }

@@ -93,9 +93,11 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
     query = {{.space = at + ".qk", .lift = heads}};
     key = {{.space = at + ".qk", .dual = true}};
   }
+  BlockGroup of_values = GeneralLinear(a.v_width);
+  if (a.gate) of_values = GainExchange::monomial(a.v_width);  // a gate sees coordinates
   add_space({.name = at + ".vo",
              .category = Category::vo,
-             .group = GeneralLinear(a.v_width),
+             .group = std::move(of_values),
              .count = a.kv_heads,
              .shuffle = Shuffle::follows,
              .follows = heads});
@@ -109,6 +111,15 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   const Reader q = add_reader(at + ".q", a.biases.q, wire, std::move(query));
   const Reader k = add_reader(at + ".k", a.biases.k, source, std::move(key));
   const Reader v = add_reader(at + ".v", a.biases.v, source, {{.space = at + ".vo"}});
+  if (a.gate) {
+    add_space({.name = at + ".gate",
+               .category = Category::vo,
+               .count = a.heads * a.v_width,
+               .shuffle = Shuffle::follows,
+               .follows = at + ".vo",
+               .lift = heads});
+    add_reader(at + ".gate", false, wire, {{.space = at + ".gate"}});
+  }
   std::string behind;
   if (a_.layer(layer).norms_output()) {
     behind = at + ".post_norm";
@@ -213,10 +224,10 @@ Effect SymmetryBuilder::constant_effect(const Reader& reader, const Wire& wire) 
 }
 
 // Attention rows sum to one where no sink takes a part, so a constant in the values leaves as a
-// constant: some bias has to take it.
+// constant, unless a gate makes something else of it: some bias has to take it.
 void SymmetryBuilder::add_value_shift(std::int64_t layer, const Reader& v, const Wire& wire) {
   const Attention& a = attention(layer);
-  if (a.sinks || (v.bias.empty() && !constant_behind(wire.norm))) return;
+  if (a.sinks || a.gate || (v.bias.empty() && !constant_behind(wire.norm))) return;
   const std::string at = fmt::format("layers.{}", layer);
   const std::string taker = a.biases.o ? at + ".attn.o.bias"
                             : a_.layer(layer).parallel && feed_forward(layer).biases.down

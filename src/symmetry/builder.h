@@ -73,6 +73,9 @@ class SymmetryBuilder {
   Wire add_latent(std::int64_t layer, const std::string& name, std::int64_t width,
                   const Wire& from);
 
+  // delta_net.cpp
+  void add_delta_net(std::int64_t layer);
+
   // feed_forward.cpp, head.cpp
   void add_feed_forward(std::int64_t layer);
   Reader add_neurons(std::int64_t layer, const std::string& at, std::int64_t count,

@@ -52,7 +52,7 @@ Symmetry SymmetryBuilder::build() {
       add_gain_space("encoder.norm");
       add_pre_norm("encoder.norm");
     }
-    add_attention(layer);
+    a_.layer(layer).has_delta() ? add_delta_net(layer) : add_attention(layer);
     if (a_.layer(layer).has_ffn()) add_feed_forward(layer);
   }
   // Its readers are known by now.

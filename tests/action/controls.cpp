@@ -201,6 +201,55 @@ void vectors_left_behind(const Architecture& a, P& p) {
   p["embed.input.weight"] = before;
 }
 
+// Right where no gate multiplies what the heads have gathered.
+void values_turned_before_a_gate(const Architecture& a, P& p) {
+  const Attention& shape = a.layer(0).attention;
+  const Matrix<double> turn = rotation(shape.v_width);
+  BlockMap<double>(shape.kv_heads, shape.v_width, {}, turn.replicate(shape.kv_heads, 1))
+      .apply(p["layers.0.attn.v.weight"], 1);
+  BlockMap<double>(shape.heads, shape.v_width, {}, turn.replicate(shape.heads, 1))
+      .apply(p["layers.0.attn.o.weight"], 0);
+}
+
+void channels_without_their_kernels(const Architecture&, P& p) {
+  p["layers.0.delta.v.weight"].col(0) *= 1.5;
+  p["layers.0.delta.o.weight"].row(0) /= 1.5;
+}
+
+void exchange_columns(Matrix<double>& value) { value.col(0).swap(value.col(1)); }
+
+void channels_of_q_without_k(const Architecture&, P& p) {
+  exchange_columns(p["layers.0.delta.q.weight"]);
+  exchange_columns(p["layers.0.delta.q_conv.weight"]);
+}
+
+// Right where the gain is 1, or where all heads do so and the gain with them.
+void channels_past_the_gain(const Architecture&, P& p) {
+  for (const char* name : {"v", "v_conv", "z"}) {
+    exchange_columns(p["layers.0.delta." + std::string(name) + ".weight"]);
+  }
+  Matrix<double>& o = p["layers.0.delta.o.weight"];
+  o.row(0).swap(o.row(1));
+}
+
+// The last value head of a key head and the first of the next.
+void value_heads_across_key_heads(const Architecture& a, P& p) {
+  const DeltaNet& d = a.layer(0).delta;
+  std::vector<std::int64_t> places(static_cast<std::size_t>(d.value_heads));
+  for (std::int64_t i = 0; i < d.value_heads; ++i) places[static_cast<std::size_t>(i)] = i;
+  std::swap(places[static_cast<std::size_t>(d.group() - 1)],
+            places[static_cast<std::size_t>(d.group())]);
+  const BlockMap<double> heads(d.value_heads, 1, places, {});
+  const std::string at = "layers.0.delta.";
+  for (const char* name : {"a.weight", "a.bias", "b.weight", "decay"}) heads.apply(p[at + name], 1);
+  const BlockMap<double> channels = heads.repeated(d.value_width);
+  for (const char* name : {"v.weight", "v_conv.weight", "z.weight"})
+    channels.apply(p[at + name], 1);
+  channels.apply(p[at + "o.weight"], 0);
+}
+
+bool begins_with_delta_net(const Architecture& a) { return a.layer(0).has_delta(); }
+
 }  // namespace
 
 bool rotary(const Architecture& a) {
@@ -262,6 +311,22 @@ const std::vector<Control>& negative_controls() {
          return a.input == Input::tokens && a.input_width > 0 && !a.output.has(Output::hidden);
        },
        vectors_left_behind},
+      {"values turned in front of an output gate",
+       [](const Architecture& a) {
+         return a.layer(0).attention.gate && a.layer(0).attention.v_width > 1;
+       },
+       values_turned_before_a_gate},
+      {"a channel scaled without its kernel", begins_with_delta_net,
+       channels_without_their_kernels},
+      {"channels of q exchanged without those of k", begins_with_delta_net,
+       channels_of_q_without_k},
+      {"channels of one head exchanged past the gain", begins_with_delta_net,
+       channels_past_the_gain},
+      {"value heads that change their key heads",
+       [](const Architecture& a) {
+         return begins_with_delta_net(a) && a.layer(0).delta.key_heads > 1;
+       },
+       value_heads_across_key_heads},
   };
   return all;
 }

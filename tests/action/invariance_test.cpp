@@ -76,7 +76,9 @@ TEST(Invariance, Fold) {
       EXPECT_LE((folded.at(site.gain()).array() - 1).abs().maxCoeff(), 1e-12);
     }
     const bool centred = a.norm == Norm::layer;
-    const double mean = folded.at("layers.0.attn.o.weight").rowwise().mean().cwiseAbs().maxCoeff();
+    const char* writer =
+        a.layer(0).has_delta() ? "layers.0.delta.o.weight" : "layers.0.attn.o.weight";
+    const double mean = folded.at(writer).rowwise().mean().cwiseAbs().maxCoeff();
     EXPECT_EQ(mean < 1e-12, centred);
   }
 }
@@ -92,6 +94,24 @@ TEST(NegativeControls, AreSeen) {
       EXPECT_GT(change(a, parameters, changed), 1e-3) << known.name << ": " << control.name;
     }
   }
+}
+
+TEST(NegativeControls, OfDeltaNetsAndOutputGatesAreSeen) {
+  Architecture delta = qwen3_next_architecture(8, 2, true);
+  delta.kinds[0].delta.key_heads = 2;
+  delta.kinds[0].delta.value_heads = 4;
+  int own = 0;
+  for (const Architecture& a : {qwen3_next_architecture(8, 2, false), delta}) {
+    for (const auto& control : testing::negative_controls()) {
+      if (!control.concerns(a)) continue;
+      own += control.concerns(known_architecture("llama")) ? 0 : 1;
+      const auto parameters = random_parameters(a, 1);
+      auto changed = parameters;
+      control.apply(a, changed);
+      EXPECT_GT(change(a, parameters, changed), 1e-3) << control.name;
+    }
+  }
+  EXPECT_EQ(own, 5);
 }
 
 // What a pooler pins: the same element of the group without that output moves it.

@@ -160,6 +160,12 @@ TEST(Weights, FindMostPlantedElementsBehindLayerScales) {
   EXPECT_GE(found.exact, found.tested * 8 / 10);
 }
 
+TEST(Weights, FindMostPlantedElementsOfDeltaNets) {
+  const Found found = find_planted(delta_architecture);
+  EXPECT_GE(found.tested, 25);
+  EXPECT_GE(found.exact, found.tested * 8 / 10);
+}
+
 TEST_P(Fixtures, GiveBackAPlantedElement) {
   const Model model = Model::open(fixture(GetParam()));
   const Symmetry symmetry = symmetry_of(model.architecture);

@@ -72,6 +72,8 @@ TEST(TokenStream, IsTheModelOnSingleTokens) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Architecture architecture = layer_scale_architecture(seed);
     if (has_one(architecture)) check(to_json(architecture).dump(), architecture);
+    const Architecture delta = delta_architecture(seed);
+    if (has_one(delta)) check(to_json(delta).dump(), delta);
   }
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Architecture architecture = encoder_decoder(seed);

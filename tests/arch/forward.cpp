@@ -7,6 +7,8 @@
 #include <numbers>
 #include <numeric>
 
+#include "forward_delta.h"
+
 namespace regauge::testing {
 namespace {
 
@@ -79,6 +81,9 @@ class Forward {
     for (std::int64_t n = first; n < last; ++n) {
       const std::string layer = "layers." + std::to_string(n) + ".";
       const auto attn = [&](const Mat& y) {
+        if (a_.layer(n).has_delta()) {
+          return delta_net(a_.layer(n).delta, a_.norm_eps, p_, layer + "delta.", y);
+        }
         return attention(layer + "attn.", y, a_.layer(n).attention.cross ? encoded : y);
       };
       const auto ffn = [&](const Mat& y) { return feed_forward(layer + "ffn.", y); };
@@ -353,6 +358,10 @@ class Forward {
       }
       mixed.middleCols(head * a.v_width, a.v_width) =
           weights * v.middleCols(kv * a.v_width, a.v_width);
+    }
+    if (a.gate) {
+      mixed = mixed.cwiseQuotient(
+          linear(at + "gate", x).unaryExpr([](double gate) { return 1 + std::exp(-gate); }));
     }
     return linear(at + "o", mixed);
   }

@@ -138,6 +138,20 @@ const std::vector<Notion>& notions() {
          a.input_width = 2 * a.width;
          a.input_bias = true;
        }},
+      {"OutputGate",
+       [](Architecture& a) {
+         a.kinds[0].attention.gate = true;
+         a.kinds[0].attention.qk_norm = QkNorm::heads;
+       }},
+      {"DeltaNet",
+       [](Architecture& a) {
+         Layer delta = a.kinds[0];
+         set_delta_net(
+             delta,
+             {.key_heads = 2, .value_heads = 4, .key_width = 5, .value_width = 3, .kernel = 4});
+         a.kinds[0].attention.gate = true;
+         a.set_layers({delta, a.kinds[0]});
+       }},
       {"ClampWithoutOffset", [](Architecture& a) { a.kinds[0].ffn.limit = 0.5; }},
       {"Window", [](Architecture& a) { a.kinds[0].attention.window = 5; }},
       {"GatedRelu", [](Architecture& a) { a.kinds[0].ffn.activation = Activation::relu; }},

@@ -154,6 +154,53 @@ TEST(Recovery, OfLayerScalesAndRegisters) {
   }
 }
 
+TEST(Recovery, OfDeltaNetsAndOutputGates) {
+  const Temporary folder("delta-nets");
+  int number = 0;
+  for (const bool tied : {false, true}) {
+    Architecture shape = widened(known_architecture("llama"));
+    shape.tied = tied;
+    Layer delta = shape.kinds[0];
+    set_delta_net(
+        delta, {.key_heads = 2, .value_heads = 4, .key_width = 5, .value_width = 3, .kernel = 4});
+    shape.kinds[0].attention.gate = true;
+    shape.set_layers({delta, shape.kinds[0], delta});
+    const Symmetry symmetry = symmetry_of(shape);
+    const auto original = random_parameters(shape, 7);
+    const auto write = [&](const Parameters<double>& parameters, DType dtype) {
+      const auto path = folder / std::to_string(number++);
+      write_parameters<double>(path, "regauge", Format::safetensors, shape, parameters, dtype);
+      return Model::open(path);
+    };
+    // Changed, then moved: what diff says of it beside the original.
+    const auto against = [&](Parameters<double> changed, std::uint64_t seed, DType dtype) {
+      act(symmetry, random_element(symmetry, seed), changed);
+      return diff(write(original, DType::f32), write(changed, dtype), Progress::silent());
+    };
+    for (const std::uint64_t seed : {1U, 2U, 3U}) {
+      for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+        const Diff result = against(original, seed, dtype);
+        EXPECT_EQ(result.verdict, Verdict::same)
+            << tied << " " << dtype_name(dtype) << " " << seed << ": " << worst(result);
+      }
+    }
+    for (const char* part : {"q", "k", "v", "z", "a", "b", "q_conv", "k_conv", "v_conv", "o"}) {
+      auto changed = original;
+      changed.at(std::string("layers.2.delta.") + part + ".weight").row(1) *= 1.05;
+      EXPECT_NE(against(changed, 4, DType::f32).verdict, Verdict::same) << tied << " " << part;
+    }
+    for (const char* vector :
+         {"layers.0.delta.decay", "layers.2.delta.norm.gain", "layers.0.delta.a.bias"}) {
+      auto changed = original;
+      changed.at(vector)(0, 1) += 0.05;
+      EXPECT_NE(against(changed, 4, DType::f32).verdict, Verdict::same) << tied << " " << vector;
+    }
+    auto changed = original;
+    changed.at("layers.1.attn.gate.weight").row(1) *= 1.05;
+    EXPECT_NE(against(changed, 4, DType::f32).verdict, Verdict::same) << tied;
+  }
+}
+
 TEST(Recovery, OfTheSameModelInTwoFormats) {
   for (const char* name : {"llama", "qwen2", "qwen3", "gemma", "gpt2"}) {
     const Model hf = Model::open(fixture(name));

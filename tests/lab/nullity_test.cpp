@@ -375,6 +375,31 @@ TEST_P(LayerScaleNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(LayerScales, LayerScaleNullity, ::testing::Range(0, 6));
 
+// As in Qwen3-Next: gated attention alone, and behind a delta net; delta nets alone, with as many
+// key heads as value heads, with eps.
+Architecture with_delta_nets(int index) {
+  if (index < 4) return qwen3_next_architecture(index % 2 == 0 ? 8 : 6, 2, index >= 2);
+  Architecture a = known_architecture("llama");
+  a.vocabulary = 40;
+  a.layers = 1;
+  set_delta_net(a.kinds[0], {.key_heads = index == 4 ? 2 : 1,
+                             .value_heads = 2,
+                             .key_width = 2,
+                             .value_width = 3,
+                             .kernel = 2});
+  if (index == 5) a.norm_eps = 0.01;
+  return a;
+}
+
+class DeltaNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(DeltaNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = with_delta_nets(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(DeltaNets, DeltaNullity, ::testing::Range(0, 6));
+
 // LLaVA, with and without a bias of the projector, tied, and Gemma 3 with pictures, in small.
 Architecture vectors_among_tokens(int index) {
   Architecture a = known_architecture("llama");

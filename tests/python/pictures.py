@@ -33,6 +33,12 @@ MODELS_WITH_PICTURES = {
     "qwen2_5_vl: untied": (tf.Qwen2_5_VLForConditionalGeneration, tf.Qwen2_5_VLConfig(
         text_config=dict(**{**SIZES, "hidden_size": 24}, rope_parameters=MROPE), image_token_id=60,
         vision_config=dict(**QWEN_TOWER, out_hidden_size=24, fullatt_block_indexes=[1], window_size=8))),
+    "qwen3_5: untied": (tf.Qwen3_5ForConditionalGeneration, tf.Qwen3_5Config(
+        text_config=dict(
+            **SIZES, head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=5,
+            linear_value_head_dim=3, layer_types=["linear_attention", "full_attention", "linear_attention"],
+            rope_parameters=dict(**MROPE, mrope_interleaved=True, partial_rotary_factor=0.75)),
+        vision_config=dict(**QWEN_TOWER, out_hidden_size=20, num_position_embeddings=16), image_token_id=60)),
 }  # fmt: skip
 
 

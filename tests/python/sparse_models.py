@@ -19,8 +19,21 @@ YARN = dict(
     original_max_position_embeddings=16,
 )  # fmt: skip
 
+DELTA = dict(
+    head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=5, linear_value_head_dim=3,
+    linear_conv_kernel_dim=4, layer_types=["linear_attention", "full_attention", "linear_attention"],
+    rope_parameters=dict(rope_type="default", rope_theta=100.0, partial_rotary_factor=0.5),
+)  # fmt: skip
+SHARED = dict(moe_intermediate_size=11, shared_expert_intermediate_size=13, num_experts=5, num_experts_per_tok=2)
+
 # name -> (class, config)
 SPARSE = {
+    "qwen3_5_moe_text: delta nets, 2 of 5 experts": (tf.Qwen3_5MoeForCausalLM, tf.Qwen3_5MoeTextConfig(
+        **SIZES, **GQA, **DELTA, **SHARED)),
+    "qwen3_next: delta nets, 2 of 5 experts": (tf.Qwen3NextForCausalLM, tf.Qwen3NextConfig(
+        **SIZES, **GQA, **DELTA, **SHARED)),
+    "qwen3_next: one value head for a key head": (tf.Qwen3NextForCausalLM, tf.Qwen3NextConfig(
+        **SIZES, **GQA, **{**DELTA, "linear_num_value_heads": 2}, **SHARED, norm_topk_prob=False)),
     "qwen3_moe: 2 of 5 experts, renormalised": (tf.Qwen3MoeForCausalLM, tf.Qwen3MoeConfig(
         **SIZES, **GQA, head_dim=6, moe_intermediate_size=11, num_experts=5, num_experts_per_tok=2,
         norm_topk_prob=True)),

@@ -13,7 +13,7 @@ import transformers as tf
 from declared import declared_outputs
 from in_double import make_double, no_float
 from pictures import MODELS_WITH_PICTURES, text_of
-from sparse_models import GQA, SIZES, SPARSE, YARN
+from sparse_models import DELTA, GQA, SIZES, SPARSE, YARN
 
 DATA = pathlib.Path(__file__).parent.parent.parent / "data" / "architectures"
 MQA = dict(num_key_value_heads=1)
@@ -85,6 +85,9 @@ MODELS = {
         **SIZES, **GQA, head_dim=10, tie_word_embeddings=True)),
     "qwen3: MQA, biases": (tf.Qwen3ForCausalLM, tf.Qwen3Config(
         **SIZES, **MQA, head_dim=10, attention_bias=True)),
+    "qwen3_5_text: delta nets, output gates": (tf.Qwen3_5ForCausalLM, tf.Qwen3_5TextConfig(**SIZES, **GQA, **DELTA)),
+    "qwen3_5_text: tied": (tf.Qwen3_5ForCausalLM, tf.Qwen3_5TextConfig(
+        **SIZES, **GQA, **DELTA, tie_word_embeddings=True)),
     "gemma: GQA, tied": (tf.GemmaForCausalLM, tf.GemmaConfig(**SIZES, **GQA, head_dim=6)),
     "gemma: MQA, untied": (tf.GemmaForCausalLM, tf.GemmaConfig(
         **SIZES, **MQA, head_dim=6, tie_word_embeddings=False)),
@@ -245,7 +248,7 @@ MODELS = {
     "dinov2_with_registers-swiglu: one register": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(
         **{**DINOV2, "mlp_ratio": 3}, num_register_tokens=1, use_swiglu_ffn=True)),
 }  # fmt: skip
-GAIN_MINUS_ONE = ("gemma", "gemma2", "vaultgemma")  # as they store it
+GAIN_MINUS_ONE = ("gemma", "gemma2", "vaultgemma", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next", "qwen3_5")  # as they store it
 # Those that transformers writes, but for these, whose layers have rotary tables of their own.
 FAMILIES = {path.name.split(".")[0] for path in DATA.glob("*.safetensors.json")} - {
     "regauge", "gemma3_text", "gemma3", "smollm3", "olmo3",
@@ -255,10 +258,11 @@ FAMILIES = {path.name.split(".")[0] for path in DATA.glob("*.safetensors.json")}
 def randomise(model, seed):
     """All parameters generic: gains away from 1, biases away from 0."""
     generator = torch.Generator().manual_seed(seed)
-    gain = 0.0 if model.config.model_type in GAIN_MINUS_ONE else 1.0
+    less_one = model.config.model_type in GAIN_MINUS_ONE
     for name, value in sorted(model.named_parameters()):
         noise = torch.randn(value.shape, generator=generator)
         if value.dim() == 1:
+            gain = 0.0 if less_one and "linear_attn" not in name else 1.0
             value.data = 0.3 * noise + (gain if name.endswith(("weight", "lambda1")) else 0.0)
         else:
             value.data = noise * value.shape[-1] ** -0.5

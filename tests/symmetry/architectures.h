@@ -51,6 +51,15 @@ Architecture layer_scale_architecture(std::uint64_t seed);
 // of every position; eps = 0.
 Architecture dinov2_architecture(std::int64_t layers, std::int64_t registers, bool gated);
 
+// The same with delta nets in place of attention, or attention whose output is gated, behind rms
+// norms.
+Architecture delta_architecture(std::uint64_t seed);
+void set_delta_net(Layer& layer, const DeltaNet& delta);
+// theory2.md's Qwen3-Next: V 16, two heads of 4 that share one kv head, half of it rotary, 5 gated
+// neurons; with `delta` the first layer has a delta net of 1 key head of 3 and 2 value heads of 2,
+// kernel 3. eps = 0.
+Architecture qwen3_next_architecture(std::int64_t width, std::int64_t layers, bool delta);
+
 // The same with vectors among tokens, in front of norms and without tables of positions.
 Architecture vectors_architecture(std::uint64_t seed);
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "calculus_delta.h"
 #include "calculus_positions.h"
 #include "calculus_tables.h"
 #include "calculus_wires.h"
@@ -33,6 +34,7 @@ class Judge {
     for (const auto& [name, value] : random_parameters(architecture, seed)) {
       System::Stage stage = System::local;
       if (name.ends_with("embed.positions") || name == "embed.types") stage = System::sublayer;
+      if (name.find("_conv.") != std::string::npos) stage = System::sublayer;
       if (name.find("norm.") != std::string::npos) stage = System::shared;
       tensors_[name] = {value, system_.parameter(value.rows(), value.cols(), stage)};
     }
@@ -251,6 +253,10 @@ class Judge {
 
   Wire attention(const Wire& x, const std::string& layer) {
     const std::string name = layer + "attn.";
+    if (const Layer& shape = a_.layer(layer_of(layer)); shape.has_delta()) {
+      const bool rigid = mistake_ == Mistake::kernel_forgotten;
+      return delta_net(system_, shape.delta, tensors_, layer + "delta.", x, rigid);
+    }
     const Attention& a = a_.layer(layer_of(layer)).attention;
     if (a.has_latents()) return latent_attention(a, x, name);
     const Wire& source = a.cross ? encoded_ : x;
@@ -263,7 +269,8 @@ class Judge {
     const std::vector<Wire> queries = queries_or_keys(a, x, name + "q", a.heads);
     const std::vector<Wire> keys = queries_or_keys(a, source, name + "k", a.kv_heads);
     for (Index kv = 0; kv < a.kv_heads; ++kv) {
-      const Wire v = affine(linear(source, name + "v", kv * dv, dv));
+      Wire v = affine(linear(source, name + "v", kv * dv, dv));
+      if (a.gate && mistake_ != Mistake::gate_forgotten) v = gated(system_, v);
       for (Index head = kv * group; head < (kv + 1) * group; ++head) {
         logits(a, queries[static_cast<std::size_t>(head)], keys[static_cast<std::size_t>(kv)]);
         write(v, o, head * dv, a.sinks && mistake_ != Mistake::sink_forgotten, out, constant);
@@ -271,6 +278,7 @@ class Judge {
     }
     if (a.positions == Positions::relative) relative_bias(layer_of(layer));
     if (a.sinks) system_.require(tensor(name + "sinks").change);
+    if (a.gate) system_.require(linear(x, name + "gate", 0, a.heads * dv).change);
     out = {with_row(out.value, constant.value), stack(out.change, constant.change)};
     if (has(name + "o.bias")) add_to_base(out, tensor(name + "o.bias"));
     return out;

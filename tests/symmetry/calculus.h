@@ -31,6 +31,8 @@ enum class Mistake {
   clamp_forgotten,         // what is clamped scales as if it were not
   layer_scale_forgotten,   // a layer scale cannot change
   registers_forgotten,     // nothing reads the registers
+  gate_forgotten,          // an output gate does not see coordinates
+  kernel_forgotten,        // the kernels of a convolution cannot change
   vectors_forgotten,       // nothing reads the vectors among tokens
 };
 

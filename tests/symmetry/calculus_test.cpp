@@ -170,6 +170,26 @@ TEST(Calculus, SinksAndClamps) {
   EXPECT_EQ(calculus(a, 1).dimension - plain, -values - layer.ffn.width + a.width + 1);
 }
 
+// theory2.md, sections 6 and 10.
+TEST(Calculus, OutputGatesAndDeltaNets) {
+  Architecture a = known_architecture("llama");
+  const std::int64_t plain = calculus(a, 1).dimension;
+  const Attention& attention = a.kinds[0].attention;
+  const std::int64_t heads = a.layers * attention.kv_heads, width = attention.v_width;
+  a.kinds[0].attention.gate = true;
+  EXPECT_EQ(calculus(a, 1).dimension - plain, -heads * width * (width - 1));
+  EXPECT_EQ(calculus(a, 1, Mistake::gate_forgotten).dimension, plain);
+  const std::int64_t qk = attention.kv_heads * attention.qk_width;
+  const std::int64_t vo = attention.kv_heads * width * width;
+  const DeltaNet delta{
+      .key_heads = 2, .value_heads = 4, .key_width = 3, .value_width = 2, .kernel = 3};
+  set_delta_net(a.kinds[0], delta);
+  const std::int64_t channels = 2 * delta.keys() + delta.values(), gain = delta.value_width;
+  EXPECT_EQ(calculus(a, 1).dimension - plain, a.layers * (channels + gain - qk - vo));
+  EXPECT_EQ(calculus(a, 1, Mistake::kernel_forgotten).dimension - plain,
+            a.layers * (gain - qk - vo));
+}
+
 TEST(Calculus, EpsilonRemembersLengths) {
   const Change epsilon = [](Architecture& a) { a.norm_eps = 0.01; };
   EXPECT_EQ(difference("llama", epsilon), -1);

@@ -260,6 +260,40 @@ TEST(Dimension, EqualsTheCalculusWithLayerScales) {
   EXPECT_GT(std::min(registers, rotating), 40);
 }
 
+TEST(Dimension, EqualsTheCalculusWithDeltaNetsAndOutputGates) {
+  int deltas = 0, gates = 0, both = 0;
+  for (std::uint64_t seed = 0; seed < 160; ++seed) {
+    const Architecture architecture = delta_architecture(seed);
+    bool delta = false, gate = false;
+    for (const auto& kind : architecture.kinds) {
+      delta = delta || kind.has_delta();
+      gate = gate || kind.attention.gate;
+    }
+    deltas += delta ? 1 : 0;
+    gates += gate ? 1 : 0;
+    both += delta && gate ? 1 : 0;
+    expect_the_calculus(architecture, seed);
+  }
+  EXPECT_GT(std::min(deltas, gates), 60);
+  EXPECT_GT(both, 30);
+}
+
+// theory2.md, section 11.
+TEST(Dimension, OfQwen3Next) {
+  EXPECT_EQ(symmetry_of(qwen3_next_architecture(8, 2, false)).dimension(), 99);
+  EXPECT_EQ(symmetry_of(qwen3_next_architecture(8, 2, true)).dimension(), 101);
+  Architecture gated = qwen3_next_architecture(6, 1, false);
+  gated.kinds[0].attention.heads = 4;
+  gated.kinds[0].attention.kv_heads = 2;
+  gated.kinds[0].ffn.width = 3;
+  EXPECT_EQ(symmetry_of(gated).dimension(), 54);
+  Architecture both = qwen3_next_architecture(6, 2, true);
+  for (auto& kind : both.kinds) kind.ffn.width = 3;
+  both.kinds[0].delta = {
+      .key_heads = 2, .value_heads = 2, .key_width = 2, .value_width = 3, .kernel = 3};
+  EXPECT_EQ(symmetry_of(both).dimension(), 79);
+}
+
 TEST(Dimension, EqualsTheCalculusWithVectorsAmongTokens) {
   int compared = 0, biases = 0, rotating = 0;
   for (std::uint64_t seed = 0; seed < 160; ++seed) {

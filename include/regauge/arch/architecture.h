@@ -71,6 +71,9 @@ struct Attention {
   std::int64_t window = 0;  // keys that a query sees, itself among them; 0: unbounded
   // A learned logit of each head beside those of the keys, whose share of the softmax is lost.
   bool sinks = false;
+  // What a head has gathered is multiplied by sigmoid(x gate), coordinate by coordinate, before o
+  // (Qwen3-Next).
+  bool gate = false;
 
   struct Biases {
     bool q = false, k = false, v = false, o = false;
@@ -86,6 +89,26 @@ struct Attention {
   std::int64_t plain_width() const { return has_latents() ? qk_width - rotary_dims : qk_width; }
   // The softmax does not see a number that is added to all logits of a query.
   bool forgets_common_logit() const { return softcap == 0 && !sinks; }
+};
+
+// What a layer may have in place of attention: a gated delta net (Qwen3-Next). Queries, keys and
+// values pass a causal convolution over the positions, every channel with a kernel of its own, and
+// SiLU; q and k of a key head are divided by their lengths, sqrt(|x|^2 + kLengthEps). Value head i,
+// of key head i / group(), has a state S, [key_width, value_width], at first 0:
+//   S <- exp(-exp(decay) softplus(a)) S;   S <- S + k^T sigmoid(b) (v - k S);   y = q S / sqrt(d_k)
+// and writes rms(y) gain silu(z) to o; the gain is shared by the heads.
+struct DeltaNet {
+  static constexpr double kLengthEps = 1e-6;
+  std::int64_t key_heads = 0;  // 0: there is none; divides value_heads
+  std::int64_t value_heads = 0;
+  std::int64_t key_width = 0;    // of one head
+  std::int64_t value_width = 0;  // of one head
+  std::int64_t kernel = 0;       // positions that a channel sees, its own the last
+
+  bool operator==(const DeltaNet&) const = default;
+  std::int64_t group() const { return value_heads / key_heads; }  // value heads of a key head
+  std::int64_t keys() const { return key_heads * key_width; }
+  std::int64_t values() const { return value_heads * value_width; }
 };
 
 // A feed-forward that is many: of `count` experts a router chooses the `active` ones with the
@@ -145,6 +168,7 @@ struct FeedForward {
 // attention is the cross-attention.
 struct Layer {
   Attention attention;
+  DeltaNet delta;  // in place of attention, which then has no heads
   FeedForward ffn;
   Placement placement = Placement::pre;
   bool parallel = false;     // pre only
@@ -159,6 +183,7 @@ struct Layer {
     return placement == Placement::both || placement == Placement::behind;
   }
   bool norms_sum() const { return placement == Placement::post; }
+  bool has_delta() const { return delta.key_heads > 0; }
   bool has_ffn() const { return ffn.width > 0; }
   bool has_ffn_norm() const { return has_ffn() && placement != Placement::behind && !shared_norm; }
   const char* norm_before_ffn() const { return shared_norm ? "attn.norm" : "ffn.norm"; }
@@ -307,11 +332,15 @@ struct ParameterSpec {
 //   q.weight [D,h*d_k]  k.weight [D,h_kv*d_k]  v.weight [D,h_kv*d_v]  o.weight [h*d_v,D]
 //   {q,k,v,o}.bias [1,columns]  {q,k}_norm.gain [1,d_k] (joint: [1,columns])
 //   relative_bias [buckets,h]             but where a layer shares the table
-//   sinks [1,h]
+//   sinks [1,h]  gate.weight [D,h*d_v]
 // with latents of widths r and s; rot of the d_k coordinates rotate:
 //   kv_latent.weight [D,r]  kv_latent.norm.gain [1,r]  q_latent.weight [D,s]  q_latent.norm.gain [1,s]
 //   q.weight [s or D,h*(d_k-rot)]  q_rotary.weight [s or D,h*rot]
 //   k.weight [r,h*(d_k-rot)]       k_rotary.weight [D,rot]       v.weight [r,h*d_v]
+// In layers.N.delta, of n_k key heads and n_v value heads; the norm before it is attn.norm:
+//   {q,k}.weight [D,n_k*d_k]  {v,z}.weight [D,n_v*d_v]  {a,b}.weight [D,n_v]  a.bias [1,n_v]
+//   {q,k}_conv.weight [kernel,n_k*d_k]  v_conv.weight [kernel,n_v*d_v]
+//   decay [1,n_v]  norm.gain [1,d_v]  o.weight [n_v*d_v,D]
 // In layers.N.ffn:
 //   norm.{gain,bias} [1,D]  post_norm.gain [1,D]  layer_scale.gain [1,D]
 //   {gate,up}.weight [D,m]  {gate,up}.bias [1,m]  down.weight [m,D]  down.bias [1,D]

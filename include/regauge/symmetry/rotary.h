@@ -54,6 +54,8 @@ class RotaryCommutant {
 class GainExchange {
  public:
   GainExchange(std::int64_t size, const std::vector<double>& frequencies);
+  // R* wr S(n): where coordinates are seen one by one, behind a gate or in front of an activation.
+  static GainExchange monomial(std::int64_t size) { return {size, {}}; }
 
   std::string name() const;
   std::int64_t size() const { return size_; }

@@ -222,6 +222,11 @@ Element align_by_activations(const Symmetry& symmetry, const Parameters<double>&
                              const Parameters<double>& b, PairActivations& activations,
                              const Scope& scope, Progress& progress) {
   if (activations.batches() < 1) throw UsageError("[align] activations of no batch at all");
+  for (const auto& kind : symmetry.architecture.kinds) {
+    if (kind.has_delta()) {
+      throw UsageError("[align] activations match the heads of attention, and no delta nets");
+    }
+  }
   Aligner aligner(symmetry, a, b, scope);
   progress.start("activations", activations.batches());
   while (activations.batches() > 0) {

@@ -232,6 +232,9 @@ Alignment align_two_stage(const Symmetry& symmetry, const ReadTensor& a, const R
     if (kind.attention.has_latents()) {
       throw UsageError("[align] two_stage matches heads that read the stream, and no latents");
     }
+    if (kind.has_delta()) {
+      throw UsageError("[align] two_stage matches the heads of attention, and no delta nets");
+    }
   }
   return TwoStage(symmetry, a, b, options, progress).run();
 }

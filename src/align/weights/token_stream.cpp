@@ -89,6 +89,7 @@ Matrix<Scalar> TokenStream<Scalar>::normed(const Matrix<Scalar>& x, const std::s
 template <class Scalar>
 Matrix<Scalar> TokenStream<Scalar>::attended(std::int64_t layer,
                                              const Parameters<Scalar>& tensors) const {
+  if (shape_.layer(layer).has_delta()) return through_delta_net(layer, tensors);
   const Attention& shape = shape_.layer(layer).attention;
   const std::string at = fmt::format("layers.{}.attn", layer);
   const auto read = [&]() -> Matrix<Scalar> {
@@ -98,13 +99,54 @@ Matrix<Scalar> TokenStream<Scalar>::attended(std::int64_t layer,
   };
   const Matrix<Scalar> values = linear(tensors, at + ".v", read());
   const auto group = shape.group(), width = shape.v_width;
-  if (group == 1 && !shape.sinks) return linear(tensors, at + ".o", values);
+  if (group == 1 && !shape.sinks && !shape.gate) return linear(tensors, at + ".o", values);
   Matrix<Scalar> spread(values.rows(), shape.heads * width);
   for (std::int64_t i = 0; i < shape.heads; ++i) {
     spread.middleCols(i * width, width) = values.middleCols(i / group * width, width);
   }
   if (shape.sinks) weigh_against_sinks(shape, at, attention_, tensors, spread);
+  if (shape.gate) {
+    spread.array() /= 1 + (-linear(tensors, at + ".gate", attention_).array()).exp();
+  }
   return linear(tensors, at + ".o", spread);
+}
+
+// Of the kernels the last row alone, and of the state what the token itself has written: its value
+// times sigmoid(b) q.k.
+template <class Scalar>
+Matrix<Scalar> TokenStream<Scalar>::through_delta_net(std::int64_t layer,
+                                                      const Parameters<Scalar>& tensors) const {
+  const DeltaNet& shape = shape_.layer(layer).delta;
+  const std::string at = fmt::format("layers.{}.delta", layer);
+  const auto channels = [&](const char* name) {
+    Matrix<Scalar> y = linear(tensors, at + name, attention_);
+    y *= tensors.at(at + name + "_conv.weight").bottomRows(1).row(0).asDiagonal();
+    activate(Activation::silu, y);
+    return y;
+  };
+  const Matrix<Scalar> q = channels(".q"), k = channels(".k"), v = channels(".v");
+  const Matrix<Scalar> b = linear(tensors, at + ".b", attention_);
+  Matrix<Scalar> z = linear(tensors, at + ".z", attention_);
+  activate(Activation::silu, z);
+  const auto width = shape.value_width;
+  Matrix<Scalar> written(v.rows(), v.cols());
+  for (std::int64_t head = 0; head < shape.value_heads; ++head) {
+    const auto keys = head / shape.group() * shape.key_width;
+    const auto of_q = q.middleCols(keys, shape.key_width),
+               of_k = k.middleCols(keys, shape.key_width);
+    const auto eps = static_cast<Scalar>(DeltaNet::kLengthEps);
+    const auto lengths = ((of_q.rowwise().squaredNorm().array() + eps) *
+                          (of_k.rowwise().squaredNorm().array() + eps))
+                             .sqrt() *
+                         std::sqrt(static_cast<Scalar>(shape.key_width));
+    const Eigen::Array<Scalar, Eigen::Dynamic, 1> share =
+        of_q.cwiseProduct(of_k).rowwise().sum().array() / lengths /
+        (1 + (-b.col(head).array()).exp());
+    Matrix<Scalar> y = v.middleCols(head * width, width);
+    y.array().colwise() *= share;
+    written.middleCols(head * width, width) = normed(y, at + ".norm", tensors);
+  }
+  return linear(tensors, at + ".o", Matrix<Scalar>(written.cwiseProduct(z)));
 }
 
 template <class Scalar>

@@ -38,6 +38,7 @@ class TokenStream {
   Matrix<Scalar> normed(const Matrix<Scalar>& x, const std::string& norm,
                         const Parameters<Scalar>& tensors) const;
   Matrix<Scalar> attended(std::int64_t layer, const Parameters<Scalar>& tensors) const;
+  Matrix<Scalar> through_delta_net(std::int64_t layer, const Parameters<Scalar>& tensors) const;
   Matrix<Scalar> fed_forward(std::int64_t layer, const Matrix<Scalar>& x,
                              const Parameters<Scalar>& tensors) const;
 

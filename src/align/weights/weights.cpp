@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "align/match/act_with_norms.h"
+#include "align/match/delta_match.h"
 #include "align/match/head_match.h"
 #include "align/match/latent_match.h"
 #include "align/match/stream_match.h"
@@ -149,7 +150,9 @@ class Search {
       if (!options_.scope.contains(*neurons)) continue;
       step.maps[neurons->name] = match_units(symmetry_, *neurons, a, b);
     }
-    if (layer >= 0 && layers_sharing(layer).empty() && !attention(layer).shares_table) {
+    if (layer >= 0 && symmetry_.architecture.layer(layer).has_delta()) {
+      step.maps.merge(match_delta_net(symmetry_, layer, options_.scope, a, b).maps);
+    } else if (layer >= 0 && layers_sharing(layer).empty() && !attention(layer).shares_table) {
       step.maps.merge(match_heads(symmetry_, layer, options_.scope, a, b).maps);
     }
     return step;

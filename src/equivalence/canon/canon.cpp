@@ -96,6 +96,7 @@ class Canonical {
     take(turned_latents(symmetry_, layer, tensors), layer, tensors);
     take(balance(symmetry_, tensors), layer, tensors);
     order(layer, tensors);
+    take(ordered_channels(symmetry_, layer, tensors, rounding_, limits_), layer, tensors);
     take(turned(symmetry_, layer, tensors), layer, tensors);
     if (symmetry_.architecture.layer(layer).attention.has_qk_norm()) {
       take(turned_qk_norm(symmetry_, layer, tensors), layer, tensors);
@@ -151,6 +152,13 @@ class Canonical {
   Matrix<double> through_attention(std::int64_t layer, const Matrix<double>& rows) const {
     const Attention& shape = symmetry_.architecture.layer(layer).attention;
     const auto tensors = moved(layer);
+    if (symmetry_.architecture.layer(layer).has_delta()) {
+      const std::string delta = fmt::format("layers.{}.delta", layer);
+      const Matrix<double>& kernels = tensors.at(delta + ".v_conv.weight");
+      const Matrix<double> values = product(rows, tensors.at(delta + ".v.weight")) *
+                                    kernels.bottomRows(1).row(0).asDiagonal();
+      return product(values, tensors.at(delta + ".o.weight"));
+    }
     const std::string at = fmt::format("layers.{}.attn", layer);
     const Matrix<double> read =
         shape.has_latents() ? product(rows, tensors.at(at + ".kv_latent.weight")) : rows;

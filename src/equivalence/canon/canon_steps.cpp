@@ -81,6 +81,11 @@ std::vector<std::int64_t> ordered_within(const std::vector<std::int64_t>& outer,
   return result;
 }
 
+// Coordinates that an output gate or a convolution sees, and no QK-norm.
+bool is_seen_one_by_one(const Space& space) {
+  return std::holds_alternative<GainExchange>(space.group) && !space.name.ends_with(".qk_gain");
+}
+
 Sizes sizes_of(const Symmetry& symmetry, std::int64_t layer, const Space& space,
                const Parameters<double>& tensors) {
   Sizes sizes{Eigen::VectorXd::Zero(space.count), Eigen::VectorXd::Zero(space.groups()),
@@ -93,7 +98,8 @@ Sizes sizes_of(const Symmetry& symmetry, std::int64_t layer, const Space& space,
               // Weights of their own, so that a large query and a small key are not a small query
               // and a large key.
               const double weight = 0.5 + Random(0, "canon/" + name).uniform();
-              Eigen::VectorXd& sum = itself || space.group_size == 1 ? sizes.blocks : sizes.groups;
+              const bool by_block = itself || lives_in.count == space.count;
+              Eigen::VectorXd& sum = by_block ? sizes.blocks : sizes.groups;
               sum += weight * squares_of_runs(rows, sum.size());
             });
   for (Eigen::Index i = 0; i < space.count; ++i)
@@ -144,6 +150,55 @@ Element turned_latents(const Symmetry& symmetry, std::int64_t layer,
     Matrix<double> known = sketch(tensors.at(name + ".weight"), space->size());
     known.diagonal().array() += kNudge * known.norm() + 1e-300;
     step.maps[name] = BlockMap<double>(1, space->size(), {}, polar_factor(known));
+  }
+  return step;
+}
+
+Element ordered_channels(const Symmetry& symmetry, std::int64_t layer,
+                         const Parameters<double>& tensors, double rounding,
+                         std::vector<std::string>& limits) {
+  struct Channels {
+    Eigen::VectorXd sizes, parts;  // what all their vectors measure, and have of a fixed column
+  };
+  std::map<std::string, Channels> all;
+  for_parts(symmetry, layer, tensors,
+            [&](const AxisPart& part, const std::string& name, const auto& rows) {
+              const Space& lives_in = *symmetry.find_space(part.space);
+              const Space* space = symmetry.find_space(lives_in.follows);
+              const bool itself = space == nullptr || !is_seen_one_by_one(*space);
+              if (itself) space = &lives_in;
+              if (!is_seen_one_by_one(*space)) return;
+              const Eigen::VectorXd zero = Eigen::VectorXd::Zero(space->size());
+              Channels& channels = all.try_emplace(space->name, Channels{zero, zero}).first->second;
+              const double weight = 0.5 + Random(0, "canon/" + name).uniform();
+              const Matrix<double> of_column = sketch(rows, 1);
+              const auto width = space->width(), share = rows.cols() / space->size();
+              for (Eigen::Index i = 0; i < rows.cols(); ++i) {
+                const Eigen::Index at = i / width / share * width + i % width;
+                channels.sizes(at) += weight * rows.col(i).squaredNorm();
+                if (itself) channels.parts(at) += (part.dual ? kOtherSide : 1) * of_column(i, 0);
+              }
+            });
+  Element step;
+  for (const auto& [name, channels] : all) {
+    const Space& space = *symmetry.find_space(name);
+    Matrix<double> blocks = Matrix<double>::Zero(space.size(), space.width());
+    std::int64_t close = 0;
+    for (Eigen::Index at = 0; at < space.size(); at += space.width()) {
+      const Eigen::VectorXd sizes = channels.sizes.segment(at, space.width());
+      const auto order = largest_first(sizes);
+      close += close_neighbours(sizes, order, rounding);
+      for (std::size_t place = 0; place < order.size(); ++place) {
+        const Eigen::Index from = at + order[place];
+        blocks(from, static_cast<Eigen::Index>(place)) = channels.parts(from) < 0 ? -1 : 1;
+      }
+    }
+    step.maps[name] = BlockMap<double>(space.count, space.width(), {}, std::move(blocks));
+    if (close > 0) {
+      limits.push_back(fmt::format(
+          "{}: {} of {} neighbours in the order are as large as one another but for rounding", name,
+          close, space.size() - space.count));
+    }
   }
   return step;
 }

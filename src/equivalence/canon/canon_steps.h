@@ -23,6 +23,11 @@ Element turned_latents(const Symmetry& symmetry, std::int64_t layer,
 // The coordinates of balanced heads and signs of neurons, rotated to the fixed table.
 Element turned(const Symmetry& symmetry, std::int64_t layer, const Parameters<double>& tensors);
 
+// The channels of heads that are seen one by one, in the order of their size, with signs.
+Element ordered_channels(const Symmetry& symmetry, std::int64_t layer,
+                         const Parameters<double>& tensors, double rounding,
+                         std::vector<std::string>& limits);
+
 // Behind a QK-norm: signs of kv heads, and quarter turns and places of the gains' coordinates.
 Element turned_qk_norm(const Symmetry& symmetry, std::int64_t layer,
                        const Parameters<double>& tensors);

@@ -109,6 +109,7 @@ class Diagnostician {
     result.a = reader(a_, shape, {});
     result.b = reader(b_, shape, element.is_identity() ? Patches{} : moved_by(symmetry, element));
     for (std::int64_t n = 0; n < shape.layers && !result.halves; ++n) {
+      if (shape.layer(n).has_delta()) continue;
       result.halves = b_.layout.has_halves(fmt::format("layers.{}.attn.q.weight", n));
     }
     return result;

@@ -20,9 +20,10 @@ void Explainer::fit_heads() {
   const Architecture& a = pair_.architecture;
   for (std::int64_t layer = 0; layer < a.layers; ++layer) {
     const Attention& shape = a.layer(layer).attention;
-    const std::int64_t width = shape.qk_width, group = shape.group();
+    const std::int64_t width = shape.qk_width;
     if (shape.positions != Positions::rotary || a.width <= width) continue;
     if (shape.has_latents()) continue;
+    const std::int64_t group = shape.group();
     const std::string at = fmt::format("layers.{}.attn.", layer);
     if (!is_open(at + "q.weight") || !is_open(at + "k.weight")) continue;
     const Matrix<double> q_a = pair_.a(at + "q.weight"), q_b = pair_.b(at + "q.weight");

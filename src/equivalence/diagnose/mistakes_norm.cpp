@@ -103,6 +103,7 @@ void add_centring_changes(const Pair& pair, std::int64_t layer, std::vector<Chan
                        name == "embed.types" || name == "embed.class_token" ||
                        name == "embed.registers" || name.starts_with("embed.input.");
     const bool writes = table || name.find(".attn.o.") != std::string::npos ||
+                        name.find(".delta.o.") != std::string::npos ||
                         name.find(".ffn.down.") != std::string::npos;
     if (!writes) continue;
     Change change;

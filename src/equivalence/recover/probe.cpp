@@ -84,6 +84,14 @@ std::vector<Matrix<double>> layer_vectors(const Architecture& a, std::int64_t la
     vectors.push_back(own_parts(weight("ffn.up").transpose(), x));
     vectors.push_back(own_parts(weight("ffn.down"), x));
   }
+  if (a.layer(layer).ffn.gated) vectors.push_back(own_parts(weight("ffn.gate").transpose(), x));
+  if (a.layer(layer).has_delta()) {
+    for (const char* map : {"delta.q", "delta.k", "delta.v", "delta.z"}) {
+      vectors.push_back(own_parts(weight(map).transpose(), x));
+    }
+    vectors.push_back(own_parts(weight("delta.o"), x));
+    return vectors;
+  }
   vectors.push_back(parts_within(weight("attn.o").transpose(), shape.v_width, x));
   const auto add = [&](const char* name, std::int64_t width) {
     vectors.push_back(parts_within(weight(name), width, x));
@@ -97,7 +105,6 @@ std::vector<Matrix<double>> layer_vectors(const Architecture& a, std::int64_t la
     add("attn.k", shape.qk_width);
     add("attn.v", shape.v_width);
   }
-  if (a.layer(layer).ffn.gated) vectors.push_back(own_parts(weight("ffn.gate").transpose(), x));
   return vectors;
 }
 

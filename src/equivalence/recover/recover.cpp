@@ -9,6 +9,7 @@
 #include <set>
 
 #include "action/standard_form.h"
+#include "channels.h"
 #include "equivalence/read_part.h"
 #include "equivalence/recover/tolerances.h"
 #include "fit_constants.h"
@@ -18,6 +19,7 @@
 #include "numerics/polar.h"
 #include "probe.h"
 #include "regauge/equivalence/compare.h"
+#include "rows.h"
 #include "signature.h"
 #include "stream.h"
 
@@ -26,16 +28,6 @@ namespace {
 
 constexpr std::int64_t kVectors = 2;  // of embedding and of head, for each coordinate of the stream
 constexpr auto kAll = std::numeric_limits<std::int64_t>::max();
-
-// Runs of `size` rows by what they have together, in whatever order.
-Matrix<double> summed_runs(const Matrix<double>& rows, std::int64_t size) {
-  Matrix<double> sums(rows.rows() / size, 2 * rows.cols());
-  for (Eigen::Index i = 0; i < sums.rows(); ++i) {
-    const auto members = rows.middleRows(i * size, size);
-    sums.row(i) << members.colwise().sum(), members.colwise().squaredNorm();
-  }
-  return sums;
-}
 
 // Rows to rows, where runs of `size` rows stay together: `outer` says where each run goes.
 std::vector<std::int64_t> match_within(const std::vector<std::int64_t>& outer, std::int64_t size,
@@ -125,10 +117,7 @@ class Finder {
     const Element latents = turn_latents(layer, a, b);
     act_on_layer(symmetry_, latents, layer, b);
     take(latents.maps);
-    const Element places = match(layer, a, b);
-    act_on_layer(symmetry_, places, layer, b);
-    take(places.maps);
-
+    take(match(layer, a, b).maps);
     if (qk_norm) {
       const Element qk = recover_qk_norm(symmetry_, layer, a, b);
       act_on_layer(symmetry_, qk, layer, b);
@@ -238,7 +227,7 @@ class Finder {
       for (std::int64_t layer = 0; layer < symmetry_.architecture.layers; ++layer) {
         auto [a, b] = both(layer);
         act_on_layer(symmetry_, turn_latents(layer, a, b), layer, b);
-        act_on_layer(symmetry_, match(layer, a, b), layer, b);
+        match(layer, a, b);
         const auto in_a = layer_vectors(symmetry_.architecture, layer, a, known_);
         const auto in_b = layer_vectors(symmetry_.architecture, layer, b, known_);
         for (std::size_t i = 0; i < in_a.size(); ++i) vectors.add(in_a[i], in_b[i]);
@@ -269,19 +258,21 @@ class Finder {
     return turns;
   }
 
-  // Where b's heads and neurons belong.
-  Element match(std::int64_t layer, const Parameters<double>& a,
-                const Parameters<double>& b) const {
+  // Brings b's heads, their channels and neurons to where they belong, and says so.
+  Element match(std::int64_t layer, const Parameters<double>& a, Parameters<double>& b) const {
     const Architecture& shape = symmetry_.architecture;
-    const Space* heads = symmetry_.find_space(fmt::format("layers.{}.attn.heads", layer));
+    const bool delta = shape.layer(layer).has_delta();
+    const Space* heads =
+        symmetry_.find_space(fmt::format("layers.{}.{}.heads", layer, delta ? "delta" : "attn"));
+    const auto signatures = delta ? delta_signatures : head_signatures;
     const Known in_heads = looks() ? Known(frame_.attention_width()) : known_;
     const Known in_neurons = looks() ? Known(frame_.ffn_width()) : known_;
     Element places;
     if (heads != nullptr) {  // else they follow those of the layer whose table they share
       places.maps[heads->name] =
           BlockMap<double>(heads->count, 1,
-                           match_members(*heads, head_signatures(shape, layer, b, in_heads),
-                                         head_signatures(shape, layer, a, in_heads), rounding_),
+                           match_members(*heads, signatures(shape, layer, b, in_heads),
+                                         signatures(shape, layer, a, in_heads), rounding_),
                            {});
     }
     for (const char* maps : {"ffn", "ffn.shared"}) {
@@ -294,7 +285,11 @@ class Finder {
                                          neuron_signatures(shape, at, a, in_neurons), rounding_),
                            {});
     }
-    return places;
+    act_on_layer(symmetry_, places, layer, b);
+    const Element channels = match_channels(symmetry_, layer, a, b, in_heads, rounding_);
+    if (channels.is_identity()) return places;
+    act_on_layer(symmetry_, channels, layer, b);
+    return compose(symmetry_, channels, places);
   }
 
   // The stream's map is known, so that a layer may be looked at through the frame.
@@ -356,16 +351,17 @@ class Finder {
       if (followers == symmetry_.index->followers.end()) continue;
       places.insert(followers->second.begin(), followers->second.end());
     }
+    std::map<std::string, BlockMap<double>> next;
     for (const std::size_t place : places) {
       const Space& space = symmetry_.spaces[place];
       const auto map = maps.find(space.name);
       if (map != maps.end()) {
-        found_.maps[space.name] = map->second * map_of(symmetry_, found_, space);
+        next[space.name] = map->second * map_of(symmetry_, found_, space);
       } else if (found_.maps.contains(space.name)) {
-        BlockMap<double>& follower = found_.maps.at(space.name);
-        follower = map_of(symmetry_, step, space) * follower;
+        next[space.name] = map_of(symmetry_, step, space) * found_.maps.at(space.name);
       }
     }
+    for (auto& [name, map] : next) found_.maps[name] = std::move(map);
   }
 
   const Symmetry& symmetry_;

@@ -13,6 +13,7 @@
 #include "equivalence/recover/tolerances.h"
 #include "numerics/dense.h"
 #include "probe.h"
+#include "rows.h"
 
 namespace regauge {
 namespace {
@@ -82,25 +83,6 @@ Matrix<double> directions(Matrix<double> products, const Eigen::VectorXd& square
     products(i, kProbes - 1) *= first;
   }
   return products;
-}
-
-Matrix<double> side_by_side(const std::vector<Matrix<double>>& parts) {
-  Eigen::Index cols = 0;
-  for (const auto& part : parts) cols += part.cols();
-  Matrix<double> all(parts.front().rows(), cols);
-  Eigen::Index at = 0;
-  for (const auto& part : parts) {
-    all.middleCols(at, part.cols()) = part;
-    at += part.cols();
-  }
-  return all;
-}
-
-// Every row `times` times.
-Matrix<double> repeated(const Matrix<double>& rows, std::int64_t times) {
-  Matrix<double> all(rows.rows() * times, rows.cols());
-  for (Eigen::Index i = 0; i < all.rows(); ++i) all.row(i) = rows.row(i / times);
-  return all;
 }
 
 // Rows in an order, some of which are taken. Looking past those that are costs next to nothing.
@@ -220,6 +202,7 @@ Matrix<double> head_signatures(const Architecture& architecture, std::int64_t la
       repeated(read(".k.weight", a.plain_width(), a.kv_latent), group),
       repeated(read(".v.weight", a.v_width, a.kv_latent), group),
       spans(o_weight.transpose(), a.v_width, known)};
+  if (a.gate) parts.push_back(read(".gate.weight", a.v_width));
   const auto table = parameters.find(at + ".relative_bias");
   if (table != parameters.end()) parts.push_back(table->second.transpose());
   return side_by_side(parts);
