@@ -167,9 +167,10 @@ def limits_of(record):
     what is said without an edit, where that is not always the same."""
     if record is None:
         return "not run"
-    for said in ("undecided", "changed"):
-        if said in record["unedited"]:
-            return f"{said} {record['unedited'][said]} of {sum(record['unedited'].values())} unedited"
+    unedited = record["unedited"]
+    wrong = [f"{unedited[said]} {said}" for said in ("undecided", "changed") if said in unedited]
+    if wrong:
+        return f"{', '.join(wrong)} of {sum(unedited.values())} unedited"
     detected, changed = number(record["detected"]), number(record["changed"])
     return detected if detected == changed else f"{detected} ({changed})"
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <numeric>
+#include <span>
 
 #include "regauge/base/error.h"
 
@@ -95,7 +97,8 @@ Matrix<Scalar> Layout::arrange(std::string_view parameter, const Values<Scalar>&
            std::span(value.data(), static_cast<std::size_t>(size)));
     return value;
   }
-  std::vector<Scalar> stored(static_cast<std::size_t>(size));
+  const auto numbers = std::make_unique_for_overwrite<Scalar[]>(static_cast<std::size_t>(size));
+  const std::span stored(numbers.get(), static_cast<std::size_t>(size));
   for (const Part& part : wanted) {
     values({stored_[part.holder], part.slice}, stored);
     take<Scalar>(part, stored, part.row - first.row, part.col - first.col, value);
@@ -110,21 +113,14 @@ void Layout::take(const Part& p, std::span<const Scalar> stored, std::int64_t ro
     std::copy_n(stored.begin() + p.begin, value.size(), value.data());
     return;
   }
-  const std::vector<std::int64_t> column = columns(p);
-  std::array<Scalar, kTile * kTile> buffer;
+  std::vector<std::int64_t> column = columns(p);
+  for (auto& at : column) at *= p.transposed ? p.rows : 1;
   for_each_tile(p.rows, p.cols, [&](const Tile& tile) {
-    for (std::int64_t j = 0; j < tile.cols; ++j) {
-      const std::int64_t at = column[static_cast<std::size_t>(tile.col + j)];
-      const Scalar* from =
-          stored.data() + (p.transposed ? at * p.rows + tile.row : tile.row * p.width + at);
-      const std::int64_t step = p.transposed ? 1 : p.width;
-      for (std::int64_t i = 0; i < tile.rows; ++i) {
-        buffer[static_cast<std::size_t>(i * kTile + j)] = from[i * step];
-      }
-    }
-    for (std::int64_t i = 0; i < tile.rows; ++i) {
-      std::copy_n(buffer.data() + i * kTile, tile.cols,
-                  value.data() + (row + tile.row + i) * value.cols() + col + tile.col);
+    const std::int64_t* const at = column.data() + tile.col;
+    for (std::int64_t i = tile.row; i < tile.row + tile.rows; ++i) {
+      const Scalar* const from = stored.data() + i * (p.transposed ? 1 : p.width);
+      Scalar* const to = value.data() + (row + i) * value.cols() + col + tile.col;
+      for (std::int64_t j = 0; j < tile.cols; ++j) to[j] = from[at[j]];
     }
   });
 }

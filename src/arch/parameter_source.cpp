@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <type_traits>
 
 #include "io/rounding.h"
 #include "regauge/base/error.h"
@@ -57,6 +58,7 @@ template <class Scalar>
 Matrix<Scalar> ParameterSource::read(std::string_view parameter, std::int64_t slice) const {
   const auto patch = patches_.find(parameter);
   if (patch != patches_.end()) {
+    if constexpr (std::is_same_v<Scalar, double>) return made_by(patch->second, parameter, slice);
     return made_by(patch->second, parameter, slice).template cast<Scalar>();
   }
   const bool implied = parameter == "head.weight" && !held_.contains(parameter);

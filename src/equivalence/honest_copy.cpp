@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
+#include <map>
+#include <memory>
 #include <optional>
 
 #include "action/moved_model.h"
@@ -22,7 +25,7 @@ struct Place {
   std::int64_t layer = -1;
   std::int64_t slice = ParameterSource::kAll;
 
-  bool operator==(const Place&) const = default;
+  auto operator<=>(const Place&) const = default;
 };
 
 // The numbers as the file of a source would hold them: floats of its type, or multiples of the
@@ -105,21 +108,38 @@ class Moved {
   std::optional<MovedSlices<double>> slices_;
 };
 
-// `value(place)` in the place of every tensor, slice by slice where both have it so; the last
-// one is kept, as its numbers and their variances are asked for one after the other. The numbers of
+// What was made stays as long as there is room, vectors always; of the rest the last one, as its
+// numbers and their variances are asked for one after the other.
+class Held {
+ public:
+  template <class Make>
+  const Matrix<double>& get(const Place& at, const Make& make) {
+    if (const auto found = held_.find(at); found != held_.end()) return found->second;
+    if (last_place_ == at) return last_;
+    Matrix<double> value = make(at);
+    if (value.rows() == 1 || numbers_ + value.size() <= kNumbers) {
+      numbers_ += value.size();
+      return held_.emplace(at, std::move(value)).first->second;
+    }
+    last_place_ = at;
+    return last_ = std::move(value);
+  }
+  static constexpr std::int64_t kNumbers = std::int64_t{1} << 25;
+
+ private:
+  std::map<Place, Matrix<double>> held_;
+  std::int64_t numbers_ = 0;
+  Place last_place_;
+  Matrix<double> last_;
+};
+
+// `value(place)` in the place of every tensor, slice by slice where both have it so. The numbers of
 // a block keep its step.
 template <class Value>
 Patches everywhere(const ParameterSource& source, const ParameterSource& other,
                    const Value& value) {
-  struct Last {
-    Place place;
-    Matrix<double> value;
-  };
-  const auto last = std::make_shared<Last>();
-  const auto read = [=](const Place& at) {
-    if (!(last->place == at)) *last = {at, value(at)};
-    return last->value;
-  };
+  const auto held = std::make_shared<Held>();
+  const auto read = [=](const Place& at) { return Matrix<double>(held->get(at, value)); };
   Patches patches;
   for (const auto& spec : parameter_specs(source.architecture())) {
     const Place all{spec.name, spec.layer};
@@ -130,6 +150,14 @@ Patches everywhere(const ParameterSource& source, const ParameterSource& other,
     const StoredTensor* tensor = source.stored(spec.name);
     const bool blocks = tensor != nullptr && is_quantised(tensor->dtype);
     patches[spec.name] = blocks ? changing_each(std::move(patch)) : std::move(patch);
+  }
+  if (parameter_count(source.architecture()) > Held::kNumbers) return patches;
+  // All of it layer by layer, before others ask for it in their own order.
+  for (std::int64_t layer = -1; layer < source.architecture().layers; ++layer) {
+    for (const auto& spec : parameter_specs(source.architecture())) {
+      const bool whole = spec.layer == layer && common_slices(source, other, spec.name) == 1;
+      if (whole) held->get({spec.name, layer}, value);
+    }
   }
   return patches;
 }

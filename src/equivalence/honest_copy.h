@@ -9,7 +9,8 @@ namespace regauge {
 
 // A pair in which B certainly is A, stored as the given files are. How well an element can be read
 // off two files depends on the element and on how they are stored; what is found of an honest pair
-// says how well. All that is given must outlive it; a layer is in memory at a time.
+// says how well. All that is given must outlive it. What was made of it is held up to 2^25 numbers
+// of each model; of a larger one a layer is in memory at a time.
 class HonestCopy {
  public:
   // Draw 0: B is A as the inverse of the element moves it, rounded to nearest on the grid of B's

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "arch/names.h"
 #include "element_noise.h"
+#include "equivalence/judge/compare_layers.h"
 #include "equivalence/judge/directions.h"
 #include "equivalence/judge/products.h"
 #include "equivalence/recover/recover.h"
@@ -40,17 +42,43 @@ struct Found {
   std::vector<TensorResidual> residuals;
 };
 
-Found find(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
-           double rounding, const std::set<std::string>& stay, Progress& progress) {
-  Found found{recover(symmetry, a, b, rounding, progress), {}};
-  found.recovery.a_from_b = without_noise(symmetry, found.recovery.a_from_b, rounding, stay);
-  const Element& element = found.recovery.a_from_b;
-  found.residuals =
-      plain_work(symmetry.architecture) <= kPlainWork
-          ? compare(symmetry, element, a, b, progress)
-          : compare_sketched(symmetry, element, a, b, directions_seed(a, b, progress), progress);
-  return found;
-}
+// Finds and judges elements between two files, and between honest copies that are stored as they
+// are.
+class Search {
+ public:
+  Search(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
+         const std::vector<TensorResidual>& in_place, Progress& progress)
+      : symmetry_(symmetry),
+        a_(a),
+        b_(b),
+        stay_(spaces_that_stay(symmetry, in_place)),
+        progress_(progress) {}
+
+  Found find(const ParameterSource& a, const ParameterSource& b, double rounding,
+             const Layers& judged = {}) {
+    Found found{recover(symmetry_, a, b, rounding, progress_), {}};
+    found.recovery.a_from_b = without_noise(symmetry_, found.recovery.a_from_b, rounding, stay_);
+    const Element& element = found.recovery.a_from_b;
+    found.residuals =
+        plain_work(symmetry_.architecture) <= kPlainWork
+            ? compare_layers(symmetry_, element, a, b, judged, progress_)
+            : compare_layers_sketched(symmetry_, element, a, b, seed(), judged, progress_);
+    return found;
+  }
+
+ private:
+  std::uint64_t seed() {
+    if (!seed_) seed_ = directions_seed(a_, b_, progress_);
+    return *seed_;
+  }
+
+  const Symmetry& symmetry_;
+  const ParameterSource& a_;
+  const ParameterSource& b_;
+  std::set<std::string> stay_;
+  std::optional<std::uint64_t> seed_;  // of the files
+  Progress& progress_;
+};
 
 // The most that was found of a tensor in honest copies.
 struct Honest {
@@ -72,7 +100,7 @@ double beyond_honest(const TensorResidual& r, const Honest& honest) {
 
 bool is_hopeless(const TensorResidual& r) { return r.size > 0 && r.rounding > kHopeless * r.size; }
 
-bool in_doubt(const TensorResidual& r) { return !r.agrees() && !r.by_entry; }
+bool is_in_doubt(const TensorResidual& r) { return !r.agrees() && !r.by_entry; }
 
 // Sub-layers (they share the maps that an element has inside a layer) in which an honest copy is
 // off by a good deal of a matrix.
@@ -86,24 +114,34 @@ std::set<std::string> lost_parts(const std::vector<TensorResidual>& residuals,
   return parts;
 }
 
-// As many honest copies as the decision takes: more where a few more could turn it.
+// The element is as certain as was assumed: what differs differs, but for what chance may do.
+bool is_certain(const std::vector<Honest>& most) {
+  return std::all_of(most.begin(), most.end(), [](const Honest& h) { return h.excess <= 1; });
+}
+
+// As many honest copies as the decision takes: more where a few more could turn it. Once it is
+// known that the element is not certain, layers without doubt have no more to say.
 std::vector<Honest> honest_copies(const Symmetry& symmetry, const ParameterSource& a,
-                                  const ParameterSource& b, double rounding,
-                                  const std::set<std::string>& stay, const Found& found,
-                                  Progress& progress) {
+                                  const ParameterSource& b, double rounding, Search& search,
+                                  const Found& found) {
   std::vector<Honest> most(found.residuals.size());
   const auto is_close = [&] {
     for (std::size_t i = 0; i < most.size(); ++i) {
       const TensorResidual& r = found.residuals[i];
-      if (!in_doubt(r)) continue;
+      if (!is_in_doubt(r)) continue;
       const double beyond = beyond_honest(r, most[i]);
       if (beyond > 1 && beyond <= (r.single_row ? kCloseVector : kCloseToHonest)) return true;
     }
     return false;
   };
+  Layers in_doubt;
+  for (const TensorResidual& r : found.residuals) {
+    if (is_in_doubt(r)) in_doubt.insert(symmetry.index->tensors.at(r.tensor).layer);
+  }
   for (int draw = 0; draw < kHonestCopies || (draw < kMostHonestCopies && is_close()); ++draw) {
     const HonestCopy copy(symmetry, found.recovery.a_from_b, a, b, draw);
-    const Found honest = find(symmetry, copy.a(), copy.b(), rounding, stay, progress);
+    const Layers judged = is_certain(most) ? Layers() : in_doubt;
+    const Found honest = search.find(copy.a(), copy.b(), rounding, judged);
     for (std::size_t i = 0; i < most.size(); ++i) {
       const TensorResidual& r = honest.residuals[i];
       most[i].excess = std::max(most[i].excess, r.excess);
@@ -124,18 +162,15 @@ std::vector<Honest> honest_copies(const Symmetry& symmetry, const ParameterSourc
 std::vector<std::string> compare_with_honest_copies(const Symmetry& symmetry,
                                                     const ParameterSource& a,
                                                     const ParameterSource& b, double rounding,
-                                                    const std::set<std::string>& stay, Found& found,
-                                                    Progress& progress) {
-  const auto most = honest_copies(symmetry, a, b, rounding, stay, found, progress);
+                                                    Search& search, Found& found) {
+  const auto most = honest_copies(symmetry, a, b, rounding, search, found);
   std::vector<std::string> limits;
-  // The element is as certain as was assumed: what differs differs, but for what chance may do.
-  const bool certain =
-      std::all_of(most.begin(), most.end(), [](const Honest& h) { return h.excess <= 1; });
+  const bool certain = is_certain(most);
   const std::set<std::string> lost = lost_parts(found.residuals, most);
   bool stands_out = false;
   for (std::size_t i = 0; i < most.size(); ++i) {
     TensorResidual& r = found.residuals[i];
-    if (!in_doubt(r)) continue;
+    if (!is_in_doubt(r)) continue;
     const double beyond = beyond_honest(r, most[i]);
     if (certain) {
       if (beyond <= 1) r.relation = Relation::hidden;
@@ -186,17 +221,17 @@ Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const Par
     const double rounding_a = coarsest_rounding(a), rounding_b = coarsest_rounding(b);
     const double finer = std::min(rounding_a, rounding_b),
                  coarser = std::max(rounding_a, rounding_b);
-    const auto stay = spaces_that_stay(symmetry, result.residuals);
-    Found found = find(symmetry, a, b, finer, stay, progress);
+    Search search(symmetry, a, b, result.residuals, progress);
+    Found found = search.find(a, b, finer);
     if (!all_agree(found.residuals) && coarser > finer) {
-      Found other = find(symmetry, a, b, coarser, stay, progress);
+      Found other = search.find(a, b, coarser);
       if (disagreeing(other.residuals) < disagreeing(found.residuals)) found = std::move(other);
     }
     result.limits = found.recovery.limits;
     const bool near = brings_a_matrix_near(result.residuals, found.residuals);
-    if (doubt == Doubt::resolve && !all_agree(found.residuals) && near) {
-      const auto limits =
-          compare_with_honest_copies(symmetry, a, b, coarser, stay, found, progress);
+    const bool unsure = std::any_of(found.residuals.begin(), found.residuals.end(), is_in_doubt);
+    if (doubt == Doubt::resolve && unsure && near) {
+      const auto limits = compare_with_honest_copies(symmetry, a, b, coarser, search, found);
       result.limits.insert(result.limits.end(), limits.begin(), limits.end());
     }
     if (differing(found.residuals) >= differing(result.residuals)) return result;

@@ -184,6 +184,19 @@ void rounding_variances(DType dtype, std::span<const std::byte> bytes,
     }
     return;
   }
+  if (dtype == DType::f32) {
+    constexpr std::uint32_t kSign = 0x8000'0000, kExponent = 0x7f80'0000;
+    for (std::size_t i = 0; i < variances.size(); ++i) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, bytes.data() + 4 * i, sizeof bits);
+      const std::uint32_t exponent = bits & kExponent;
+      const bool none = (bits & ~kSign) == 0 || exponent == kExponent;  // zero, or no number
+      const double power = std::max<double>(std::bit_cast<float>(exponent), type.least);
+      const double unit = none ? 0 : power * type.last_digit;
+      variances[i] = static_cast<Scalar>(kEven * unit * unit);
+    }
+    return;
+  }
   std::vector<double> values(variances.size());
   decode<double>(dtype, bytes, values);
   for (std::size_t i = 0; i < values.size(); ++i) {

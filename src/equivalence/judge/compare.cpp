@@ -101,8 +101,9 @@ class Plainly : public Comparison {
     difference.off = difference.a - difference.off;
     difference.a = read_part_.of(name, std::move(difference.a));
     difference.off = read_part_.of(name, std::move(difference.off));
+    const double share = constant_share(tensor);
     for (auto* variances : {&difference.of_a, &difference.of_b}) {
-      *variances *= static_cast<Scalar>(constant_share(tensor));
+      if (share != 1) *variances *= static_cast<Scalar>(share);
       *variances = read_part_.weighed(name, read_part_.weighed(name, std::move(*variances)));
     }
   }
@@ -199,7 +200,13 @@ std::string_view relation_name(Relation relation) {
 std::vector<TensorResidual> compare(const Symmetry& symmetry, const Element& a_from_b,
                                     const ParameterSource& a, const ParameterSource& b,
                                     Progress& progress) {
-  return Plainly(symmetry, a_from_b, a, b).run(progress);
+  return compare_layers(symmetry, a_from_b, a, b, {}, progress);
+}
+
+std::vector<TensorResidual> compare_layers(const Symmetry& symmetry, const Element& a_from_b,
+                                           const ParameterSource& a, const ParameterSource& b,
+                                           const Layers& only, Progress& progress) {
+  return Plainly(symmetry, a_from_b, a, b).run(progress, only);
 }
 
 std::int64_t disagreeing(const std::vector<TensorResidual>& residuals) {

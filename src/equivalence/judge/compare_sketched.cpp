@@ -113,7 +113,15 @@ class BySigns : public Comparison {
 std::vector<TensorResidual> compare_sketched(const Symmetry& symmetry, const Element& a_from_b,
                                              const ParameterSource& a, const ParameterSource& b,
                                              std::uint64_t seed, Progress& progress) {
-  return BySigns(symmetry, a_from_b, a, b, seed).run(progress);
+  return compare_layers_sketched(symmetry, a_from_b, a, b, seed, {}, progress);
+}
+
+std::vector<TensorResidual> compare_layers_sketched(const Symmetry& symmetry,
+                                                    const Element& a_from_b,
+                                                    const ParameterSource& a,
+                                                    const ParameterSource& b, std::uint64_t seed,
+                                                    const Layers& only, Progress& progress) {
+  return BySigns(symmetry, a_from_b, a, b, seed).run(progress, only);
 }
 
 }  // namespace regauge

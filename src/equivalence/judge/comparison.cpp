@@ -21,11 +21,39 @@ bool wide(const StoredTensor* tensor) {
   return tensor == nullptr || works_in_double(tensor->dtype);
 }
 
+// A stored matrix from its first product on: one that a patch makes is made as a whole.
+template <class Scalar>
+class OnDemand {
+ public:
+  using Stored = StoredMatrix<Scalar>;
+  OnDemand(const ParameterSource& source, const ParameterSpec& spec,
+           typename Stored::Of of = Stored::Of::numbers)
+      : source_(source), spec_(spec), of_(of) {}
+  const Stored& get() const {
+    if (!stored_) stored_.emplace(source_, spec_, of_);
+    return *stored_;
+  }
+
+ private:
+  const ParameterSource& source_;
+  const ParameterSpec& spec_;
+  typename Stored::Of of_;
+  mutable std::optional<Stored> stored_;
+};
+
+template <class Scalar>
+MovedMatrix<Scalar> by_products(const ParameterSpec& spec, const OnDemand<Scalar>& numbers) {
+  return {spec.rows, spec.cols,
+          [&numbers](const Matrix<Scalar>& x) { return numbers.get().left(x); },
+          [&numbers](const Matrix<Scalar>& y) { return numbers.get().right(y); }};
+}
+
 // W with every number perturbed by as much as its rounding, known by products with single vectors.
 template <class Scalar>
-MovedMatrix<Scalar> perturbed(const std::string& name, const StoredMatrix<Scalar>& numbers,
-                              const StoredMatrix<Scalar>& variances) {
-  const auto with_noise = [name](Matrix<Scalar> product, const Matrix<Scalar>& variance) {
+MovedMatrix<Scalar> perturbed(const ParameterSpec& spec, const OnDemand<Scalar>& numbers,
+                              const OnDemand<Scalar>& variances) {
+  const auto with_noise = [name = spec.name](Matrix<Scalar> product,
+                                             const Matrix<Scalar>& variance) {
     Random random(0, "rounding/" + name);
     for (Eigen::Index i = 0; i < product.size(); ++i) {
       product.data()[i] +=
@@ -33,12 +61,12 @@ MovedMatrix<Scalar> perturbed(const std::string& name, const StoredMatrix<Scalar
     }
     return product;
   };
-  return {numbers.rows(), numbers.cols(),
+  return {spec.rows, spec.cols,
           [=, &numbers, &variances](const Matrix<Scalar>& x) {
-            return with_noise(numbers.left(x), variances.left(x.cwiseAbs2()));
+            return with_noise(numbers.get().left(x), variances.get().left(x.cwiseAbs2()));
           },
           [=, &numbers, &variances](const Matrix<Scalar>& y) {
-            return with_noise(numbers.right(y), variances.right(y.cwiseAbs2()));
+            return with_noise(numbers.get().right(y), variances.get().right(y.cwiseAbs2()));
           }};
 }
 
@@ -134,6 +162,7 @@ double Comparison::constant_share(const TensorPlan& tensor) {
 }
 
 double Comparison::rms_of_a(const ParameterSpec& spec) const {
+  if (a_.pieces(spec.name).empty()) return rms(a_.read<double>(spec.name));
   const StoredMatrix<double> numbers(a_, spec);
   for (const int axis : {0, 1}) {
     if (!numbers.lies_along(axis)) continue;
@@ -166,14 +195,16 @@ double Comparison::size_of_vector(const TensorPlan& tensor, const Matrix<double>
   return spread > 0 ? spread : 1;  // scores and logits are of that order
 }
 
-std::vector<TensorResidual> Comparison::run(Progress& progress) {
+std::vector<TensorResidual> Comparison::run(Progress& progress, const Layers& only) {
   std::map<std::string, TensorResidual> results;
   progress.start("comparing", parameter_count(symmetry_.architecture));
-  for (const auto& layer : plan_.layers) run(layer, results, progress);
+  for (const auto& layer : plan_.layers) {
+    if (only.empty() || only.contains(layer.layer)) run(layer, results, progress);
+  }
   progress.finish();
   std::vector<TensorResidual> ordered;
   for (const auto& spec : parameter_specs(symmetry_.architecture)) {
-    ordered.push_back(std::move(results.at(spec.name)));
+    ordered.push_back(std::move(results[spec.name]));
   }
   hide_coarse_products(a_, b_, ordered);
   return ordered;
@@ -250,15 +281,13 @@ void Comparison::run(const LayerPlan& layer, std::map<std::string, TensorResidua
 template <class Scalar>
 TensorResidual Comparison::matrix(const TensorPlan& tensor) {
   const ParameterSpec& spec = tensor.spec;
-  const StoredMatrix<Scalar> numbers(b_, spec);
-  const StoredMatrix<Scalar> variances(b_, spec, StoredMatrix<Scalar>::Of::variances);
-  MovedMatrix<Scalar> moved(
-      spec.rows, spec.cols, [&](const Matrix<Scalar>& x) { return numbers.left(x); },
-      [&](const Matrix<Scalar>& y) { return numbers.right(y); });
-  MovedMatrix<Scalar> noisy = perturbed(spec.name, numbers, variances);
+  if (!tensor.touched()) return compare_tensor_in_place(spec, a_, b_);
+  const OnDemand<Scalar> numbers(b_, spec);
+  const OnDemand<Scalar> variances(b_, spec, StoredMatrix<Scalar>::Of::variances);
+  MovedMatrix<Scalar> moved = by_products(spec, numbers);
+  MovedMatrix<Scalar> noisy = perturbed(spec, numbers, variances);
   exact_.transform(tensor, moved);
   perturbed_.transform(tensor, noisy);
-  if (!tensor.touched()) return compare_tensor_in_place(spec, a_, b_);
   TensorResidual result;
   result.tensor = spec.name;
   // Numbers that change places or signs are held to their own rounding.
@@ -296,6 +325,7 @@ void Comparison::hold_to_a_constant(const TensorPlan& tensor, const Matrix<doubl
 template <class Scalar>
 int Comparison::axis_of_pieces(const ParameterSpec& spec, const MovedMatrix<Scalar>& moved) const {
   if (spec.rows * spec.cols <= kHeldNumbers) return -1;
+  if (a_.pieces(spec.name).empty() || b_.pieces(spec.name).empty()) return -1;
   const StoredMatrix<Scalar> in_a(a_, spec), in_b(b_, spec);
   for (const int axis : {0, 1}) {
     const bool cuts_what_is_read = axis == 0 && read_part_.concerns(spec.name);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "action/executor.h"
+#include "compare_layers.h"
 #include "equivalence/read_part.h"
 #include "equivalence/rounding.h"
 #include "regauge/equivalence/compare.h"
@@ -23,8 +24,8 @@ class Comparison {
   Comparison(const Comparison&) = delete;
   Comparison& operator=(const Comparison&) = delete;
 
-  // Every canonical tensor, in the order of parameter_specs.
-  std::vector<TensorResidual> run(Progress& progress);
+  // Every canonical tensor, in the order of parameter_specs; those of other layers empty.
+  std::vector<TensorResidual> run(Progress& progress, const Layers& only);
 
  protected:
   // The variance, relative to a number's square, that the rounding of the gain in front of a map

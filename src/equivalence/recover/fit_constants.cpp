@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "action/moved_model.h"
 #include "equivalence/recover/tolerances.h"
@@ -27,12 +28,20 @@ class Constants {
 
   // The part of each reader along 1/gain.
   void unread(std::int64_t layer) {
-    const auto moved = MovedModel(b_, symmetry_, a_from_b_).layer(layer);
+    std::set<std::string> readers;
     for (const auto& shift : symmetry_.shifts) {
-      if (shift.depends_on_values) continue;  // and says no more
+      if (!is_of_reader(shift)) continue;
+      const std::string& tensor = shift.effects.front().tensor;
+      if (symmetry_.index->tensors.at(tensor).layer == layer) readers.insert(tensor);
+    }
+    if (readers.empty()) return;
+    const auto moved = MovedModel(b_, symmetry_, a_from_b_).layer(layer, [&](const auto& matrix) {
+      return readers.contains(matrix);
+    });
+    for (const auto& shift : symmetry_.shifts) {
+      if (!is_of_reader(shift)) continue;
       const Effect& effect = shift.effects.front();
       const bool constant = effect.kind == Effect::Kind::reader_constant;
-      if (effect.kind != Effect::Kind::reader && !constant) continue;
       const auto tensor = moved.find(effect.tensor);
       if (tensor == moved.end() || shift.length != tensor->second.cols()) continue;
       const NormSite& norm = symmetry_.norms.at(effect.norm);
@@ -83,6 +92,12 @@ class Constants {
   }
 
  private:
+  // One that depends on the values says no more.
+  static bool is_of_reader(const Shift& shift) {
+    if (shift.depends_on_values) return false;
+    const Effect::Kind kind = shift.effects.front().kind;
+    return kind == Effect::Kind::reader || kind == Effect::Kind::reader_constant;
+  }
   bool is_of(std::int64_t layer, const std::string& tensor) const {
     return tensor.starts_with(fmt::format("layers.{}.", layer));
   }

@@ -19,6 +19,17 @@ int independent_axis(const TensorPlan& tensor) {
   return -1;
 }
 
+// Every step-th vector of an axis, in the place of all; all where they do not lie together.
+template <class Scalar>
+Matrix<Scalar> some_vectors(const ParameterSource& source, const ParameterSpec& spec, int axis,
+                            std::int64_t step) {
+  const StoredMatrix<Scalar> stored(source, spec);
+  if (!stored.lies_along(axis)) return source.read<Scalar>(spec.name);
+  Matrix<Scalar> vectors = stored.vectors(0, (axis == 0 ? spec.rows : spec.cols) / step, step);
+  if (axis == 1) vectors.transposeInPlace();
+  return vectors;
+}
+
 }  // namespace
 
 Parameters<double> FramedModel::layer(std::int64_t layer, const Frame& frame) const {
@@ -60,13 +71,8 @@ Parameters<Scalar> FramedModel::ends(std::int64_t most) const {
     const int axis = independent_axis(tensor);
     const std::int64_t step =
         std::max<std::int64_t>(1, (axis == 0 ? tensor.spec.rows : tensor.spec.cols) / most);
-    const StoredMatrix<Scalar> stored(source_, tensor.spec);
-    if (axis < 0 || step == 1 || !stored.lies_along(axis)) {
-      value = source_.read<Scalar>(tensor.spec.name);
-    } else {
-      value = stored.vectors(0, (axis == 0 ? stored.rows() : stored.cols()) / step, step);
-      if (axis == 1) value.transposeInPlace();
-    }
+    value = axis < 0 || step == 1 ? source_.read<Scalar>(tensor.spec.name)
+                                  : some_vectors<Scalar>(source_, tensor.spec, axis, step);
     executor.transform(tensor, value);
   }
   for (auto& [name, value] : executor.finish(plan)) result[name] = value.template cast<Scalar>();
