@@ -125,9 +125,11 @@ TEST(Config, RefusesContradictions) {
 }
 
 TEST(Config, UnknownFamilyIsNamed) {
-  const std::string text = message_of([] { read({{"model_type", "mamba"}}); });
-  EXPECT_TRUE(says(text, "mamba"));
-  EXPECT_TRUE(says(text, "llama"));
+  const std::string text = message_of([] { read({{"model_type", "lama"}}); });
+  EXPECT_TRUE(says(text, "\"lama\""));
+  EXPECT_TRUE(says(text, "a name like it: llama"));
+  EXPECT_TRUE(says(text, "docs/families.md"));
+  EXPECT_FALSE(says(message_of([] { read({{"model_type", "mamba2hybrid"}}); }), "like it"));
 }
 
 TEST(Config, MistralsWindow) {
