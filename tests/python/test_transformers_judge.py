@@ -79,6 +79,8 @@ def untying(folder):
 
 
 def tolerance(folder):
+    if folder.name.startswith(("qwen3_next", "qwen3_5")):
+        return 1e-4  # transformers computes the delta rule in float
     return 2e-2 if "bf16" in folder.name else 1e-5
 
 
