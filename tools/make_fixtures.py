@@ -29,7 +29,7 @@ import transformers as tf  # noqa: E402
 TESTS = pathlib.Path(__file__).resolve().parent.parent / "tests"
 sys.path.insert(0, str(TESTS / "python"))
 from declared import declared_outputs  # noqa: E402
-from pictures import text_of  # noqa: E402
+from pictures import QWEN_TOWER, TOWER, text_of  # noqa: E402
 
 FIXTURES = TESTS / "fixtures"
 CONVERTER = "llama-cpp-python==0.3.36"  # its source archive carries llama.cpp's converter
@@ -49,8 +49,6 @@ IDS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
 GQA = dict(num_key_value_heads=2)
 ROUTED = dict(n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1, routed_scaling_factor=1.7,
               first_k_dense_replace=1)
-TOWER = dict(hidden_size=12, intermediate_size=18, num_hidden_layers=2, num_attention_heads=3, image_size=8, patch_size=2)
-QWEN_TOWER = dict(depth=2, hidden_size=8, intermediate_size=11, num_heads=2, patch_size=2)
 QWEN_TOKENS = dict(image_token_id=60, video_token_id=59, vision_start_token_id=58, vision_end_token_id=57)
 MROPE = dict(rope_type="default", rope_theta=1000000.0, mrope_section=[1, 1, 1])
 DINOV2 = dict(hidden_size=20, mlp_ratio=2, num_hidden_layers=2, num_attention_heads=4, image_size=12, patch_size=4)

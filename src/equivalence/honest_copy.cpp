@@ -153,11 +153,11 @@ Patches everywhere(const ParameterSource& source, const ParameterSource& other,
   }
   if (parameter_count(source.architecture()) > Held::kNumbers) return patches;
   // All of it layer by layer, before others ask for it in their own order.
-  for (std::int64_t layer = -1; layer < source.architecture().layers; ++layer) {
-    for (const auto& spec : parameter_specs(source.architecture())) {
-      const bool whole = spec.layer == layer && common_slices(source, other, spec.name) == 1;
-      if (whole) held->get({spec.name, layer}, value);
-    }
+  auto specs = parameter_specs(source.architecture());
+  std::ranges::stable_sort(specs, {}, &ParameterSpec::layer);
+  for (const auto& spec : specs) {
+    const bool whole = common_slices(source, other, spec.name) == 1;
+    if (whole) held->get({spec.name, spec.layer}, value);
   }
   return patches;
 }

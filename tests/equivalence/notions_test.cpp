@@ -44,6 +44,11 @@ void set_experts(Architecture& a) {
   a.kinds[0].ffn.experts = {.count = 4, .active = 2};
 }
 
+T5Sizes two_stacks_of(std::int64_t width) {
+  return {
+      .vocabulary = 3 * width, .width = width, .encoder = 2, .decoder = 2, .head = 4, .ffn = 24};
+}
+
 const std::vector<Notion>& notions() {
   static const std::vector<Notion> all = {
       {"NormsOnBothSides", [](Architecture& a) { a.kinds[0].placement = Placement::both; }},
@@ -83,34 +88,18 @@ const std::vector<Notion>& notions() {
       {"LatentOfQueries", [](Architecture& a) { set_latents(a, 14); }},
       {"EncoderDecoder",
        [](Architecture& a) {
-         a = t5_architecture({.vocabulary = 3 * a.width,
-                              .width = a.width,
-                              .encoder = 2,
-                              .decoder = 2,
-                              .head = 4,
-                              .ffn = 24},
-                             true, false);
+         a = t5_architecture(two_stacks_of(a.width), true, false);
          a.norm_eps = 1e-6;
        }},
       {"TwoStreamsOfSums",
        [](Architecture& a) {
-         a = bart_architecture({.vocabulary = 3 * a.width,
-                                .width = a.width,
-                                .encoder = 2,
-                                .decoder = 2,
-                                .head = 4,
-                                .ffn = 24},
-                               PositionTable::learned, Placement::post, true);
+         a = bart_architecture(two_stacks_of(a.width), PositionTable::learned, Placement::post,
+                               true);
        }},
       {"TwoStreamsAndAFixedTable",
        [](Architecture& a) {
-         a = bart_architecture({.vocabulary = 3 * a.width,
-                                .width = a.width,
-                                .encoder = 2,
-                                .decoder = 2,
-                                .head = 4,
-                                .ffn = 24},
-                               PositionTable::sinusoidal, Placement::pre, false);
+         a = bart_architecture(two_stacks_of(a.width), PositionTable::sinusoidal, Placement::pre,
+                               false);
        }},
       {"Pooler",
        [](Architecture& a) {

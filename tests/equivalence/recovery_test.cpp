@@ -121,42 +121,59 @@ std::map<std::string, Architecture> with_layer_scales() {
   return all;
 }
 
-TEST(Recovery, OfLayerScalesAndRegisters) {
-  const Temporary folder("layer-scales");
-  int number = 0;
-  for (const auto& [name, shape] : with_layer_scales()) {
-    const Symmetry symmetry = symmetry_of(shape);
-    const auto original = random_parameters(shape, 7);
-    const auto write = [&](const Parameters<double>& parameters, DType dtype) {
-      const auto path = folder / std::to_string(number++);
-      write_parameters<double>(path, "regauge", Format::safetensors, shape, parameters, dtype);
-      return Model::open(path);
-    };
-    // Changed, then moved: what diff says of it beside the original.
-    const auto against = [&](Parameters<double> changed, std::uint64_t seed, DType dtype) {
-      act(symmetry, random_element(symmetry, seed), changed);
-      return diff(write(original, DType::f32), write(changed, dtype), Progress::silent());
-    };
+// A model, and copies of it that were changed and then moved, as files.
+class MovedCopies {
+ public:
+  explicit MovedCopies(const Architecture& shape)
+      : shape_(shape), symmetry_(symmetry_of(shape)), original_(random_parameters(shape, 7)) {}
+  const Parameters<double>& original() const { return original_; }
+
+  // What diff says of a changed copy, once it is moved, beside the original.
+  Diff against(Parameters<double> changed, std::uint64_t seed, DType dtype) {
+    act(symmetry_, random_element(symmetry_, seed), changed);
+    return diff(write(original_, DType::f32), write(changed, dtype), Progress::silent());
+  }
+  void expect_recognised(const std::string& what) {
     for (const std::uint64_t seed : {1U, 2U, 3U}) {
       for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-        const Diff result = against(original, seed, dtype);
+        const Diff result = against(original_, seed, dtype);
         EXPECT_EQ(result.verdict, Verdict::same)
-            << name << " " << dtype_name(dtype) << " " << seed << ": " << worst(result);
+            << what << " " << dtype_name(dtype) << " " << seed << ": " << worst(result);
       }
     }
+  }
+
+ private:
+  Model write(const Parameters<double>& parameters, DType dtype) {
+    const auto path = folder_ / std::to_string(number_++);
+    write_parameters<double>(path, "regauge", Format::safetensors, shape_, parameters, dtype);
+    return Model::open(path);
+  }
+
+  const Temporary folder_{"moved-copies"};
+  int number_ = 0;
+  Architecture shape_;
+  Symmetry symmetry_;
+  Parameters<double> original_;
+};
+
+TEST(Recovery, OfLayerScalesAndRegisters) {
+  for (const auto& [name, shape] : with_layer_scales()) {
+    MovedCopies copies(shape);
+    const auto& original = copies.original();
+    copies.expect_recognised(name);
     for (const char* tensor : {"layers.1.attn.layer_scale.gain", "layers.0.ffn.layer_scale.gain",
                                "layers.0.attn.o.weight", "embed.registers"}) {
       if (!original.contains(tensor)) continue;
       auto changed = original;
       changed.at(tensor).col(2) *= 1.01;
-      EXPECT_NE(against(changed, 4, DType::f32).verdict, Verdict::same) << name << ": " << tensor;
+      EXPECT_NE(copies.against(changed, 4, DType::f32).verdict, Verdict::same)
+          << name << ": " << tensor;
     }
   }
 }
 
 TEST(Recovery, OfDeltaNetsAndOutputGates) {
-  const Temporary folder("delta-nets");
-  int number = 0;
   for (const bool tied : {false, true}) {
     Architecture shape = widened(known_architecture("llama"));
     shape.tied = tied;
@@ -165,39 +182,25 @@ TEST(Recovery, OfDeltaNetsAndOutputGates) {
         delta, {.key_heads = 2, .value_heads = 4, .key_width = 5, .value_width = 3, .kernel = 4});
     shape.kinds[0].attention.gate = true;
     shape.set_layers({delta, shape.kinds[0], delta});
-    const Symmetry symmetry = symmetry_of(shape);
-    const auto original = random_parameters(shape, 7);
-    const auto write = [&](const Parameters<double>& parameters, DType dtype) {
-      const auto path = folder / std::to_string(number++);
-      write_parameters<double>(path, "regauge", Format::safetensors, shape, parameters, dtype);
-      return Model::open(path);
-    };
-    // Changed, then moved: what diff says of it beside the original.
-    const auto against = [&](Parameters<double> changed, std::uint64_t seed, DType dtype) {
-      act(symmetry, random_element(symmetry, seed), changed);
-      return diff(write(original, DType::f32), write(changed, dtype), Progress::silent());
-    };
-    for (const std::uint64_t seed : {1U, 2U, 3U}) {
-      for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-        const Diff result = against(original, seed, dtype);
-        EXPECT_EQ(result.verdict, Verdict::same)
-            << tied << " " << dtype_name(dtype) << " " << seed << ": " << worst(result);
-      }
-    }
+    MovedCopies copies(shape);
+    const auto& original = copies.original();
+    copies.expect_recognised(tied ? "tied" : "untied");
     for (const char* part : {"q", "k", "v", "z", "a", "b", "q_conv", "k_conv", "v_conv", "o"}) {
       auto changed = original;
       changed.at(std::string("layers.2.delta.") + part + ".weight").row(1) *= 1.05;
-      EXPECT_NE(against(changed, 4, DType::f32).verdict, Verdict::same) << tied << " " << part;
+      EXPECT_NE(copies.against(changed, 4, DType::f32).verdict, Verdict::same)
+          << tied << " " << part;
     }
     for (const char* vector :
          {"layers.0.delta.decay", "layers.2.delta.norm.gain", "layers.0.delta.a.bias"}) {
       auto changed = original;
       changed.at(vector)(0, 1) += 0.05;
-      EXPECT_NE(against(changed, 4, DType::f32).verdict, Verdict::same) << tied << " " << vector;
+      EXPECT_NE(copies.against(changed, 4, DType::f32).verdict, Verdict::same)
+          << tied << " " << vector;
     }
     auto changed = original;
     changed.at("layers.1.attn.gate.weight").row(1) *= 1.05;
-    EXPECT_NE(against(changed, 4, DType::f32).verdict, Verdict::same) << tied;
+    EXPECT_NE(copies.against(changed, 4, DType::f32).verdict, Verdict::same) << tied;
   }
 }
 

@@ -1,5 +1,6 @@
 #include "change.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace regauge {
@@ -18,6 +19,11 @@ std::vector<std::string> tensors_of(const Architecture& architecture, std::int64
     if (spec.layer == layer) names.push_back(spec.name);
   }
   return names;
+}
+
+bool has_tensor(const Architecture& architecture, const std::string& name) {
+  const auto names = tensors_of(architecture, layer_of(name));
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 Matrix<double> reordered(const Matrix<double>& value, const Order& order) {

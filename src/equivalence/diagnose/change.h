@@ -42,6 +42,7 @@ std::optional<Change> layer_exchange(const Pair& pair, std::int64_t first, std::
 
 // Names of the canonical tensors of a layer.
 std::vector<std::string> tensors_of(const Architecture& architecture, std::int64_t layer);
+bool has_tensor(const Architecture& architecture, const std::string& name);
 
 // Column c of the result is column order[c].
 using Order = std::vector<std::int64_t>;

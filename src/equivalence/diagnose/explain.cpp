@@ -84,6 +84,16 @@ void Explainer::accept(Change change) {
   changes_.push_back(std::move(change));
 }
 
+void Explainer::try_change(Change candidate) {
+  const auto& undo = candidate.undo;
+  const bool open = std::any_of(undo.begin(), undo.end(),
+                                [&](const auto& entry) { return is_open(entry.first); });
+  const bool free = std::none_of(undo.begin(), undo.end(), [&](const auto& entry) {
+    return explained_.contains(entry.first);
+  });
+  if (open && free && matches_all(undo)) accept(std::move(candidate));
+}
+
 void Explainer::try_changes(std::int64_t layer) {
   const Pair whole = pair_;
   pair_.a = remembering(whole.a);
@@ -94,13 +104,7 @@ void Explainer::try_changes(std::int64_t layer) {
   std::stable_partition(candidates.begin(), candidates.end(),
                         [&](const Change& candidate) { return was_found(candidate.what); });
   for (auto& candidate : candidates) {
-    const auto& undo = candidate.undo;
-    const bool open = std::any_of(undo.begin(), undo.end(),
-                                  [&](const auto& entry) { return is_open(entry.first); });
-    const bool free = std::none_of(undo.begin(), undo.end(), [&](const auto& entry) {
-      return explained_.contains(entry.first);
-    });
-    if (open && free && matches_all(undo)) accept(std::move(candidate));
+    try_change(std::move(candidate));
     progress_.advance(0);
   }
   pair_ = whole;
@@ -121,6 +125,7 @@ void Explainer::explain(Where where) {
     if (layer == kTelling && everywhere && changes_.empty()) break;
   }
   progress_.finish();
+  find_misplaced_experts();
   find_misplaced_tensors();
   if (where == Where::recovered || (everywhere && changes_.empty())) return;
   fit_heads();

@@ -43,6 +43,8 @@ class Explainer {
   struct Sample;
 
   void try_changes(std::int64_t layer);
+  void try_change(Change candidate);
+  void find_misplaced_experts();
   void find_misplaced_tensors();
   void find_misplaced_rows();
   void fit_heads();

@@ -1,7 +1,5 @@
-// Feed-forwards that are stored as one tensor, experts among themselves, and their router.
+// Feed-forwards that are stored as one tensor, experts on their side, a router that was forgotten.
 #include <fmt/format.h>
-
-#include <algorithm>
 
 #include "change.h"
 
@@ -69,8 +67,7 @@ void add_transposed_experts(const Architecture& a, std::int64_t layer,
   const std::int64_t width = a.layer(layer).ffn.width;
   for (const char* map : {"gate", "up", "down"}) {
     const std::string name = fmt::format("layers.{}.ffn.{}.weight", layer, map);
-    const auto names = tensors_of(a, layer);
-    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+    if (!has_tensor(a, name)) continue;
     const bool reads = map != std::string_view("down");
     const auto turn = [=](bool back) {
       return [=](const Matrix<double>& m) {
@@ -98,87 +95,15 @@ void add_transposed_experts(const Architecture& a, std::int64_t layer,
   }
 }
 
-// The order of B's columns in which they are nearest to A's; nothing if that is how they stand, or
-// if two of A's are nearest to the same one.
-std::optional<Order> order_between(const Matrix<double>& a, const Matrix<double>& b) {
-  Order order(static_cast<std::size_t>(a.cols()));
-  std::vector<bool> taken(order.size());
-  for (Eigen::Index c = 0; c < a.cols(); ++c) {
-    Eigen::Index nearest = 0;
-    (b.colwise() - a.col(c)).colwise().squaredNorm().minCoeff(&nearest);
-    if (taken[static_cast<std::size_t>(nearest)]) return std::nullopt;
-    taken[static_cast<std::size_t>(nearest)] = true;
-    order[static_cast<std::size_t>(c)] = nearest;
-  }
-  if (is_identity(order)) return std::nullopt;
-  return order;
-}
-
-// Blocks of `width` columns in this order.
-Order blocks(const Order& order, std::int64_t width) {
-  Order result;
-  for (const std::int64_t block : order) {
-    for (std::int64_t i = 0; i < width; ++i) result.push_back(block * width + i);
-  }
-  return result;
-}
-
-Matrix<double> reordered_rows(const Matrix<double>& value, const Order& order) {
-  return reordered(value.transpose(), order).transpose();
-}
-
-// Experts by what they read: the sum of each one's columns.
-Matrix<double> sums(const Matrix<double>& up, std::int64_t width) {
-  Matrix<double> result(up.rows(), up.cols() / width);
-  for (Eigen::Index e = 0; e < result.cols(); ++e) {
-    result.col(e) = up.middleCols(e * width, width).rowwise().sum();
-  }
-  return result;
-}
-
-void add_expert_orders(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
-  const std::int64_t width = pair.architecture.layer(layer).ffn.width;
-  const std::string at = fmt::format("layers.{}.ffn.", layer);
-  const auto names = tensors_of(pair.architecture, layer);
-  const auto add = [&](const std::optional<Order>& order, const char* what, bool experts,
-                       std::initializer_list<const char*> ends) {
-    if (!order) return;
-    Change change{Mistake::experts_order, what, "put them in A's order", {}, {}, {}};
-    for (const char* end : ends) {
-      const std::string name = at + end;
-      if (std::find(names.begin(), names.end(), name) == names.end()) continue;
-      const bool writes = name.ends_with("down.weight"), each = name.ends_with("down.bias");
-      const Order units = experts && !each ? blocks(*order, width) : *order;
-      change.undo[name] = changed(name, [=](const Matrix<double>& m) {
-        return writes || each ? reordered_rows(m, units) : reordered(m, units);
-      });
-    }
-    changes.push_back(std::move(change));
-  };
-  const auto between = [&](const char* end) {
-    return order_between(pair.a(at + end), pair.b(at + end));
-  };
-  add(between("router.weight"), "the router's outputs stand in another order than the experts",
-      false, {"router.weight", "router.bias"});
-  add(order_between(sums(pair.a(at + "up.weight"), width), sums(pair.b(at + "up.weight"), width)),
-      "the experts stand in another order than the router's outputs", true,
-      {"gate.weight", "gate.bias", "up.weight", "up.bias", "down.weight", "down.bias"});
-  if (pair.architecture.layer(layer).ffn.experts.selection_bias) {
-    add(between("selection.bias"), "the entries stand in another order than the experts", false,
-        {"selection.bias"});
-  }
-}
-
 // The gain of the norm was multiplied into the experts, and its inverse into nobody else.
 void add_forgotten_routers(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
-  const auto names = tensors_of(pair.architecture, layer);
   const std::string gain = fmt::format("layers.{}.ffn.norm.gain", layer);
-  if (std::find(names.begin(), names.end(), gain) == names.end()) return;
+  if (!has_tensor(pair.architecture, gain)) return;
   const Eigen::VectorXd factor = (pair.a(gain).array() / pair.b(gain).array()).row(0).transpose();
   if (!factor.allFinite() || (factor.array() - 1).abs().maxCoeff() < kOtherGain) return;
   for (const char* router : {"router", "shared.router"}) {
     const std::string name = fmt::format("layers.{}.ffn.{}.weight", layer, router);
-    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+    if (!has_tensor(pair.architecture, name)) continue;
     Change change;
     change.mistake = Mistake::router_unscaled;
     change.what = "a norm's gain was folded into the experts and not into the router";
@@ -198,7 +123,6 @@ void add_expert_changes(const Pair& pair, std::int64_t layer, std::vector<Change
   add_halves(pair.architecture, layer, changes);
   if (pair.architecture.layer(layer).ffn.experts.count == 0) return;
   add_transposed_experts(pair.architecture, layer, changes);
-  add_expert_orders(pair, layer, changes);
   add_forgotten_routers(pair, layer, changes);
 }
 

@@ -1,11 +1,19 @@
 // Gains off by one, means taken out that are seen, and layer scales that count twice or not at all.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "change.h"
 
 namespace regauge {
+namespace {
+
+// What a map writes, coordinate by coordinate, times a gain.
+Patch multiplied(const std::string& name, const std::string& gain) {
+  return changing_each([name, gain](const ReadTensor& read) -> Matrix<double> {
+    return read(name) * read(gain).row(0).asDiagonal();
+  });
+}
+
+}  // namespace
 
 void add_gain_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
   for (const auto& name : tensors_of(pair.architecture, layer)) {
@@ -32,10 +40,9 @@ void add_gain_changes(const Pair& pair, std::int64_t layer, std::vector<Change>&
 
 void add_layer_scale_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
   if (layer < 0 || !pair.architecture.layer(layer).layer_scale) return;
-  const auto names = tensors_of(pair.architecture, layer);
   for (const auto& [branch, map] : {std::pair("attn", "o"), {"ffn", "down"}}) {
     const std::string gain = fmt::format("layers.{}.{}.layer_scale.gain", layer, branch);
-    if (std::find(names.begin(), names.end(), gain) == names.end()) continue;
+    if (!has_tensor(pair.architecture, gain)) continue;
     Change twice;
     twice.mistake = Mistake::layer_scale;
     twice.what = "the layer scale is folded in, and multiplies once more";
@@ -43,13 +50,11 @@ void add_layer_scale_changes(const Pair& pair, std::int64_t layer, std::vector<C
     twice.parts = {branch};
     for (const char* end : {"weight", "bias"}) {
       const std::string name = fmt::format("layers.{}.{}.{}.{}", layer, branch, map, end);
-      if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+      if (!has_tensor(pair.architecture, name)) continue;
       twice.undo[name] = changing_each([name, gain](const ReadTensor& read) -> Matrix<double> {
         return read(name) * read(gain).row(0).cwiseInverse().asDiagonal();
       });
-      twice.make[name] = changing_each([name, gain](const ReadTensor& read) -> Matrix<double> {
-        return read(name) * read(gain).row(0).asDiagonal();
-      });
+      twice.make[name] = multiplied(name, gain);
     }
     changes.push_back(std::move(twice));
     Change lost;
@@ -68,10 +73,9 @@ void add_layer_scale_changes(const Pair& pair, std::int64_t layer, std::vector<C
 // The gain of a norm that a branch ends with, multiplied into the map in front of the norm, which
 // sees it.
 void add_post_gain_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
-  const auto names = tensors_of(pair.architecture, layer);
   for (const auto& [branch, map] : {std::pair{"attn", "o"}, {"ffn", "down"}}) {
     const std::string gain = fmt::format("layers.{}.{}.post_norm.gain", layer, branch);
-    if (std::find(names.begin(), names.end(), gain) == names.end()) continue;
+    if (!has_tensor(pair.architecture, gain)) continue;
     Change change;
     change.mistake = Mistake::post_gain_folded;
     change.what = "the gain behind the branch was folded into its last map, in front of the norm";
@@ -84,13 +88,11 @@ void add_post_gain_changes(const Pair& pair, std::int64_t layer, std::vector<Cha
     });
     for (const char* end : {"weight", "bias"}) {
       const std::string name = fmt::format("layers.{}.{}.{}.{}", layer, branch, map, end);
-      if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+      if (!has_tensor(pair.architecture, name)) continue;
       change.undo[name] = changing_each(changed(name, [gain_of_a](const Matrix<double>& m) {
         return Matrix<double>(m * gain_of_a().row(0).cwiseInverse().asDiagonal());
       }));
-      change.make[name] = changing_each([name, gain](const ReadTensor& read) -> Matrix<double> {
-        return read(name) * read(gain).row(0).asDiagonal();
-      });
+      change.make[name] = multiplied(name, gain);
     }
     changes.push_back(std::move(change));
   }

@@ -204,7 +204,8 @@ std::vector<TensorResidual> Comparison::run(Progress& progress, const Layers& on
   progress.finish();
   std::vector<TensorResidual> ordered;
   for (const auto& spec : parameter_specs(symmetry_.architecture)) {
-    ordered.push_back(std::move(results[spec.name]));
+    const bool judged = only.empty() || only.contains(spec.layer);
+    ordered.push_back(judged ? std::move(results.at(spec.name)) : TensorResidual());
   }
   hide_coarse_products(a_, b_, ordered);
   return ordered;
