@@ -18,6 +18,7 @@
 #include "safetensors.h"
 #include "sha256.h"
 #include "shard_index.h"
+#include "torch_file.h"
 
 namespace regauge {
 namespace {
@@ -40,16 +41,25 @@ Format recognise(const fs::path& path, std::span<const std::byte> bytes) {
   if (extension == ".safetensors") return Format::safetensors;
   if (extension == ".gguf" || starts_with(bytes, io::kGgufMagic)) return Format::gguf;
   if (looks_like_safetensors(bytes)) return Format::safetensors;
-  const bool pickle = starts_with(bytes, "PK\x03\x04") || starts_with(bytes, "\x80\x02");
-  if (pickle || extension == ".pt" || extension == ".pth" || extension == ".ckpt") {
-    throw UsageError(
-        fmt::format("[open] {}: a PyTorch pickle is not read, since loading one runs "
-                    "code; save it as safetensors",
-                    path.string()));
-  }
+  if (io::is_torch_file(bytes, path)) return Format::safetensors;
   if (extension == ".bin") return Format::llama2c;
-  throw UsageError(
-      fmt::format("[open] {}: neither safetensors, GGUF nor llama2.c (.bin)", path.string()));
+  throw UsageError(fmt::format(
+      "[open] {}: neither safetensors, GGUF, torch.save nor llama2.c (.bin)", path.string()));
+}
+
+struct WeightFile {
+  std::vector<StoredTensor> tensors;
+  json metadata;
+};
+
+// One file of a model of Hugging Face.
+WeightFile read_weights(std::span<const std::byte> bytes, const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (path.extension() != ".safetensors" && io::is_torch_file(bytes, path)) {
+    return {io::stored_tensors(io::parse_torch_file(bytes, name)), {{"format", "pt"}}};
+  }
+  auto contents = io::parse_safetensors(bytes, name);
+  return {std::move(contents.tensors), std::move(contents.metadata)};
 }
 
 bool is_file(const fs::path& path) {
@@ -123,7 +133,8 @@ Checkpoint Checkpoint::open(const fs::path& path) {
   Checkpoint checkpoint;
   if (fs::is_directory(status)) {
     checkpoint = open_folder(path);
-  } else if (path.string().ends_with(".safetensors.index.json")) {
+  } else if (path.string().ends_with(".safetensors.index.json") ||
+             path.string().ends_with(".bin.index.json")) {
     checkpoint = open_index(path);
     checkpoint.metadata_->read_config_beside(path);
   } else {
@@ -165,7 +176,7 @@ Checkpoint Checkpoint::open_file(const fs::path& path) {
   Checkpoint checkpoint;
   checkpoint.format_ = recognise(path, bytes);
   if (checkpoint.format_ == Format::safetensors) {
-    auto contents = io::parse_safetensors(bytes, name);
+    auto contents = read_weights(bytes, path);
     checkpoint.add_file(path, std::move(mapping), std::move(contents.tensors),
                         std::move(contents.metadata));
   } else if (checkpoint.format_ == Format::gguf) {
@@ -189,15 +200,20 @@ Checkpoint Checkpoint::open_folder(const fs::path& path) {
     }
     throw UsageError(fmt::format("[open] {}: the folder has no config.json", path.string()));
   }
-  const bool single = is_file(path / io::kSingleFile);
-  if (!single && !is_file(path / io::kIndexFile)) {
-    throw UsageError(
-        fmt::format("[open] {}: the folder has neither {} nor {}; convert other weights "
-                    "to safetensors",
-                    path.string(), io::kSingleFile, io::kIndexFile));
+  Checkpoint checkpoint;
+  if (is_file(path / io::kSingleFile)) {
+    checkpoint = open_file(path / io::kSingleFile);
+  } else if (is_file(path / io::kIndexFile)) {
+    checkpoint = open_index(path / io::kIndexFile);
+  } else if (is_file(path / io::kTorchFile)) {
+    checkpoint = open_file(path / io::kTorchFile);
+  } else if (is_file(path / io::kTorchIndexFile)) {
+    checkpoint = open_index(path / io::kTorchIndexFile);
+  } else {
+    throw UsageError(fmt::format(
+        "[open] {}: the folder has none of {}, {}, {} and {}; convert other weights to safetensors",
+        path.string(), io::kSingleFile, io::kIndexFile, io::kTorchFile, io::kTorchIndexFile));
   }
-  Checkpoint checkpoint =
-      single ? open_file(path / io::kSingleFile) : open_index(path / io::kIndexFile);
   checkpoint.metadata_->read_config(path / "config.json");
   return checkpoint;
 }
@@ -216,7 +232,7 @@ Checkpoint Checkpoint::open_index(const fs::path& path) {
           fmt::format("{}: {} is not there; was the download cut short?", where, shard));
     }
     auto mapping = std::make_shared<const io::MappedFile>(shard_path);
-    auto contents = io::parse_safetensors(mapping->bytes(), shard);
+    auto contents = read_weights(mapping->bytes(), shard_path);
     for (const StoredTensor& tensor : contents.tensors) {
       if (const StoredTensor* other = checkpoint.find(tensor.name)) {
         throw CorruptFile(

@@ -58,6 +58,16 @@ std::string_view corruption_name(Corruption cause) {
       return "bad_alignment";
     case Corruption::bad_header:
       return "bad_header";
+    case Corruption::bad_archive:
+      return "bad_archive";
+    case Corruption::refused_opcode:
+      return "refused_opcode";
+    case Corruption::refused_global:
+      return "refused_global";
+    case Corruption::bad_pickle:
+      return "bad_pickle";
+    case Corruption::bad_view:
+      return "bad_view";
   }
   return "?";
 }

@@ -35,9 +35,14 @@ enum class Corruption {
   unknown_value_type,   // a GGUF metadata type that does not exist
   nested_too_deeply,    // GGUF arrays of arrays of arrays ...
   bad_alignment,        // general.alignment is not a power of two
-  bad_header            // llama2.c sizes that are not positive or do not divide
+  bad_header,           // llama2.c sizes that are not positive or do not divide
+  bad_archive,          // a zip whose directory, ends and local headers do not agree
+  refused_opcode,       // a pickle with an opcode that weights are not saved with
+  refused_global,       // a pickle that names what weights are not made of
+  bad_pickle,           // a pickle whose opcodes do not fit together
+  bad_view              // strides and sizes that are no view of a tensor's storage
 };
-inline constexpr int kCorruptions = static_cast<int>(Corruption::bad_header) + 1;
+inline constexpr int kCorruptions = static_cast<int>(Corruption::bad_view) + 1;
 
 std::string_view corruption_name(Corruption cause);
 

@@ -12,10 +12,26 @@ namespace regauge::io {
 
 using nlohmann::json;
 
-bool is_shard_name(std::string_view name) {
-  constexpr std::string_view kSuffix = ".safetensors";
-  return name.size() > kSuffix.size() && name.ends_with(kSuffix) && name.front() != '.' &&
+namespace {
+
+constexpr std::string_view kSafetensors = ".safetensors", kBin = ".bin";
+
+// The plain name of a file of this kind, neither hidden nor in another folder.
+bool is_plain_name(std::string_view name, std::string_view suffix) {
+  return name.size() > suffix.size() && name.ends_with(suffix) && name.front() != '.' &&
          name.find_first_of(std::string_view("/\\:\0", 4)) == std::string_view::npos;
+}
+
+}  // namespace
+
+bool is_shard_name(std::string_view name) { return is_plain_name(name, kSafetensors); }
+
+std::string name_as_safetensors(const std::string& file) {
+  constexpr std::string_view kTorch = "pytorch_model";
+  if (file.ends_with(kSafetensors)) return file;
+  const std::string stem = file.substr(0, file.rfind('.'));
+  const std::string named = stem.starts_with(kTorch) ? "model" + stem.substr(kTorch.size()) : stem;
+  return named + std::string(kSafetensors);
 }
 
 std::vector<std::string> ShardIndex::files() const {
@@ -32,6 +48,7 @@ ShardIndex parse_shard_index(std::string_view text, const std::string& name) {
     throw CorruptFile(Corruption::bad_index,
                       fmt::format("{}: weight_map, an object, was expected", where));
   }
+  const std::string_view suffix = name.ends_with(".bin.index.json") ? kBin : kSafetensors;
   ShardIndex index;
   for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string()) {
@@ -39,12 +56,12 @@ ShardIndex parse_shard_index(std::string_view text, const std::string& name) {
                         fmt::format("{}: the file of tensor '{}' is not a string", where, tensor));
     }
     const auto& shard = file.get_ref<const std::string&>();
-    if (!is_shard_name(shard)) {
+    if (!is_plain_name(shard, suffix)) {
       throw CorruptFile(
           Corruption::bad_shard_name,
-          fmt::format("{}: tensor '{}' is said to be in '{}', which is not the name of a "
-                      ".safetensors file beside the index",
-                      where, tensor, shard));
+          fmt::format("{}: tensor '{}' is said to be in '{}', which is not the name of a {} "
+                      "file beside the index",
+                      where, tensor, shard, suffix));
     }
     index.file_of.emplace(tensor, shard);
   }

@@ -12,6 +12,7 @@ namespace regauge {
 namespace {
 
 using namespace testing;
+using namespace std::string_literals;
 namespace fs = std::filesystem;
 
 // Makes a corrupt checkpoint in a folder and returns what to open.
@@ -231,12 +232,138 @@ void add_llama2c_cases(std::vector<Case>& cases) {
                  llama2c({4, 6, 2, 2, 1, 3, 5}, 12 + 2 * 128 + 4 + 10 + 1)}});
 }
 
+void add_zip_cases(std::vector<Case>& cases) {
+  using enum Corruption;
+  const auto zip = [](const std::string& bytes) { return file("x.pt", bytes); };
+  const std::string whole = torch_bytes("}", "");
+  // With so many bytes from `at` on replaced; counted from the end if negative.
+  const auto with = [&](std::ptrdiff_t at, const std::string& bytes) {
+    std::string changed = whole;
+    const auto from = at < 0 ? static_cast<std::ptrdiff_t>(whole.size()) + at : at;
+    return changed.replace(static_cast<std::size_t>(from), bytes.size(), bytes);
+  };
+  const std::size_t directory = whole.find("PK\1\2");
+  const auto entry = static_cast<std::ptrdiff_t>(directory);
+  cases.insert(
+      cases.end(),
+      {{truncated, "no end", zip(whole.substr(0, whole.size() - 1))},
+       {truncated, "a byte after the end", zip(whole + "x")},
+       {truncated, "a file goes past the directory",
+        zip(with(entry + 20, raw<std::uint32_t>(1000) + raw<std::uint32_t>(1000)))},
+       {bad_archive, "several disks", zip(with(-18, "\1"))},
+       {bad_archive, "a comment that is not there", zip(with(-2, "\1"))},
+       {bad_archive, "no zip64 end", zip(with(-12, std::string(8, '\xff')))},
+       {bad_archive, "directory past the end", zip(with(-6, raw<std::uint32_t>(0xfffffff)))},
+       {bad_archive, "more entries than bytes", zip(with(-12, "\xff\xfe"))},
+       {bad_archive, "fewer entries than bytes", zip(with(-12, "\1"))},
+       {bad_archive, "no entry", zip(with(entry, "PK\0\0"s))},
+       {bad_archive, "entry cut short", zip(with(entry + 32, "\xff\xff"))},
+       {bad_archive, "no local header", zip(with(entry + 42, "\1"))},
+       {bad_archive, "local header past the end", zip(with(entry + 42, "\xfe\xff\xff\xff"))},
+       {bad_archive, "local header of another name", zip(with(30, "y"))},
+       {not_utf8, "name", zip(zip_bytes({{"\xff", ""}}))},
+       {duplicate_key, "a name twice", zip(zip_bytes({{"a", ""}, {"a", ""}}))},
+       {overlap, "one file inside another", [&] {
+          std::string bytes = zip_bytes({{"a", zip_bytes({{"b", "x"}})}, {"b", "x"}});
+          const std::size_t inner = bytes.find("PK\3\4", 1);
+          const std::size_t second = bytes.rfind("PK\1\2");
+          bytes.replace(second + 42, 4, raw(static_cast<std::uint32_t>(inner)));
+          return zip(bytes);
+        }()}});
+}
+
+void add_pickle_cases(std::vector<Case>& cases) {
+  using enum Corruption;
+  const std::string numbers(16, 'x');
+  const auto pickle = [&](const std::string& opcodes) {
+    return file("x.pt", torch_bytes(opcodes, numbers));
+  };
+  const auto raw_pickle = [](const std::string& bytes) {
+    return file("x.pt", zip_bytes({{"x/data.pkl", bytes}}));
+  };
+  const auto tensor = [&](const PickledTensor& one, const std::string& data = "0123456789abcdef") {
+    return file("x.pt", torch_bytes("}" + pickled("a") + pickled(one) + "s", data));
+  };
+  const std::string call = "(" + pickled("echo no > no") + "tR";
+  cases.insert(
+      cases.end(),
+      {{refused_global, "os.system", pickle("cos\nsystem\n" + call)},
+       {refused_global, "posix.system", pickle("cposix\nsystem\n" + call)},
+       {refused_global, "builtins.eval", pickle("cbuiltins\neval\n" + call)},
+       {refused_global, "another name of torch", pickle("ctorch\nload\n" + call)},
+       {refused_global, "a dot at another place", pickle("ctorch._utils._rebuild_tensor\nv2\n")},
+       {refused_global, "empty", pickle("c\n\n")},
+       {refused_global, "by the stack", pickle(pickled("os") + pickled("system") + "\x93" + call)},
+       {refused_global, "not UTF-8", pickle("c\xff\n\xff\n")},
+       {refused_opcode, "INST", pickle("(" + pickled("no") + "ios\nsystem\n")},
+       {refused_opcode, "OBJ", pickle("(ctorch\nSize\no")},
+       {refused_opcode, "EXT1", pickle("\x82\1")},
+       {refused_opcode, "DUP", pickle("}2")},
+       {refused_opcode, "none of Python", pickle("\xff")},
+       {refused_opcode, "a second PROTO", pickle("\x80\x02}")},
+       {bad_magic, "text", raw_pickle("nonsense")},
+       {unsupported_version, "1", raw_pickle("\x80\1}.")},
+       {unsupported_version, "6", raw_pickle("\x80\6}.")},
+       {header_truncated, "empty", raw_pickle("")},
+       {header_truncated, "no STOP", raw_pickle("\x80\2}")},
+       {header_truncated, "text of 4 GB", raw_pickle("\x80\2X\xff\xff\xff\xff.")},
+       {header_truncated, "text of 2^64 - 1", raw_pickle("\x80\4\x8d" + std::string(8, '\xff'))},
+       {header_truncated, "frame of 2^64 - 1", raw_pickle("\x80\4\x95" + std::string(8, '\xff'))},
+       {header_truncated, "name without an end", raw_pickle("\x80\2ctorch")},
+       {trailing_bytes, "after STOP", raw_pickle("\x80\2}..")},
+       {not_utf8, "text", pickle(pickled("\xff"))},
+       {nested_too_deeply, "a million marks", pickle(std::string(1'000'000, '('))},
+       {bad_pickle, "nothing at all", pickle("")},
+       {bad_pickle, "no mark", pickle("t")},
+       {bad_pickle, "a tuple reaches below a mark", pickle("N(\x85")},
+       {bad_pickle, "no such memo", pickle("h\5")},
+       {bad_pickle, "a far place of the memo", pickle("}r\xff\xff\xff\xff")},
+       {bad_pickle, "a list called", pickle("])R")},
+       {bad_pickle, "called with a list", pickle("ctorch\nSize\n]R")},
+       {bad_pickle, "appended to a dict", pickle("}Na")},
+       {bad_pickle, "keys of a list", pickle("](NNu")},
+       {bad_pickle, "a key without a value", pickle("}(Nu")},
+       {bad_pickle, "state of a list", pickle("]Nb")},
+       {bad_pickle, "a second state", pickle("ctorch\nSize\n)RNbNb")},
+       {bad_pickle, "a global named by numbers", pickle("K\1K\1\x93")},
+       {bad_pickle, "something left", pickle("}}")},
+       {bad_pickle, "a mark left", pickle("(}")},
+       {duplicate_key, "in the state dict",
+        pickle("}(" + pickled("a") + pickled(PickledTensor{}) + pickled("a") +
+               pickled(PickledTensor{}) + "u")},
+       {missing_tensor, "no storage", tensor({.key = "1"})},
+       {missing_tensor, "a storage elsewhere", tensor({.key = "../data.pkl"})},
+       {bad_entry, "a storage of an odd type", tensor({.type = "torch\nSize"})},
+       {bad_entry, "no arguments",
+        pickle("}" + pickled("a") + "ctorch._utils\n_rebuild_tensor_v2\n)Rs")},
+       {unknown_dtype, "a size",
+        pickle("}" + pickled("a") +
+               [] {
+                 std::string typed = pickled(PickledTensor{});
+                 typed.replace(typed.find("v2"), 2, "v3");
+                 return typed.insert(typed.size() - 2, "ctorch\nSize\n");
+               }() +
+               "s")},
+       {size_mismatch, "a storage cut short", tensor({}, "0123456789abcde")},
+       {size_mismatch, "another type", tensor({.type = "torch\nHalfStorage"})},
+       {bad_shape, "more sizes than strides", tensor({.strides = {1}})},
+       {bad_shape, "2^64",
+        tensor({.sizes = std::vector<int>(16, 16), .strides = std::vector<int>(16, 0)})},
+       {bad_view, "one row more", tensor({.sizes = {3, 2}})},
+       {bad_view, "begins late", tensor({.first = 1})},
+       {bad_view, "wide strides", tensor({.strides = {255, 255}})},
+       {bad_view, "much of one number",
+        tensor({.sizes = {255, 255, 255, 255}, .strides = {0, 0, 0, 0}})}});
+}
+
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   add_safetensors_cases(cases);
   add_index_cases(cases);
   add_gguf_cases(cases);
   add_llama2c_cases(cases);
+  add_zip_cases(cases);
+  add_pickle_cases(cases);
   return cases;
 }
 

@@ -62,6 +62,50 @@ std::string gguf_bytes(const std::vector<std::string>& pairs,
   return bytes + std::string(data);
 }
 
+std::string zip_bytes(const std::vector<std::pair<std::string, std::string>>& files) {
+  using std::uint16_t, std::uint32_t;
+  const auto sizes = [](const std::pair<std::string, std::string>& file) {
+    return raw(static_cast<uint32_t>(file.second.size())) +
+           raw(static_cast<uint32_t>(file.second.size())) +
+           raw(static_cast<uint16_t>(file.first.size())) + raw<uint16_t>(0);
+  };
+  const std::string stored(12, '\0');  // flags, method, time, date, CRC
+  std::string bytes, directory;
+  for (const auto& file : files) {
+    directory += "PK\1\2" + raw<uint16_t>(0) + raw<uint16_t>(0) + stored + sizes(file) +
+                 std::string(10, '\0') + raw(static_cast<uint32_t>(bytes.size())) + file.first;
+    bytes += "PK\3\4" + raw<uint16_t>(0) + stored + sizes(file) + file.first + file.second;
+  }
+  const auto count = static_cast<uint16_t>(files.size());
+  return bytes + directory + "PK\5\6" + raw<uint32_t>(0) + raw(count) + raw(count) +
+         raw(static_cast<uint32_t>(directory.size())) + raw(static_cast<uint32_t>(bytes.size())) +
+         raw<uint16_t>(0);
+}
+
+std::string pickled(std::string_view text) {
+  return "X" + raw(static_cast<std::uint32_t>(text.size())) + std::string(text);
+}
+
+std::string pickled(const PickledTensor& tensor) {
+  const auto number = [](int value) { return "K" + raw(static_cast<unsigned char>(value)); };
+  const auto tuple = [&](const std::vector<int>& values) {
+    std::string all = "(";
+    for (const int value : values) all += number(value);
+    return all + "t";
+  };
+  return "ctorch._utils\n_rebuild_tensor_v2\n((" + pickled("storage") + "c" + tensor.type + "\n" +
+         pickled(tensor.key) + pickled("cpu") + number(tensor.elements) + "tQ" +
+         number(tensor.first) + tuple(tensor.sizes) + tuple(tensor.strides) +
+         "\x89"
+         "ccollections\nOrderedDict\n)RtR";
+}
+
+std::string torch_bytes(std::string_view pickle, std::string_view data) {
+  return zip_bytes({{"x/data.pkl", "\x80\x02" + std::string(pickle) + "."},
+                    {"x/byteorder", "little"},
+                    {"x/data/0", std::string(data)}});
+}
+
 std::string llama2c_bytes(const std::vector<std::int32_t>& header, std::size_t floats) {
   std::string bytes;
   for (const std::int32_t number : header) bytes += raw(number);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "regauge/io/checkpoint.h"
@@ -50,6 +51,21 @@ std::string gguf_tensor(std::string_view name, const std::vector<std::uint64_t>&
 std::string gguf_bytes(const std::vector<std::string>& pairs,
                        const std::vector<std::string>& tensors, std::string_view data,
                        std::uint32_t version = 3);
+
+// A zip archive of stored files, by name.
+std::string zip_bytes(const std::vector<std::pair<std::string, std::string>>& files);
+// What torch.save pickles of a text and of a tensor whose numbers are file data/0 of the archive;
+// all numbers below 256.
+std::string pickled(std::string_view text);
+struct PickledTensor {
+  std::string type = "torch\nFloatStorage";
+  int elements = 4, first = 0;
+  std::vector<int> sizes = {2, 2}, strides = {2, 1};
+  std::string key = "0";
+};
+std::string pickled(const PickledTensor& tensor);
+// A file of torch.save with this pickle, opcodes between PROTO 2 and STOP, and this data/0.
+std::string torch_bytes(std::string_view pickle, std::string_view data);
 
 std::string llama2c_bytes(const std::vector<std::int32_t>& header, std::size_t floats);
 
