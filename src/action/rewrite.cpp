@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "io/companions.h"
+#include "io/shard_index.h"
 #include "moved_slices.h"
 #include "regauge/arch/apart.h"
 #include "regauge/base/error.h"
@@ -92,7 +93,7 @@ void Rewrite::plan_files() {
   const Checkpoint& original = model.checkpoint;
   const bool folder = target_.format == Format::safetensors;
   if (!converts_ && folder) {
-    for (const auto& file : original.files()) files_.files.push_back(file.filename().string());
+    files_.files = io::names_as_safetensors(original.files());
     files_.file_metadata = original.file_metadata();
   } else {
     files_.files = {folder ? "model.safetensors" : "model"};
@@ -104,7 +105,7 @@ void Rewrite::plan_files() {
     tensor.dtype = dtype;
     tensor.shape = std::move(shape);
     const StoredTensor* before = converts_ ? nullptr : original.find(name);
-    tensor.shard = before != nullptr && folder ? before->shard : last;
+    tensor.shard = before != nullptr && folder ? std::min(before->shard, last) : last;
     files_.tensors.push_back(std::move(tensor));
   };
   for (const auto& stored : layout_.stored()) {
@@ -311,7 +312,7 @@ std::vector<std::string> Rewrite::left_out() const {
   if (!std::filesystem::is_directory(original.path())) return {};
   std::vector<std::string> names = io::left_out(original.path());
   std::erase_if(names, [&](const std::string& name) {
-    return name == "model.safetensors.index.json" ||
+    return name == io::kIndexFile || name == io::kTorchIndexFile ||
            std::ranges::any_of(original.files(),
                                [&](const auto& file) { return file.filename() == name; });
   });

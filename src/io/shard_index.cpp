@@ -26,12 +26,19 @@ bool is_plain_name(std::string_view name, std::string_view suffix) {
 
 bool is_shard_name(std::string_view name) { return is_plain_name(name, kSafetensors); }
 
-std::string name_as_safetensors(const std::string& file) {
-  constexpr std::string_view kTorch = "pytorch_model";
-  if (file.ends_with(kSafetensors)) return file;
-  const std::string stem = file.substr(0, file.rfind('.'));
-  const std::string named = stem.starts_with(kTorch) ? "model" + stem.substr(kTorch.size()) : stem;
-  return named + std::string(kSafetensors);
+std::vector<std::string> names_as_safetensors(const std::vector<std::filesystem::path>& files) {
+  constexpr std::string_view kTorch = "pytorch_";
+  std::set<std::string> taken;
+  std::vector<std::string> names;
+  for (const auto& file : files) {
+    const bool already = file.extension() == kSafetensors;
+    if (!already && (files.size() == 1 || file.extension() != kBin)) return {kSingleFile};
+    std::string stem = file.stem().string();
+    if (!already && stem.starts_with(kTorch)) stem.erase(0, kTorch.size());
+    names.push_back(stem + std::string(kSafetensors));
+    if (!taken.insert(names.back()).second) return {kSingleFile};
+  }
+  return names;
 }
 
 std::vector<std::string> ShardIndex::files() const {

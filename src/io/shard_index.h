@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
@@ -28,9 +29,10 @@ bool is_shard_name(std::string_view name);
 // "x.bin.index.json"). Throws CorruptFile.
 ShardIndex parse_shard_index(std::string_view text, const std::string& name);
 
-// What a file of weights is called when it is written as safetensors: as in the library that names
-// files so, "pytorch_model-00001-of-00002.bin" becomes "model-00001-of-00002.safetensors".
-std::string name_as_safetensors(const std::string& file);
+// What files of weights are called when they are written as safetensors: as in the library that
+// names them so, "pytorch_model-00001-of-00002.bin" becomes "model-00001-of-00002.safetensors". All
+// go into one file where it were processes that told them apart (.distcp).
+std::vector<std::string> names_as_safetensors(const std::vector<std::filesystem::path>& files);
 
 std::string shard_index_text(std::span<const StoredTensor> tensors,
                              std::span<const std::string> files);

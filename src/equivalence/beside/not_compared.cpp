@@ -9,6 +9,8 @@
 #include <set>
 #include <string_view>
 
+#include "io/shard_index.h"
+
 namespace regauge {
 namespace {
 
@@ -75,7 +77,10 @@ std::set<std::string> beside(const Model& model) {
   if (model.checkpoint.files().empty()) return names;
   std::set<std::string> read;
   for (const auto& file : model.checkpoint.files()) read.insert(file.filename().string());
-  if (!read.contains("model.safetensors")) read.insert("model.safetensors.index.json");
+  const bool torch = read.begin()->ends_with(".bin");
+  if (!read.contains(torch ? io::kTorchFile : io::kSingleFile)) {
+    read.insert(torch ? io::kTorchIndexFile : io::kIndexFile);
+  }
   std::error_code ignored;
   const bool is_folder = fs::is_directory(model.checkpoint.path(), ignored);
   const fs::path folder = model.checkpoint.files().front().parent_path();
