@@ -76,15 +76,24 @@ nb::dlpack::dtype array_type(DType dtype) {
   }
 }
 
-// A stored tensor as it is, without a copy; `model` is kept alive.
+// A stored tensor as it is; without a copy, where its numbers lie in a row, and `model` is then
+// kept alive.
 nb::object stored_tensor(nb::handle model, const std::string& name) {
   const Model& self = nb::cast<const Model&>(model);
   const StoredTensor& tensor = self.checkpoint.at(name);
   if (tensor.packing) {
-    throw UsageError(fmt::format("tensor '{}' is {}: it has no array of its own; read the parameters",
-                                 name, tensor.type_name()));
+    throw UsageError(
+        fmt::format("tensor '{}' is {}: it has no array of its own; read the parameters", name,
+                    tensor.type_name()));
   }
-  const auto bytes = self.checkpoint.bytes(tensor);
+  auto buffer = std::make_unique<std::vector<std::byte>>();
+  const auto bytes = self.checkpoint.numbers(tensor).bytes_in(*buffer);
+  nb::object owner = nb::borrow(model);
+  if (tensor.pieces) {
+    owner = nb::capsule(buffer.release(), [](void* held) noexcept {
+      delete static_cast<std::vector<std::byte>*>(held);
+    });
+  }
   const auto type = array_type(tensor.dtype);
   std::vector<std::size_t> shape;
   if (type == nb::dtype<std::uint8_t>()) {
@@ -94,9 +103,9 @@ nb::object stored_tensor(nb::handle model, const std::string& name) {
   }
   if (tensor.dtype == DType::bf16) {  // numpy has no such type; DLPack has
     return nb::cast(
-        nb::ndarray<nb::ro>(bytes.data(), shape.size(), shape.data(), model, nullptr, type));
+        nb::ndarray<nb::ro>(bytes.data(), shape.size(), shape.data(), owner, nullptr, type));
   }
-  return nb::cast(nb::ndarray<nb::numpy, nb::ro>(bytes.data(), shape.size(), shape.data(), model,
+  return nb::cast(nb::ndarray<nb::numpy, nb::ro>(bytes.data(), shape.size(), shape.data(), owner,
                                                  nullptr, type));
 }
 

@@ -148,7 +148,8 @@ void Rewrite::plan_files() {
     if (apart.contains(name)) continue;
     const bool wide = std::find(tensor.shape.begin(), tensor.shape.end(),
                                 source_.architecture().width) != tensor.shape.end();
-    if (stream_moves && wide && (is_floating(tensor.dtype) || tensor.packing)) unadapted_.push_back(name);
+    if (stream_moves && wide && (is_floating(tensor.dtype) || tensor.packing))
+      unadapted_.push_back(name);
   }
   // The source's own order, so that an untouched file comes out as it went in; what is new behind.
   std::unordered_map<std::string_view, std::size_t> places;
@@ -399,11 +400,13 @@ void Rewrite::write_all(const Write& write, Progress& progress) const {
       write_unpacked(tensor, write, progress);
       continue;
     }
-    const auto all = original.bytes(tensor);
-    constexpr std::size_t kChunk = std::size_t{1} << 24;
-    for (std::size_t at = 0; at < all.size(); at += kChunk) {
-      const auto piece = all.subspan(at, std::min(kChunk, all.size() - at));
-      write(name, piece, static_cast<std::int64_t>(at));
+    const Numbers all = original.numbers(tensor);
+    constexpr std::int64_t kChunk = 1 << 24;  // bytes
+    const std::int64_t chunk = kChunk / block_bytes(tensor.dtype) * block_elements(tensor.dtype);
+    std::vector<std::byte> buffer;
+    for (std::int64_t at = 0; at < all.count(); at += chunk) {
+      const auto piece = all.range(at, std::min(chunk, all.count() - at)).bytes_in(buffer);
+      write(name, piece, stored_bytes(tensor.dtype, at));
       progress.advance(static_cast<std::int64_t>(piece.size()));
       original.release(tensor);
     }

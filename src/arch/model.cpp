@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <set>
 
@@ -89,20 +88,10 @@ std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
 }
 
 bool same_bytes(const Checkpoint& checkpoint, const StoredTensor& a, const StoredTensor& b) {
-  if (a.type_name() != b.type_name()) return false;
-  const auto left = checkpoint.numbers(a).all_bytes(), right = checkpoint.numbers(b).all_bytes();
-  constexpr std::size_t kPiece = std::size_t{1} << 24;  // mapped at a time
-  for (std::size_t part = 0; part < left.size(); ++part) {
-    const auto x = left[part], y = right[part];
-    if (x.size() != y.size()) return false;
-    for (std::size_t at = 0; at < x.size(); at += kPiece) {
-      const std::size_t count = std::min(kPiece, x.size() - at);
-      if (std::memcmp(x.data() + at, y.data() + at, count) != 0) return false;
-      checkpoint.release(a);
-      checkpoint.release(b);
-    }
-  }
-  return true;
+  return checkpoint.numbers(a).is_bit_equal(checkpoint.numbers(b), [&](std::size_t) {
+    checkpoint.release(a);
+    checkpoint.release(b);
+  });
 }
 
 // "h.N.attn.bias" fits "h.3.attn.bias".
@@ -156,11 +145,12 @@ void check_tensors(const Family& family, const Checkpoint& checkpoint, const Lay
     }
     for (const auto& parameter : stored.parameters) {
       const StoredTensor* first = checkpoint.find(layout.holder(parameter).name);
-      if (first == nullptr || first->type_name() == tensor->type_name() || !stored.copy_of.empty()) continue;
-      problems.push_back(fmt::format(
-          "tensor '{}' is {} and '{}', of another expert, {}; expected "
-          "one type for all experts of a layer",
-          stored.name, tensor->type_name(), first->name, first->type_name()));
+      if (first == nullptr || first->type_name() == tensor->type_name() || !stored.copy_of.empty())
+        continue;
+      problems.push_back(
+          fmt::format("tensor '{}' is {} and '{}', of another expert, {}; expected "
+                      "one type for all experts of a layer",
+                      stored.name, tensor->type_name(), first->name, first->type_name()));
     }
     const StoredTensor* original =
         stored.copy_of.empty() ? nullptr : checkpoint.find(stored.copy_of);

@@ -10,11 +10,13 @@
 #include "checked.h"
 #include "close_names.h"
 #include "corrupt.h"
+#include "distributed.h"
 #include "gguf.h"
 #include "json.h"
 #include "llama2c.h"
 #include "mapping.h"
 #include "packings/join.h"
+#include "pieces.h"
 #include "regauge/base/error.h"
 #include "regauge/io/packing.h"
 #include "safetensors.h"
@@ -58,7 +60,15 @@ struct WeightFile {
 WeightFile read_weights(std::span<const std::byte> bytes, const fs::path& path) {
   const std::string name = path.filename().string();
   if (path.extension() != ".safetensors" && io::is_torch_file(bytes, path)) {
-    return {io::stored_tensors(io::parse_torch_file(bytes, name)), {{"format", "pt"}}};
+    std::vector<StoredTensor> tensors;
+    for (io::TorchTensor& tensor : io::parse_torch_file(bytes, name)) {
+      const std::string where = fmt::format("[torch] {}: tensor '{}'", name, tensor.name);
+      const auto shape = tensor.shape;
+      const std::vector<std::int64_t> start(shape.size(), 0);
+      const std::string called = tensor.name;
+      tensors.push_back(io::stored_tensor(called, shape, {{start, std::move(tensor), 0}}, where));
+    }
+    return {std::move(tensors), {{"format", "pt"}}};
   }
   auto contents = io::parse_safetensors(bytes, name);
   return {std::move(contents.tensors), std::move(contents.metadata)};
@@ -207,6 +217,10 @@ Checkpoint Checkpoint::open_file(const fs::path& path) {
 }
 
 Checkpoint Checkpoint::open_folder(const fs::path& path) {
+  if (is_file(path / io::kDistributedFile) && !is_file(path / io::kSingleFile) &&
+      !is_file(path / io::kIndexFile)) {
+    return open_distributed(path);
+  }
   if (!is_file(path / "config.json")) {
     for (const auto& entry : fs::directory_iterator(path)) {
       if (entry.path().extension() != ".gguf") continue;
@@ -271,10 +285,58 @@ Checkpoint Checkpoint::open_index(const fs::path& path) {
   return checkpoint;
 }
 
+Checkpoint Checkpoint::open_distributed(const fs::path& path) {
+  const fs::path folder = fs::canonical(path);
+  const fs::path config = is_file(folder / "config.json") ? folder / "config.json"
+                                                          : folder.parent_path() / "config.json";
+  if (!is_file(config)) {
+    throw UsageError(fmt::format(
+        "[open] {}: a distributed checkpoint does not say what it computes; put the model's "
+        "config.json into the folder or beside it",
+        path.string()));
+  }
+  const auto map = [](const fs::path& file) {
+    return std::make_shared<const io::MappedFile>(file);
+  };
+  const std::string where = fmt::format("[torch] {}", io::kDistributedFile);
+  Checkpoint checkpoint;
+  auto metadata = map(path / io::kDistributedFile);
+  const auto tensors = io::parse_distributed(metadata->bytes(), where);
+  checkpoint.add_file(path / io::kDistributedFile, std::move(metadata), {}, {{"format", "pt"}});
+
+  std::map<std::string, std::int64_t> files;
+  for (const auto& tensor : tensors) {
+    for (const auto& chunk : tensor.chunks) files[chunk.file];
+  }
+  for (auto& [name, shard] : files) {
+    if (!is_file(path / name)) {
+      throw CorruptFile(
+          Corruption::missing_shard,
+          fmt::format("{}: {} is not there; was the download cut short?", where, name));
+    }
+    shard = static_cast<std::int64_t>(checkpoint.files_.size());
+    checkpoint.add_file(path / name, map(path / name), {}, json::object());
+  }
+  for (const auto& tensor : tensors) {
+    std::vector<io::PieceInFile> pieces;
+    for (const auto& chunk : tensor.chunks) {
+      const std::int64_t shard = files.at(chunk.file);
+      const auto bytes = checkpoint.mappings_[static_cast<std::size_t>(shard)]->bytes();
+      pieces.push_back({chunk.offsets, io::parse_chunk(bytes, chunk, tensor.name), shard});
+    }
+    checkpoint.tensors_.push_back(io::stored_tensor(
+        tensor.name, tensor.shape, pieces, fmt::format("{}: tensor '{}'", where, tensor.name)));
+    checkpoint.index_.emplace(tensor.name, checkpoint.tensors_.size() - 1);
+  }
+  checkpoint.metadata_->read_config(config);
+  return checkpoint;
+}
+
 void Checkpoint::add_file(const fs::path& path, std::shared_ptr<const io::MappedFile> mapping,
                           std::vector<StoredTensor> tensors, json metadata) {
   for (StoredTensor& tensor : tensors) {
     tensor.shard = static_cast<std::int64_t>(files_.size());
+    for (StoredTensor& part : tensor.parts) part.shard = tensor.shard;
     index_.emplace(tensor.name, tensors_.size());
     tensors_.push_back(std::move(tensor));
   }
@@ -306,9 +368,10 @@ std::span<const std::byte> Checkpoint::bytes(const StoredTensor& tensor) const {
 }
 
 Numbers Checkpoint::held(const StoredTensor& tensor) const {
-  if (tensor.packing) {
+  if (tensor.packing || tensor.pieces) {
     std::vector<Numbers> parts;
     for (const StoredTensor& part : tensor.parts) parts.push_back(held(part));
+    if (tensor.pieces) return {tensor.pieces, std::move(parts), tensor.elements()};
     return {tensor.packing, std::move(parts), tensor.elements()};
   }
   if (!memory_.empty()) {
@@ -358,7 +421,7 @@ void Checkpoint::release(const StoredTensor& tensor) const {
 
 void Checkpoint::release_held(const StoredTensor& tensor) const {
   for (const StoredTensor& part : tensor.parts) release_held(part);
-  if (tensor.packing) return;
+  if (tensor.packing || tensor.pieces) return;
   const io::MappedFile& file = *mappings_[static_cast<std::size_t>(tensor.shard)];
   file.release(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.bytes));
   file.require_read();

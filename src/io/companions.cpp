@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 
 bool is_companion(const fs::path& path) {
   static constexpr std::array<std::string_view, 15> kWeights = {
-      ".safetensors", ".bin",  ".pt",        ".pth", ".ckpt", ".gguf",   ".h5",      ".msgpack",
-      ".onnx",        ".onnx_data", ".ot",  ".npz",  ".tflite", ".distcp", ".metadata"};
+      ".safetensors", ".bin",       ".pt", ".pth", ".ckpt",   ".gguf",   ".h5",      ".msgpack",
+      ".onnx",        ".onnx_data", ".ot", ".npz", ".tflite", ".distcp", ".metadata"};
   const std::string file = path.filename().string();
   const std::string name = file.substr(0, file.find(".index.json"));  // of shards
   return name != "config.json" && std::none_of(kWeights.begin(), kWeights.end(),

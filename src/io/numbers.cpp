@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
+#include "pieces.h"
 #include "regauge/base/error.h"
 #include "regauge/io/packing.h"
 #include "rounding.h"
 
 namespace regauge {
 namespace {
+
+constexpr std::int64_t kRow = 1 << 14;  // numbers that are gathered at a time
 
 template <class... Lengths>
 void require_lengths(std::int64_t count, Lengths... lengths) {
@@ -36,6 +40,24 @@ Numbers::Numbers(std::shared_ptr<const Packing> packing, std::vector<Numbers> pa
       parts_(std::make_shared<const std::vector<Numbers>>(std::move(parts))),
       count_(count) {}
 
+Numbers::Numbers(std::shared_ptr<const io::Pieces> pieces, std::vector<Numbers> parts,
+                 std::int64_t count)
+    : dtype_(pieces->dtype()),
+      pieces_(std::move(pieces)),
+      parts_(std::make_shared<const std::vector<Numbers>>(std::move(parts))),
+      count_(count) {}
+
+// Rows of them, with the place of the first of each.
+template <class Use>
+void Numbers::for_each_row(Use use) const {
+  std::vector<std::byte> buffer;
+  for (std::int64_t at = 0; at < count_; at += kRow) {
+    const std::int64_t count = std::min(kRow, count_ - at);
+    use(Numbers(dtype_, range(at, count).bytes_in(buffer)), static_cast<std::size_t>(at),
+        static_cast<std::size_t>(count));
+  }
+}
+
 Numbers Numbers::range(std::int64_t first, std::int64_t count) const {
   if (first < 0 || count < 0 || first > count_ || count > count_ - first) {
     throw UsageError(fmt::format("[numbers] [{}, {} + {}) is not within the {} that there are",
@@ -43,7 +65,7 @@ Numbers Numbers::range(std::int64_t first, std::int64_t count) const {
   }
   Numbers part = *this;
   part.count_ = count;
-  if (packing_) {
+  if (packing_ || pieces_) {
     part.first_ += first;
     return part;
   }
@@ -59,8 +81,13 @@ Numbers Numbers::range(std::int64_t first, std::int64_t count) const {
 
 template <class Scalar>
 void Numbers::decode(std::span<Scalar> values) const {
-  if (!packing_) return regauge::decode<Scalar>(dtype_, bytes_, values);
+  if (!parts_) return regauge::decode<Scalar>(dtype_, bytes_, values);
   require_lengths(count_, values.size());
+  if (pieces_) {
+    return for_each_row([&](const Numbers& row, std::size_t at, std::size_t count) {
+      row.decode<Scalar>(values.subspan(at, count));
+    });
+  }
   packing_->decode(*parts_, first_, values);
 }
 template void Numbers::decode(std::span<float>) const;
@@ -68,14 +95,26 @@ template void Numbers::decode(std::span<double>) const;
 
 void Numbers::rounding_bounds(std::span<const double> values, std::span<double> below,
                               std::span<double> above) const {
-  if (!packing_) return regauge::rounding_bounds(dtype_, bytes_, values, below, above);
+  if (!parts_) return regauge::rounding_bounds(dtype_, bytes_, values, below, above);
   require_lengths(count_, values.size(), below.size(), above.size());
+  if (pieces_) {
+    return for_each_row([&](const Numbers& row, std::size_t at, std::size_t count) {
+      row.rounding_bounds(values.subspan(at, count), below.subspan(at, count),
+                          above.subspan(at, count));
+    });
+  }
   packing_->rounding_bounds(*parts_, first_, values, below, above);
 }
 
 template <class Scalar>
 void Numbers::rounding_variances(std::span<Scalar> variances) const {
-  if (!packing_) return regauge::rounding_variances<Scalar>(dtype_, bytes_, variances);
+  if (!parts_) return regauge::rounding_variances<Scalar>(dtype_, bytes_, variances);
+  if (pieces_) {
+    require_lengths(count_, variances.size());
+    return for_each_row([&](const Numbers& row, std::size_t at, std::size_t count) {
+      row.rounding_variances<Scalar>(variances.subspan(at, count));
+    });
+  }
   std::vector<double> values(variances.size()), below(variances.size()), above(variances.size());
   decode<double>(values);
   rounding_bounds(values, below, above);
@@ -88,8 +127,12 @@ template void Numbers::rounding_variances(std::span<float>) const;
 template void Numbers::rounding_variances(std::span<double>) const;
 
 void Numbers::block_ends(std::span<const double> values, std::span<signed char> ends) const {
-  if (!packing_) return regauge::block_ends(dtype_, bytes_, values, ends);
+  if (!parts_) return regauge::block_ends(dtype_, bytes_, values, ends);
   require_lengths(count_, values.size(), ends.size());
+  if (pieces_) {  // of a plain type, which cuts nothing off
+    std::fill(ends.begin(), ends.end(), static_cast<signed char>(0));
+    return;
+  }
   packing_->block_ends(*parts_, first_, values, ends);
 }
 
@@ -97,11 +140,43 @@ std::span<const std::byte> Numbers::bytes() const {
   if (packing_) {
     throw UsageError(fmt::format("[numbers] {}: several tensors hold them", packing_->name()));
   }
+  if (pieces_) throw UsageError("[numbers] they do not lie in a row");
   return bytes_;
 }
 
+std::span<const std::byte> Numbers::bytes_in(std::vector<std::byte>& buffer) const {
+  if (!pieces_) return bytes();
+  buffer.resize(static_cast<std::size_t>(stored_bytes(dtype_, count_)));
+  pieces_->gather(*parts_, first_, buffer);
+  return buffer;
+}
+
+bool Numbers::is_bit_equal(const Numbers& other,
+                           const std::function<void(std::size_t bytes)>& after_each) const {
+  if (packing_ || other.packing_) {
+    if (!packing_ || !other.packing_ || packing_->name() != other.packing_->name()) return false;
+    bool same = parts_->size() == other.parts_->size();
+    for (std::size_t i = 0; same && i < parts_->size(); ++i) {
+      same = (*parts_)[i].is_bit_equal((*other.parts_)[i], after_each);
+    }
+    return same;
+  }
+  if (dtype_ != other.dtype_ || count_ != other.count_) return false;
+  constexpr std::int64_t kPieceBytes = 1 << 24;
+  const std::int64_t piece = kPieceBytes / block_bytes(dtype_) * block_elements(dtype_);
+  std::vector<std::byte> own, others;
+  bool same = true;
+  for (std::int64_t at = 0; same && at < count_; at += piece) {
+    const std::int64_t count = std::min(piece, count_ - at);
+    const auto x = range(at, count).bytes_in(own), y = other.range(at, count).bytes_in(others);
+    same = std::memcmp(x.data(), y.data(), x.size()) == 0;
+    after_each(x.size());
+  }
+  return same;
+}
+
 std::vector<std::span<const std::byte>> Numbers::all_bytes() const {
-  if (!packing_) return {bytes_};
+  if (!parts_) return {bytes_};
   std::vector<std::span<const std::byte>> all;
   for (const Numbers& part : *parts_) {
     const auto of_part = part.all_bytes();

@@ -370,24 +370,6 @@ std::vector<TorchTensor> parse_torch_file(std::span<const std::byte> bytes,
   return tensors;
 }
 
-std::vector<StoredTensor> stored_tensors(std::vector<TorchTensor> tensors) {
-  std::vector<StoredTensor> result;
-  for (TorchTensor& tensor : tensors) {
-    if (!tensor.is_contiguous()) {
-      throw UsageError(
-          fmt::format("[torch] tensor '{}' is not contiguous; save it.contiguous()", tensor.name));
-    }
-    StoredTensor stored;
-    stored.name = std::move(tensor.name);
-    stored.dtype = tensor.dtype;
-    stored.bytes = tensor.bytes();
-    stored.shape = std::move(tensor.shape);
-    stored.offset = tensor.offset;
-    result.push_back(std::move(stored));
-  }
-  return result;
-}
-
 TorchTensor parse_torch_tensor(std::span<const std::byte> bytes, const std::string& where) {
   const TorchFile file(bytes, where);
   const auto call = tensor_call(file.root());

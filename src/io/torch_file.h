@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "regauge/io/checkpoint.h"
+#include "regauge/io/dtype.h"
 
 namespace regauge::io {
 
@@ -36,9 +36,6 @@ inline constexpr std::array<std::string_view, 4> kStateDictKeys = {"state_dict",
 // The state dict of a file that torch.save wrote in its zip format: sorted by offset; tensors may
 // share bytes. Throws CorruptFile; UsageError for what torch.save writes and is not read.
 std::vector<TorchTensor> parse_torch_file(std::span<const std::byte> file, const std::string& name);
-
-// As tensors of a checkpoint. Throws UsageError for one that is not contiguous.
-std::vector<StoredTensor> stored_tensors(std::vector<TorchTensor> tensors);
 
 // One tensor that was saved alone. `where` begins messages; the name is empty.
 TorchTensor parse_torch_tensor(std::span<const std::byte> file, const std::string& where);

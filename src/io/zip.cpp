@@ -22,9 +22,9 @@ constexpr std::uint16_t kCountIn64Bits = 0xffff, kExtra64 = 1;
 constexpr std::uint16_t kEncrypted = 1, kStored = 0;
 
 // Numbers at places of the archive, none past its end.
-class Reader {
+class ZipReader {
  public:
-  Reader(std::span<const std::byte> archive, const std::string& where)
+  ZipReader(std::span<const std::byte> archive, const std::string& where)
       : archive_(archive), where_(where) {}
 
   [[noreturn]] void refuse(Corruption cause, const std::string& what) const {
@@ -54,7 +54,7 @@ struct Directory {
   std::uint64_t end;  // where the records of the end begin
 };
 
-Directory find_directory(const Reader& zip) {
+Directory find_directory(const ZipReader& zip) {
   if (zip.size() < kEndBytes || zip.number<std::uint32_t>(zip.size() - kEndBytes) != kEnd) {
     zip.refuse(Corruption::truncated,
                "a zip archive without its end; was the download or the saving cut short?");
@@ -101,7 +101,7 @@ struct Header {
 };
 
 // Numbers that do not fit in 32 bits stand in an extra field, those that need it alone.
-void read_extra(const Reader& zip, std::uint64_t at, std::uint64_t length, Header& header) {
+void read_extra(const ZipReader& zip, std::uint64_t at, std::uint64_t length, Header& header) {
   const std::uint64_t end = at + length;
   while (end - at >= 4) {
     const auto kind = zip.number<std::uint16_t>(at);
@@ -121,7 +121,7 @@ void read_extra(const Reader& zip, std::uint64_t at, std::uint64_t length, Heade
 }
 
 // Where the file's bytes begin, after a local header that agrees.
-std::uint64_t data_of(const Reader& zip, const Header& header, const std::string& where) {
+std::uint64_t data_of(const ZipReader& zip, const Header& header, const std::string& where) {
   const auto refuse = [&](const char* what) {
     zip.refuse(Corruption::bad_archive,
                fmt::format("'{}': {}", is_utf8(header.name) ? header.name : "?", what));
@@ -145,7 +145,7 @@ std::uint64_t data_of(const Reader& zip, const Header& header, const std::string
 }  // namespace
 
 ZipDirectory::ZipDirectory(std::span<const std::byte> archive, const std::string& where) {
-  const Reader zip(archive, where);
+  const ZipReader zip(archive, where);
   const Directory directory = find_directory(zip);
   struct Interval {
     std::uint64_t begin, end;

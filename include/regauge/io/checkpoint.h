@@ -40,6 +40,8 @@ struct StoredTensor {
   // How several tensors hold the numbers, and which; null if they lie in a row. They are then no
   // tensors of the checkpoint by themselves, and what the config said of them is taken out of it.
   std::shared_ptr<const Packing> packing = nullptr;
+  // Where the numbers are in the parts if they are of a plain type and not in a row.
+  std::shared_ptr<const io::Pieces> pieces = nullptr;
   std::vector<StoredTensor> parts = {};
 
   std::int64_t elements() const;  // throws UsageError on overflow or a negative dimension
@@ -61,8 +63,10 @@ struct MemoryTensor {
 class Checkpoint {
  public:
   Checkpoint();
-  // A safetensors, GGUF or llama2.c file, a *.safetensors.index.json, or a folder that holds
-  // config.json with model.safetensors or model.safetensors.index.json.
+  // A safetensors, GGUF or llama2.c file, one of torch.save, a *.safetensors.index.json or
+  // *.bin.index.json, a folder that holds config.json with model.safetensors, pytorch_model.bin or
+  // the index of one of them, or one of torch.distributed.checkpoint with a config.json in it or
+  // beside it.
   static Checkpoint open(const std::filesystem::path& path);
   // What a folder with this config.json and these tensors would hold; `files` is then empty and
   // `path` a description. Throws UsageError for a name that is there twice or bytes that are not
@@ -85,7 +89,7 @@ class Checkpoint {
 
   // Throws FileError if a page of the tensor's file that was read was not there any more.
   Numbers numbers(const StoredTensor& tensor) const;
-  // Throws UsageError for a packed one besides.
+  // Throws UsageError besides for one that is packed or not in a row.
   std::span<const std::byte> bytes(const StoredTensor& tensor) const;
   // Name and bytes of each weight file as it is mapped, and of config.json as it was read: what the
   // tensors and config() were taken from, even if another file has taken the name since. Empty for
@@ -108,6 +112,7 @@ class Checkpoint {
   static Checkpoint open_file(const std::filesystem::path& path);
   static Checkpoint open_folder(const std::filesystem::path& path);
   static Checkpoint open_index(const std::filesystem::path& path);
+  static Checkpoint open_distributed(const std::filesystem::path& path);
   void join_packed();
   Numbers held(const StoredTensor& tensor) const;
   void release_held(const StoredTensor& tensor) const;

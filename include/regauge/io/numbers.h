@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +13,9 @@
 namespace regauge {
 
 class Packing;
+namespace io {
+class Pieces;
+}
 
 // A run of numbers as a checkpoint holds them: of one type in a row of bytes, or packed in several
 // tensors. A view: valid as long as the checkpoint. All lengths must agree, else UsageError.
@@ -21,6 +25,9 @@ class Numbers {
   Numbers(DType dtype, std::span<const std::byte> bytes);
   // `count` numbers, which the parts hold together.
   Numbers(std::shared_ptr<const Packing> packing, std::vector<Numbers> parts, std::int64_t count);
+
+  // `count` numbers of a plain type, which lie in the parts but not in a row.
+  Numbers(std::shared_ptr<const io::Pieces> pieces, std::vector<Numbers> parts, std::int64_t count);
 
   std::int64_t count() const { return count_; }
   DType dtype() const { return dtype_; }  // DType::packed if several tensors hold the numbers
@@ -44,17 +51,28 @@ class Numbers {
   // may have cut it off, by any amount: -1 below, 1 above; 0 elsewhere.
   void block_ends(std::span<const double> values, std::span<signed char> ends) const;
 
-  // The bytes; throws UsageError if several tensors hold the numbers.
+  // The bytes; throws UsageError if the numbers are packed or do not lie in a row.
   std::span<const std::byte> bytes() const;
-  // Of every tensor that holds them, whole for packed ones.
+  // The bytes where they lie in a row, else a copy in `buffer`. Throws UsageError for packed ones.
+  std::span<const std::byte> bytes_in(std::vector<std::byte>& buffer) const;
+  // Whether both are of one type and the same bits, wherever they lie; of packed ones, which have
+  // to be of one packing, whether all that holds them is. `after_each` is told how many bytes of
+  // this were compared since it was called last, and may release them.
+  bool is_bit_equal(const Numbers& other,
+                    const std::function<void(std::size_t bytes)>& after_each) const;
+  // Of every tensor that holds them, whole for packed ones and where they do not lie in a row.
   std::vector<std::span<const std::byte>> all_bytes() const;
 
  private:
+  template <class Use>
+  void for_each_row(Use use) const;
+
   DType dtype_;
   std::span<const std::byte> bytes_;
   std::shared_ptr<const Packing> packing_;
+  std::shared_ptr<const io::Pieces> pieces_;
   std::shared_ptr<const std::vector<Numbers>> parts_;  // whole, whatever range this is
-  std::int64_t first_ = 0;                             // of packed numbers
+  std::int64_t first_ = 0;                             // of packed numbers and of pieces
   std::int64_t count_ = 0;
 };
 

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <set>
 
@@ -13,7 +12,6 @@
 namespace regauge {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{1} << 23;
 constexpr std::size_t kLongestValue = 60;
 constexpr std::size_t kMostSentences = 20;  // of one kind; the rest is counted
 
@@ -97,20 +95,11 @@ void compare_labels(const Model& a, const Model& b, Unread& result) {
 
 bool same_bytes_in(const Checkpoint& a, const StoredTensor& left, const Checkpoint& b,
                    const StoredTensor& right, Progress& progress) {
-  const auto of_a = a.numbers(left).all_bytes(), of_b = b.numbers(right).all_bytes();
-  bool same = of_a.size() == of_b.size();
-  for (std::size_t part = 0; same && part < of_a.size(); ++part) {
-    const auto x = of_a[part], y = of_b[part];
-    same = x.size() == y.size();
-    for (std::size_t at = 0; same && at < x.size(); at += kPieceBytes) {
-      const std::size_t count = std::min(kPieceBytes, x.size() - at);
-      same = std::memcmp(x.data() + at, y.data() + at, count) == 0;
-      a.release(left);
-      b.release(right);
-      progress.advance(static_cast<std::int64_t>(count));
-    }
-  }
-  return same;
+  return a.numbers(left).is_bit_equal(b.numbers(right), [&](std::size_t bytes) {
+    a.release(left);
+    b.release(right);
+    progress.advance(static_cast<std::int64_t>(bytes));
+  });
 }
 
 // `why` they were not read: "has no part in what was compared".

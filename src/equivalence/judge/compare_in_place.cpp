@@ -129,8 +129,9 @@ bool same_bytes(const BothSides& pair, Progress& progress) {
   const auto& [a, b, runs] = pair;
   bool same = !a.tensor.packing && !b.tensor.packing;
   if (!same) return false;
+  std::vector<std::byte> of_a, of_b;
   for_each_piece(runs, a, b, progress, [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
-    const auto x = a.numbers(at_a, n).bytes(), y = b.numbers(at_b, n).bytes();
+    const auto x = a.numbers(at_a, n).bytes_in(of_a), y = b.numbers(at_b, n).bytes_in(of_b);
     same = std::memcmp(x.data(), y.data(), x.size()) == 0;
     return same;
   });
