@@ -191,7 +191,9 @@ std::vector<DistributedTensor> parse_distributed(std::span<const std::byte> byte
   const Pickle pickle(bytes, where);
   const MetadataReader reader(where);
   const PickleValue& root = pickle.root();
-  if (!is_a(root, "Metadata")) {
+  const bool megatron =
+      root.is_object("megatron.core.dist_checkpointing.strategies.torch.MCoreMetadata");
+  if (!is_a(root, "Metadata") && !megatron) {
     reader.refuse(Corruption::bad_entry,
                   "it does not hold torch.distributed.checkpoint's Metadata");
   }

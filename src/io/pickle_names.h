@@ -161,6 +161,16 @@ inline constexpr std::array kAllowedGlobals = std::to_array<std::string_view>({
     "torch.distributed.checkpoint.metadata.MetadataIndex",
     "torch.distributed.checkpoint.metadata.StorageMeta",
     "torch.distributed.checkpoint.filesystem._StorageInfo",
+    "torch.distributed.checkpoint.planner.SavePlan",
+    "torch.distributed.checkpoint.planner.WriteItem",
+    "torch.distributed.checkpoint.planner.WriteItemType",
+    "torch.distributed.checkpoint.planner.TensorWriteData",
+    "torch.distributed.checkpoint.planner.BytesIOWriteData",
+    "torch.distributed._shard.sharded_tensor.metadata.TensorProperties",
+    "torch.distributed._shard.sharded_tensor.metadata.MEM_FORMAT_ENCODING",
+    // Megatron's torch_dist.
+    "megatron.core.dist_checkpointing.strategies.torch.MCoreMetadata",
+    "megatron.core.dist_checkpointing.strategies.torch.MCoreSavePlan",
 });
 
 }  // namespace regauge::io

@@ -90,8 +90,9 @@ Pieces::Pieces(DType dtype, const Sizes& shape, const std::vector<Piece>& pieces
                const std::string& where)
     : dtype_(dtype) {
   check_tiling(shape, pieces, where);
+  const bool empty = element_count(shape) == 0;
   Sizes steps(shape.size(), 1);
-  for (std::size_t i = shape.size(); i-- > 1;) steps[i - 1] = steps[i] * shape[i];
+  for (std::size_t i = shape.size(); i-- > 1 && !empty;) steps[i - 1] = steps[i] * shape[i];
   for (const Piece& piece : pieces) {
     Runs& runs = runs_.emplace_back();
     if (element_count(piece.sizes) == 0) {
