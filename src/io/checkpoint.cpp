@@ -328,6 +328,7 @@ Checkpoint Checkpoint::open_distributed(const fs::path& path) {
         tensor.name, tensor.shape, pieces, fmt::format("{}: tensor '{}'", where, tensor.name)));
     checkpoint.index_.emplace(tensor.name, checkpoint.tensors_.size() - 1);
   }
+  for (const auto& mapping : checkpoint.mappings_) mapping->require_read();
   checkpoint.metadata_->read_config(config);
   return checkpoint;
 }

@@ -190,5 +190,24 @@ TEST(TorchFile, ViewsOfOneStorageAreReadRight) {
   EXPECT_EQ(checkpoint.at("turned").type_name(), "F32");
 }
 
+// Written by megatron-core 0.16.1, two processes: 0 ... 59 in BF16 as [10, 6], halved by rows and
+// by columns; the same and one more as two layers; five ones; and a state of each process.
+TEST(Distributed, MegatronsFolderIsRead) {
+  const Checkpoint checkpoint = Checkpoint::open(fixture("torch_dist"));
+  ASSERT_EQ(checkpoint.tensors().size(), 4U);
+  for (const char* name : {"decoder.w", "decoder.c", "decoder.layers.w", "norm"}) {
+    const StoredTensor& tensor = checkpoint.at(name);
+    std::vector<double> values(static_cast<std::size_t>(tensor.elements()));
+    checkpoint.numbers(tensor).decode<double>(values);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const bool ones = tensor.dtype == DType::f32;
+      const auto expected = static_cast<double>(i % 60 + i / 60);
+      ASSERT_EQ(values[i], ones ? 1 : expected) << name;
+    }
+  }
+  EXPECT_EQ(checkpoint.at("decoder.layers.w").shape, (Sizes{2, 10, 6}));
+  EXPECT_EQ(checkpoint.at("decoder.c").type_name(), "BF16");
+}
+
 }  // namespace
 }  // namespace regauge

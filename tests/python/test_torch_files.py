@@ -6,18 +6,15 @@ import json
 import os
 import pickle
 import shutil
+import subprocess
 import zipfile
 
 import pytest
 import safetensors.torch
 import torch
 import transformers
-from conftest import FIXTURES
 from test_hostile_files import run
 from test_transformers_judge import outputs
-
-LLAMA = FIXTURES / "llama"
-
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
@@ -30,6 +27,15 @@ def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     transformers.Qwen2ForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
     return folder
+
+
+def failure(*arguments):
+    """What is said of a bad input."""
+    done = subprocess.run(
+        [os.environ["REGAUGE"], *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    return done.stderr
 
 
 def folder_of(path, model, saved, name="pytorch_model.bin"):
@@ -59,7 +65,7 @@ def assert_read(regauge, path, expected, tmp_path):
     assert found.keys() == expected.keys()
     for name, tensor in expected.items():
         assert found[name].dtype == tensor.dtype and torch.equal(
-            found[name].view(torch.uint8), tensor.contiguous().view(torch.uint8)
+            found[name].view(torch.uint8), tensor.detach().contiguous().view(torch.uint8)
         ), name
     return out
 
@@ -138,11 +144,11 @@ class Runs:
         return os.system, (self.command,)
 
 
-def test_code_in_a_pickle_is_refused_and_never_run(regauge, model, tmp_path):
+def test_code_in_a_pickle_is_refused_and_never_run(model, tmp_path):
     witness = tmp_path / "run"
     hostile = Runs(f"touch {witness}")
     saved = folder_of(tmp_path / "saved", model, {**state_dict(model), "a": hostile})
-    message = regauge("inspect", saved, expect=2)
+    assert "it names posix.system" in failure("inspect", saved)
     assert not witness.exists()
     # The witness tells: torch.load of the whole pickle does run it.
     torch.load(saved / "pytorch_model.bin", weights_only=False)
@@ -163,7 +169,8 @@ def test_code_in_a_pickle_is_refused_and_never_run(regauge, model, tmp_path):
 def test_bombs_are_refused_within_bounds(model, tmp_path, bomb):
     saved = folder_of(tmp_path / "saved", model, {})
     opcodes = {
-        "memo": b"(]\x94" + b"".join(b"](" + b"h" + bytes([i]) * 1 + (b"h" + bytes([i])) * 9 + b"e\x94" for i in range(60)) + b"t",
+        # Each list holds the one before ten times.
+        "memo": b"(]\x94" + b"".join(b"](" + (b"h" + bytes([i])) * 10 + b"e\x94" for i in range(60)) + b"t",
         "depth": b"]" * 10**6 + b"a" * (10**6 - 1),
         "marks": b"(" * 10**6,
         "count": b"X\xff\xff\xff\xff",
@@ -175,10 +182,6 @@ def test_bombs_are_refused_within_bounds(model, tmp_path, bomb):
         archive.writestr("x/data.pkl", b"\x80\x04" + opcodes + b".")
         archive.writestr("x/data/0", b"0000")
     assert run("inspect", saved) == 2
-
-
-def refused(regauge, path):
-    return regauge.refused("inspect", path)
 
 
 def test_what_is_no_state_dict_is_said(model, tmp_path):
@@ -203,16 +206,6 @@ def test_what_is_no_state_dict_is_said(model, tmp_path):
     assert "compressed" in failure("inspect", tmp_path / "model.pt")
     (tmp_path / "model.pt").write_bytes(pickle.dumps({"a": 1}))
     assert "a bare pickle" in failure("inspect", tmp_path / "model.pt")
-
-
-def failure(*arguments):
-    import subprocess
-
-    done = subprocess.run(
-        [os.environ["REGAUGE"], *map(str, arguments)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2, done.stdout + done.stderr
-    return done.stderr
 
 
 def test_damaged_files_are_refused_or_read(model, tmp_path):
