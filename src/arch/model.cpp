@@ -191,7 +191,7 @@ Model Model::open(Checkpoint opened) {
   const Checkpoint& checkpoint = model.checkpoint;
   if (checkpoint.config().is_null()) {
     throw UsageError(fmt::format(
-        "[model] {}: a bare safetensors file does not say what it computes; open the folder "
+        "[model] {}: a bare file of weights does not say what it computes; open the folder "
         "that holds it together with its config.json",
         checkpoint.path().string()));
   }
