@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -5,6 +6,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 #include <nlohmann/json.hpp>
+
+#include <memory>
 
 #include "arrays.h"
 #include "bindings.h"

@@ -293,9 +293,9 @@ bool holds_tensors(const PickleValue& value) {
 const PickleValue& find_state_dict(const TorchFile& file) {
   const PickleValue& root = file.root();
   if (!root.is(Kind::dict)) {
-    throw UsageError(fmt::format(
-        "{}: holds {}, where a dict of tensors was expected; save model.state_dict()", file.where(),
-        tensor_call(root) ? "one tensor" : describe(root.kind)));
+    throw UsageError(
+        fmt::format("{}: holds {}, where a dict of tensors was expected; save model.state_dict()",
+                    file.where(), tensor_call(root) ? "one tensor" : describe(root.kind)));
   }
   if (holds_tensors(root)) return root;
   std::vector<const PickleValue*> found;

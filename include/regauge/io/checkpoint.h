@@ -24,8 +24,7 @@ namespace io {
 class MappedFile;
 }
 
-// How names and config are read: what torch saves counts as safetensors.
-enum class Format { safetensors, gguf, llama2c };
+enum class Format { safetensors, gguf, llama2c };  // what torch saves counts as safetensors
 std::string_view format_name(Format format);
 Format format_from_name(std::string_view name);  // throws UsageError with the choices
 
