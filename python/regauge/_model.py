@@ -115,7 +115,8 @@ ModelOrPath = Union[Model, Path]
 
 
 def open(path: Path) -> Model:
-    """Opens a folder with config.json and safetensors, a .gguf file or a llama2.c .bin file.
+    """Opens a folder with config.json and weights (safetensors, or what torch saves), a .gguf file or a llama2.c
+    .bin file.
 
     Reads headers only; tensors are read when they are asked for.
     """

@@ -383,8 +383,12 @@ TorchTensor parse_torch_tensor(std::span<const std::byte> bytes, const std::stri
 bool is_torch_file(std::span<const std::byte> bytes, const std::filesystem::path& path) {
   // A pickle of torch's magic number.
   constexpr std::string_view kOld = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
-  if (begins_as_zip(bytes)) return true;
   const std::string extension = path.extension().string();
+  if (extension == ".distcp" || path.filename() == ".metadata") {
+    throw UsageError(fmt::format("[open] {}: a part of a distributed checkpoint; name its folder",
+                                 path.string()));
+  }
+  if (begins_as_zip(bytes)) return true;
   const bool old =
       bytes.size() >= kOld.size() && std::memcmp(bytes.data(), kOld.data(), kOld.size()) == 0;
   if (old) {

@@ -121,6 +121,8 @@ def test_what_is_missing_is_said(model, checkpoints, tmp_path):  # noqa: F811
     shutil.copytree(checkpoints / "fsdp", alone)
     assert "put the model's config.json into the folder or beside it" in failure("inspect", alone)
     shutil.copy(model / "config.json", tmp_path / "deep")
+    for part in (".metadata", "__0_0.distcp"):
+        assert "name its folder" in failure("inspect", alone / part)
     (alone / "__1_0.distcp").rename(tmp_path / "kept")
     assert "__1_0.distcp is not there" in failure("inspect", alone)
     (alone / "__1_0.distcp").write_bytes((tmp_path / "kept").read_bytes()[:-1000])
