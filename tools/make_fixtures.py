@@ -286,13 +286,14 @@ def models():
             text_config=dict(**{**llama, "num_hidden_layers": 3}, head_dim=6, rope_parameters=dict(
                 **MROPE, mrope_interleaved=True)),
             vision_config=dict(
-                **{**QWEN_TOWER, "depth": 3}, out_hidden_size=20, num_position_embeddings=16, deepstack_visual_indexes=[0, 2]),
+                **QWEN_TOWER, out_hidden_size=20, num_position_embeddings=16, deepstack_visual_indexes=[0, 1]),
             **QWEN_TOKENS)),
         "qwen3_vl_moe": (tf.Qwen3VLMoeForConditionalGeneration, tf.Qwen3VLMoeConfig(
             text_config=dict(
-                **llama, head_dim=6, moe_intermediate_size=7, num_experts=5, num_experts_per_tok=2, rope_parameters=dict(
+                **{**llama, "num_hidden_layers": 3}, head_dim=6, moe_intermediate_size=7, num_experts=5, num_experts_per_tok=2, rope_parameters=dict(
                     **MROPE, mrope_interleaved=True)),
-            vision_config=dict(**QWEN_TOWER, out_hidden_size=20, num_position_embeddings=16, deepstack_visual_indexes=[1]),
+            vision_config=dict(
+                **{**QWEN_TOWER, "depth": 1}, out_hidden_size=20, num_position_embeddings=16, deepstack_visual_indexes=[0]),
             **QWEN_TOKENS)),
         "qwen2_vl": (tf.Qwen2VLForConditionalGeneration, tf.Qwen2VLConfig(
             text_config=dict(**{**llama, "hidden_size": 24}, rope_parameters=MROPE), **QWEN_TOKENS, tie_word_embeddings=True,

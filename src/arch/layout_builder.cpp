@@ -79,16 +79,19 @@ LayoutBuilder::LayoutBuilder(const Family& family, const Architecture& architect
   layout_.format_ = family.format;
 }
 
-// Where parameters live. What is an alternative goes before the rest where the file has it.
+// Where parameters live. An entry that applies to some models alone goes before one for all, and an
+// alternative before both where the file has it.
 void LayoutBuilder::find_homes() {
   for (std::size_t kind = 0; kind < families_.size(); ++kind) {
     Homes& homes = homes_.emplace_back();
     const auto value_of = [&](const std::string& name) { return fields_[kind].at(name); };
     std::int64_t first = 0;
     while (kind_of(first) != kind) ++first;
-    for (const bool alternative : {false, true}) {
+    for (const int rank : {0, 1, 2}) {
       for (const auto& entry : families_[kind]->tensors) {
-        if (entry.alternative != alternative || !entry.when.applies(value_of)) continue;
+        const bool alternative = entry.alternative;
+        const int own = alternative ? 2 : entry.when.any.empty() ? 0 : 1;
+        if (own != rank || !entry.when.applies(value_of)) continue;
         const std::string name = instance(replaced(entry.names.front(), ".E.", ".0."), first);
         if (alternative && (file_ == nullptr || file_->shape(name) == nullptr)) continue;
         for (const auto& parameter : entry.holds) {

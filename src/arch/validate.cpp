@@ -101,7 +101,8 @@ void check_attention(const Attention& a, Problems& problems) {
                    "attention_window beside relative positions is not understood");
   problems.require(std::isfinite(a.temperature) && a.temperature >= 0 &&
                        a.temperature_length >= 0 && a.temperature_length < kLargest &&
-                       (a.temperature > 0) == (a.temperature_length > 0) && !a.cross,
+                       (a.temperature > 0) == (a.temperature_length > 0) &&
+                       (a.temperature == 0 || !a.cross),
                    "attention_temperature is a number above 0 beside an "
                    "attention_temperature_length above 0 and without cross, or both are 0");
   problems.require(std::isfinite(a.softcap) && a.softcap >= 0,
