@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ import tempfile
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+import safetensors.torch  # noqa: E402
 import torch  # noqa: E402
 import transformers as tf  # noqa: E402
 
@@ -170,6 +172,13 @@ def models():
         "ernie4_5": (tf.Ernie4_5ForCausalLM, tf.Ernie4_5Config(**small, head_dim=6, use_bias=True)),
         "helium": (tf.HeliumForCausalLM, tf.HeliumConfig(**small, head_dim=4, attention_bias=True)),
         "ministral": (tf.MinistralForCausalLM, tf.MinistralConfig(**small, head_dim=6, **windowed)),
+        "ministral3": (tf.Ministral3ForCausalLM, tf.Ministral3Config(**small, head_dim=6, rope_parameters=dict(
+            rope_type="yarn", rope_theta=10000.0, factor=4.0, beta_fast=4.0, beta_slow=0.5, mscale=1.0, mscale_all_dim=1.0,
+            original_max_position_embeddings=7, llama_4_scaling_beta=0.3))),
+        "nemotron": (tf.NemotronForCausalLM, tf.NemotronConfig(**small)),
+        "arcee": (tf.ArceeForCausalLM, tf.ArceeConfig(**small, head_dim=6, attention_bias=True, mlp_bias=True)),
+        "esm": (tf.EsmForMaskedLM, tf.EsmConfig(
+            **SMALL, position_embedding_type="rotary", token_dropout=True, mask_token_id=30, pad_token_id=1)),
         "qwen2-sliding": (tf.Qwen2ForCausalLM, tf.Qwen2Config(**small, use_sliding_window=True, **windowed)),
         "qwen3-sliding": (tf.Qwen3ForCausalLM, tf.Qwen3Config(
             **small, head_dim=6, use_sliding_window=True, **windowed)),
@@ -220,6 +229,8 @@ def models():
             **T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
         "t5-tied": (tf.T5ForConditionalGeneration, tf.T5Config(**T5, feed_forward_proj="relu")),
         "t5-encoder": (tf.T5EncoderModel, tf.T5Config(**T5, feed_forward_proj="gated-gelu")),
+        "umt5": (tf.UMT5ForConditionalGeneration, tf.UMT5Config(**T5)),
+        "umt5-encoder": (tf.UMT5EncoderModel, tf.UMT5Config(**T5)),
         "mt5": (tf.MT5ForConditionalGeneration, tf.MT5Config(
             **{**T5, "d_model": 16, "vocab_size": 31, "num_layers": 1, "num_decoder_layers": 2})),
         "bart": (tf.BartForConditionalGeneration, tf.BartConfig(**BART)),
@@ -267,6 +278,23 @@ def models():
             text_config={**delta, "vocab_size": 61, "rope_parameters": dict(
                 **MROPE, mrope_interleaved=True, partial_rotary_factor=0.75)},
             vision_config=dict(**QWEN_TOWER, out_hidden_size=16, num_position_embeddings=16), **QWEN_TOKENS)),
+        "qwen3_5_moe": (tf.Qwen3_5MoeForConditionalGeneration, tf.Qwen3_5MoeConfig(
+            text_config={**delta, **shared, "vocab_size": 61, "rope_parameters": dict(
+                **MROPE, mrope_interleaved=True, partial_rotary_factor=0.75)},
+            vision_config=dict(**QWEN_TOWER, out_hidden_size=16, num_position_embeddings=16), **QWEN_TOKENS)),
+        "qwen3_vl": (tf.Qwen3VLForConditionalGeneration, tf.Qwen3VLConfig(
+            text_config=dict(**{**llama, "num_hidden_layers": 3}, head_dim=6, rope_parameters=dict(
+                **MROPE, mrope_interleaved=True)),
+            vision_config=dict(
+                **QWEN_TOWER, out_hidden_size=20, num_position_embeddings=16, deepstack_visual_indexes=[0, 1]),
+            **QWEN_TOKENS)),
+        "qwen3_vl_moe": (tf.Qwen3VLMoeForConditionalGeneration, tf.Qwen3VLMoeConfig(
+            text_config=dict(
+                **{**llama, "num_hidden_layers": 3}, head_dim=6, moe_intermediate_size=7, num_experts=5, num_experts_per_tok=2, rope_parameters=dict(
+                    **MROPE, mrope_interleaved=True)),
+            vision_config=dict(
+                **{**QWEN_TOWER, "depth": 1}, out_hidden_size=20, num_position_embeddings=16, deepstack_visual_indexes=[0]),
+            **QWEN_TOKENS)),
         "qwen2_vl": (tf.Qwen2VLForConditionalGeneration, tf.Qwen2VLConfig(
             text_config=dict(**{**llama, "hidden_size": 24}, rope_parameters=MROPE), **QWEN_TOKENS, tie_word_embeddings=True,
             vision_config=dict(depth=2, embed_dim=8, hidden_size=24, mlp_ratio=2, num_heads=2, patch_size=2))),
@@ -301,7 +329,7 @@ def randomise(model, name):
         if value.dim() == 1 and key.endswith(("weight", "lambda1")):
             # Multiples of 2^-10: 1 + w is exact in float32, so Gemma's two spellings of a gain agree.
             noise = torch.round(noise * 256) / 1024 + 0.0  # and no -0
-            less_one = name.startswith(("gemma", "vaultgemma", "qwen3_5", "qwen3_next")) and "linear_attn" not in key
+            less_one = name.startswith(("gemma", "vaultgemma", "qwen3_5", "qwen3_next", "nemotron")) and "linear_attn" not in key
             noise = noise if less_one else 1 + noise
         else:
             noise = noise * (0.3 if value.dim() == 1 else value.shape[-1] ** -0.5)
@@ -323,8 +351,20 @@ def save_transformers(name, folder):
     shards = dict(max_shard_size="9KB") if name.endswith("sharded") else {}
     model.save_pretrained(folder, **shards)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    experts = dict(experts_implementation="eager") if hasattr(config, "num_experts_per_tok") else {}  # others know no double
+    if name == "esm":
+        name_as_published(folder / "model.safetensors")
+    experts = dict(experts_implementation="eager") if hasattr(text_of(config), "num_experts_per_tok") else {}  # others know no double
     save_reference(cls.from_pretrained(folder, dtype=torch.float64, **experts).eval(), folder)
+
+
+def name_as_published(file):
+    """ESM-2's files hold the frequencies of each layer, rounded to half precision, and today's names of norms."""
+    tensors = safetensors.torch.load_file(file)
+    frequencies = next(name for name in tensors if name.endswith("inv_freq"))
+    rounded = tensors.pop(frequencies).half().float()
+    tensors = {re.sub("gamma$", "weight", re.sub("beta$", "bias", name)): value for name, value in tensors.items()}
+    tensors |= {frequencies.replace("*", layer): rounded.clone() for layer in ("0", "1")}
+    safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
 
 
 def save_reference(model, folder):

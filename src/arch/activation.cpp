@@ -12,6 +12,9 @@ void activate(Activation activation, Matrix<Scalar>& values) {
     case Activation::relu:
       x = x.max(Scalar{0});
       return;
+    case Activation::relu_squared:
+      x = x.max(Scalar{0}).square();
+      return;
     case Activation::gelu:
       x *= (x * static_cast<Scalar>(-1 / std::numbers::sqrt2)).unaryExpr([](Scalar y) {
         return std::erfc(y) / 2;

@@ -28,7 +28,7 @@ Apart apart_of(const Model& model) {
   if (model.checkpoint.config().is_null()) return apart;
   const Family& family = family_of(model.layout.family(), model.layout.format());
   for (const auto& name : model.unclaimed) {
-    if (is_apart(family, name)) apart.tensors.push_back(name);
+    if (is_apart(family, name, model.architecture.layers)) apart.tensors.push_back(name);
   }
   collect(family, model.checkpoint.config(), "", apart.keys);
   return apart;

@@ -30,6 +30,7 @@ Architecture Architecture::with_layers_like(std::int64_t index, std::int64_t cou
   result.kinds = {layer(index)};
   result.pattern.clear();
   result.layers = count;
+  if (count != layers) result.deep_inputs = index < deep_inputs ? count : 0;
   return result;
 }
 

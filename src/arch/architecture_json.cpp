@@ -64,6 +64,8 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("q_latent", a.q_latent);
   visit("qk_norm", a.qk_norm);
   visit("attention_scale", a.scale);
+  visit("attention_temperature", a.temperature);
+  visit("attention_temperature_length", a.temperature_length);
   visit("attention_softcap", a.softcap);
   visit("attention_window", a.window);
   visit("attention_sinks", a.sinks);
@@ -107,10 +109,12 @@ void visit_model(A& a, Visit&& visit) {
   visit("encoder_vocabulary", a.encoder_vocabulary);
   visit("input_width", a.input_width);
   visit("input_bias", a.input_bias);
+  visit("deep_inputs", a.deep_inputs);
   visit("class_token", a.class_token);
   visit("registers", a.registers);
   visit("token_types", a.token_types);
   visit("embedding_scale", a.embedding_scale);
+  visit("masked_token", a.masked_token);
   visit("embedding_norm", a.embedding_norm);
   visit("sinusoids", a.sinusoids);
   visit("first_position", a.first_position);
@@ -284,7 +288,11 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
                                           "delta_value_width",
                                           "delta_kernel",
                                           "layer_scale",
-                                          "registers"};
+                                          "registers",
+                                          "attention_temperature",
+                                          "attention_temperature_length",
+                                          "deep_inputs",
+                                          "masked_token"};
 
 }  // namespace
 

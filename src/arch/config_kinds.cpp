@@ -101,11 +101,15 @@ std::vector<Json> read_pattern(const Family& family, const Declared& alike, cons
     refuse(family, fmt::format("the kinds of layers do not follow from{}{}",
                                said(pattern.number_key), said(pattern.except_key)));
   }
-  if (!list->is_array() || static_cast<std::int64_t>(list->size()) != layers) {
+  const auto further = alike.variables.find(pattern.further);
+  const double all =
+      static_cast<double>(layers) + (further == alike.variables.end() ? 0.0 : further->second);
+  if (!list->is_array() || static_cast<double>(list->size()) != all ||
+      static_cast<std::int64_t>(list->size()) < layers) {
     refuse(family, fmt::format("'{}' is {}; expected a list with an item for each of the {} layers",
                                pattern.key, list->dump(), layers));
   }
-  return list->get<std::vector<Json>>();
+  return {list->begin(), list->begin() + layers};
 }
 
 // What the first kind says, for what belongs to the model.
@@ -170,7 +174,11 @@ void write_pattern(const PatternEntry& pattern, const std::vector<Json>& items, 
     return;
   }
   if (!pattern.key.empty()) {
-    set_path(config, pattern.key, Json(items));
+    Json list(items);
+    for (auto n = items.size(); listed && !pattern.further.empty() && n < found->size(); ++n) {
+      list.push_back((*found)[n]);
+    }
+    set_path(config, pattern.key, list);
     return;
   }
   if (pattern.number_key.empty()) return;

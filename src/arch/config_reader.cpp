@@ -102,13 +102,17 @@ class Reader {
 
   // Under any prefix; null if there is none.
   const std::vector<std::int64_t>* shape(const std::string& pattern) const {
+    const auto name = name_in_file(pattern);
+    return name ? tensors_.shape(*name) : nullptr;
+  }
+  std::optional<std::string> name_in_file(const std::string& pattern) const {
     constexpr std::string_view kPrefix = "{prefix}";
-    if (!pattern.starts_with(kPrefix)) return tensors_.shape(pattern);
+    const bool open = pattern.starts_with(kPrefix);
     for (const auto& prefix : family_.prefixes) {
-      const auto* found = tensors_.shape(prefix + pattern.substr(kPrefix.size()));
-      if (found != nullptr) return found;
+      const std::string name = open ? prefix + pattern.substr(kPrefix.size()) : pattern;
+      if (tensors_.shape(name) != nullptr) return name;
     }
-    return nullptr;
+    return std::nullopt;
   }
   bool has_tensor(const std::string& pattern) const { return shape(pattern) != nullptr; }
 
@@ -195,6 +199,32 @@ class Reader {
     return defaults_.contains(name) ? defaults_.at(name) : Json(0.0);
   }
 
+  // What a file holds of the frequencies themselves, which is as its program uses them.
+  std::optional<std::vector<double>> stored_frequencies(const RopeEntry& entry, std::size_t count) {
+    std::optional<std::vector<double>> found;
+    for (const std::string& pattern : entry.frequencies) {
+      const std::size_t at = pattern.find(".N.");
+      const auto layers =
+          at == std::string::npos ? std::int64_t{1} : static_cast<std::int64_t>(number("layers"));
+      for (std::int64_t n = 0; n < layers; ++n) {
+        std::string name = pattern;
+        if (at != std::string::npos) name.replace(at, 3, fmt::format(".{}.", n));
+        const auto full = name_in_file(name);
+        if (!full) break;
+        const bool fits = *tensors_.shape(*full) == std::vector{static_cast<std::int64_t>(count)};
+        std::vector<double> values = fits ? tensors_.values(*full) : std::vector<double>();
+        if (!fits || (found && *found != values)) {
+          problems_.push_back(
+              fmt::format("tensor '{}' should hold {} rotary frequencies, the same in all layers",
+                          *full, count));
+          return std::nullopt;
+        }
+        found = std::move(values);
+      }
+    }
+    return found;
+  }
+
   void read_rotary(Json& fields) {
     const RopeEntry& entry = *family_.rope;
     Json config = config_;
@@ -254,6 +284,7 @@ class Reader {
       }
       for (std::size_t b = 0; b < divisors.size(); ++b) frequencies[b] /= divisors[b];
     }
+    if (const auto own = stored_frequencies(entry, frequencies.size())) frequencies = *own;
     if (!std::all_of(frequencies.begin(), frequencies.end(),
                      [](double f) { return std::isfinite(f) && f >= 0; })) {
       problems_.push_back("a rotary frequency is not a finite number; is theta positive?");

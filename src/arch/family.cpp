@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include "config_path.h"
@@ -154,6 +155,9 @@ RopeEntry parse_rope(const std::string& where, const Ordered& json) {
   rope.low_freq_factor = section.texts("low_freq_factor");
   rope.high_freq_factor = section.texts("high_freq_factor");
   rope.original_positions = section.texts("original_positions");
+  rope.beta_fast = section.texts("beta_fast");
+  rope.beta_slow = section.texts("beta_slow");
+  rope.log_multiplier = section.texts("log_multiplier");
   rope.default_theta = section.number("default_theta", 10000);
   rope.default_fraction = section.number("default_fraction", 1);
   rope.theta_echo = section.texts("theta_echo");
@@ -161,6 +165,7 @@ RopeEntry parse_rope(const std::string& where, const Ordered& json) {
   if (const auto type = section.text("default_type"); !type.empty()) rope.default_type = type;
   rope.resolution = section.text("resolution");
   rope.divisors = section.text("divisors");
+  rope.frequencies = section.texts("frequencies");
   rope.scales_logits = section.flag("scales_logits");
   rope.plain_type = section.text("plain_type");
   section.finish();
@@ -185,13 +190,17 @@ TensorEntry parse_tensor(const std::string& where, const std::string& name, cons
   for (auto& other : section.texts("also")) entry.names.push_back(std::move(other));
   entry.groups = section.text("groups");
   entry.stacked = section.flag("stacked");
+  entry.matrices = section.text("matrices");
+  entry.minus_exp = section.flag("minus_exp");
+  entry.alternative = section.flag("alternative");
   if (const Ordered* shape = section.find("shape")) {
     for (const auto& size : *shape) entry.shape.emplace_back(size);
   }
   if (const auto row = section.any("first_row")) entry.first_row = *row;
   entry.when = section.when();
   if (const auto text = section.text("orientation"); !text.empty()) {
-    entry.orientation = parse_orientation(section, text);
+    entry.either_way = text == "either";
+    if (!entry.either_way) entry.orientation = parse_orientation(section, text);
   }
   if (section.find("gain_offset") != nullptr) entry.gain_offset = section.number("gain_offset", 0);
   section.finish();
@@ -199,6 +208,13 @@ TensorEntry parse_tensor(const std::string& where, const std::string& name, cons
   if (!entry.first_row.is_null() &&
       (entry.holds.size() != 1 || entry.holds.front().ends_with(".weight"))) {
     section.fail("'first_row' is for a table alone in its tensor");
+  }
+  if (entry.either_way && (!entry.stacked || entry.shape.size() != 3)) {
+    section.fail("orientation 'either' is for stacked experts whose 'shape' has three sizes");
+  }
+  if (!entry.matrices.empty() &&
+      (entry.holds.size() != 1 || entry.stacked || entry.orientation != Orientation::in_out)) {
+    section.fail("'matrices' are of one parameter, in_out and not stacked");
   }
   return entry;
 }
@@ -268,7 +284,15 @@ bool fits(std::string_view pattern, std::string_view name) {
   return name == pattern;
 }
 
-bool is_apart(const Family& family, std::string_view tensor) {
+bool is_apart(const Family& family, std::string_view tensor, std::int64_t layers) {
+  if (const std::string& before = family.apart_layers;
+      !before.empty() && tensor.starts_with(before)) {
+    const std::string_view rest = tensor.substr(before.size());
+    std::int64_t layer = -1;
+    const char* const end = rest.data() + rest.size();
+    const auto number = std::from_chars(rest.data(), end, layer);
+    if (number.ptr != end && *number.ptr == '.' && layer >= layers) return true;
+  }
   return std::ranges::any_of(family.apart_tensors,
                              [&](const std::string& pattern) { return fits(pattern, tensor); });
 }
@@ -317,6 +341,7 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
   Section section(family.file + ": kinds", layers);
   PatternEntry& pattern = family.pattern;
   pattern.key = section.text("key");
+  pattern.further = section.text("further");
   for (const auto& [word, rule, named] : {std::tuple{"period", PatternEntry::Rule::period, "last"},
                                           std::tuple{"first", PatternEntry::Rule::first, "item"}}) {
     const Ordered* said = section.find(word);
@@ -402,6 +427,7 @@ Family parse_loaded(std::string_view file, Ordered json) {
     Section others(fmt::format("{}: apart", file), *apart);
     family.apart_tensors = others.texts("tensors");
     family.apart_keys = others.texts("keys");
+    family.apart_layers = others.text("layers");
     others.finish();
   }
   const Ordered* fields = section.find("fields");
@@ -437,6 +463,12 @@ Family parse_loaded(std::string_view file, Ordered json) {
       section.fail(fmt::format("pairs '{}' is neither halves nor adjacent", pairs));
     }
     family.half_pairs = pairs == "halves";
+  }
+  if (const std::string order = section.text("value_heads"); !order.empty()) {
+    if (order != "tiled" && order != "grouped") {
+      section.fail(fmt::format("value_heads '{}' is neither tiled nor grouped", order));
+    }
+    family.tiled_value_heads = order == "tiled";
   }
   if (const std::string linear = section.text("linear"); !linear.empty()) {
     family.linear = parse_orientation(section, linear);

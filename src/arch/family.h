@@ -59,6 +59,9 @@ struct ConfigEntry {
 struct RopeEntry {
   std::vector<std::string> theta, fraction, dims, type, factor, low_freq_factor, high_freq_factor,
       original_positions;
+  // YaRN's where they do not stand beside the factor; a logarithm's multiplier in a factor of all
+  // logits, (1 + multiplier log(factor))^2, with which q and k are not multiplied besides.
+  std::vector<std::string> beta_fast, beta_slow, log_multiplier;
   // Spellings that the program which runs the model does not read; they may repeat what it reads.
   std::vector<std::string> theta_echo, fraction_echo;
   double default_theta = 10000;
@@ -66,6 +69,8 @@ struct RopeEntry {
   std::string default_type = "default";  // "linear": a factor needs no type, as in llama.cpp
   std::string resolution;  // which spelling wins when two disagree, as a clause for error messages
   std::string divisors;    // a tensor of one divisor per frequency
+  // Tensors of the frequencies themselves, with .N.; where a file has several they must agree.
+  std::vector<std::string> frequencies;
   bool scales_logits = false;      // yarn's mscale_all_dim multiplies all logits (DeepSeek)
   std::string plain_type;          // a type that means "default" for text ("mrope")
   std::vector<std::string> under;  // as of the family
@@ -80,6 +85,13 @@ struct TensorEntry {
   std::vector<std::string> holds;  // several: side by side along the outputs
   std::string groups;              // a field: the parts alternate, once per group (NeoX: per head)
   bool stacked = false;            // the experts' matrices one after another
+  std::string matrices;            // a field: one after another, too, so many (of the heads, say)
+  bool minus_exp = false;          // stored is -exp of the parameter
+  // In place of another entry of the same parameters where a file has it.
+  bool alternative = false;
+  // Each expert's matrix is stored as the shape says, which is given for out_in, or the other way
+  // round.
+  bool either_way = false;
   std::vector<nlohmann::json> shape;  // numbers and formulas; empty: from the parameters
   nlohmann::json first_row;           // of a table: those in front are for padding; null: 0
   std::optional<Orientation> orientation;
@@ -109,7 +121,8 @@ struct PatternEntry {
     period,  // the last layer of every `number` has `item`
     first    // the first `number` layers have it
   };
-  std::string key;  // of the list; empty: there is none
+  std::string key;      // of the list; empty: there is none
+  std::string further;  // a variable: items behind those of the layers; empty: there are none
   Rule rule = Rule::none;
   std::string number_key;       // empty: the number is fixed
   std::int64_t number = 0;      // where the key does not say
@@ -133,6 +146,8 @@ struct Family {
   std::optional<RopeEntry> rope;
   std::vector<std::string> prefixes;
   bool half_pairs = false;  // rotary pairs are (b, b + rotary_dims / 2) instead of (2b, 2b + 1)
+  // A delta net's value heads: the first one of every key head, then the second ones (llama.cpp).
+  bool tiled_value_heads = false;
   Orientation linear = Orientation::out_in;
   double gain_offset = 0;  // gain = stored + offset
   std::vector<TensorEntry> tensors;
@@ -141,6 +156,7 @@ struct Family {
   // What belongs to other parts of the checkpoint (a vision tower): tensors and keys of the config,
   // '*' may begin or end a name.
   std::vector<std::string> apart_tensors, apart_keys;
+  std::string apart_layers;  // before a number: tensors of layers behind the model's; or empty
   // Objects of the config in which the inherited keys are looked for; "": the config itself.
   std::vector<std::string> under;
   // Layers that differ; without kinds all are alike, as the fields above say.
@@ -158,7 +174,8 @@ struct FamilyKind {
 // '*' may begin or end the pattern.
 bool fits(std::string_view pattern, std::string_view name);
 // A tensor, or a key, of another part.
-bool is_apart(const Family& family, std::string_view tensor);
+// `layers`: of the model.
+bool is_apart(const Family& family, std::string_view tensor, std::int64_t layers);
 bool is_apart_key(const Family& family, std::string_view path);
 
 // Rules as data files write them: true for any value, or a list of the values that are harmless.

@@ -70,10 +70,13 @@ inline const Names<Placement>& names_of() {
 }
 template <>
 inline const Names<Activation>& names_of() {
-  static const Names<Activation> names = {
-      {Activation::relu, "relu"},           {Activation::gelu, "gelu"},
-      {Activation::gelu_tanh, "gelu_tanh"}, {Activation::gelu_quick, "gelu_quick"},
-      {Activation::silu, "silu"},           {Activation::tanh, "tanh"}};
+  static const Names<Activation> names = {{Activation::relu, "relu"},
+                                          {Activation::relu_squared, "relu_squared"},
+                                          {Activation::gelu, "gelu"},
+                                          {Activation::gelu_tanh, "gelu_tanh"},
+                                          {Activation::gelu_quick, "gelu_quick"},
+                                          {Activation::silu, "silu"},
+                                          {Activation::tanh, "tanh"}};
   return names;
 }
 template <>

@@ -143,9 +143,10 @@ std::vector<std::string> keys_read(const Family& family) {
   }
   if (family.rope) {
     const RopeEntry& rope = *family.rope;
-    for (const auto* keys : {&rope.theta, &rope.theta_echo, &rope.fraction, &rope.fraction_echo,
-                             &rope.dims, &rope.type, &rope.factor, &rope.low_freq_factor,
-                             &rope.high_freq_factor, &rope.original_positions}) {
+    for (const auto* keys :
+         {&rope.theta, &rope.theta_echo, &rope.fraction, &rope.fraction_echo, &rope.dims,
+          &rope.type, &rope.factor, &rope.low_freq_factor, &rope.high_freq_factor,
+          &rope.original_positions, &rope.beta_fast, &rope.beta_slow, &rope.log_multiplier}) {
       add(*keys);
     }
   }

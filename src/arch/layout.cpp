@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -49,6 +50,25 @@ Layout::Home Layout::home(std::string_view parameter, std::int64_t slice) const 
   return {stored_[part.holder], part.slice};
 }
 
+namespace {
+
+// Where the i-th number on an axis of value heads lies: canonical [key head, which, coordinate],
+// stored [which, key head, coordinate].
+std::int64_t tiled(std::int64_t i, std::int64_t heads, std::int64_t group, std::int64_t width) {
+  const std::int64_t head = i / (group * width), which = i / width % group;
+  return (which * heads + head) * width + i % width;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> Layout::rows(const Part& part) {
+  std::vector<std::int64_t> result(static_cast<std::size_t>(part.rows));
+  std::iota(result.begin(), result.end(), 0);
+  if (part.tile_heads == 0 || !part.tiles_rows) return result;
+  for (auto& row : result) row = tiled(row, part.tile_heads, part.tile_group, part.tile_width);
+  return result;
+}
+
 std::vector<std::int64_t> Layout::columns(const Part& part) {
   std::vector<std::int64_t> result(static_cast<std::size_t>(part.cols));
   const std::int64_t run = part.cols / part.groups;
@@ -59,6 +79,14 @@ std::vector<std::int64_t> Layout::columns(const Part& part) {
       const std::int64_t c = j % part.head_width;
       if (c < part.rotary_dims) at = j - c + c / 2 + (c % 2) * (part.rotary_dims / 2);
     }
+    if (part.tile_heads > 0 && !part.tiles_rows) {
+      at = tiled(at, part.tile_heads, part.tile_group, part.tile_width);
+    }
+    if (part.matrices > 1) {  // each is rows x width
+      result[static_cast<std::size_t>(j)] =
+          at / part.width * part.rows * part.width + at % part.width;
+      continue;
+    }
     result[static_cast<std::size_t>(j)] = at / run * stride + part.begin + at % run;
   }
   return result;
@@ -67,6 +95,7 @@ std::vector<std::int64_t> Layout::columns(const Part& part) {
 std::vector<Layout::Piece> Layout::pieces(std::string_view parameter) const {
   std::vector<Piece> result;
   for (const Part& p : parts(parameter)) {
+    if (!p.is_regular()) return {};
     Place place{p.transposed, p.transposed ? p.rows : p.width, p.offset, columns(p)};
     for (auto& column : place.columns)
       column += p.slice * (p.transposed ? p.width : p.rows * p.width);
@@ -81,6 +110,7 @@ Matrix<Scalar> Layout::extract(std::string_view parameter, const Values<Scalar>&
   Matrix<Scalar> value = arrange(parameter, values, slice);
   const double offset = parts(parameter).front().offset;
   if (offset != 0) value.array() += static_cast<Scalar>(offset);
+  if (is_minus_exp(parameter)) value = (-value.array()).log().matrix();
   return value;
 }
 
@@ -115,10 +145,12 @@ void Layout::take(const Part& p, std::span<const Scalar> stored, std::int64_t ro
   }
   std::vector<std::int64_t> column = columns(p);
   for (auto& at : column) at *= p.transposed ? p.rows : 1;
+  const std::vector<std::int64_t> row_of = rows(p);
   for_each_tile(p.rows, p.cols, [&](const Tile& tile) {
     const std::int64_t* const at = column.data() + tile.col;
     for (std::int64_t i = tile.row; i < tile.row + tile.rows; ++i) {
-      const Scalar* const from = stored.data() + i * (p.transposed ? 1 : p.width);
+      const Scalar* const from =
+          stored.data() + row_of[static_cast<std::size_t>(i)] * (p.transposed ? 1 : p.width);
       Scalar* const to = value.data() + (row + i) * value.cols() + col + tile.col;
       for (std::int64_t j = 0; j < tile.cols; ++j) to[j] = from[at[j]];
     }
@@ -159,7 +191,7 @@ void Layout::insert_slice(std::string_view parameter, std::int64_t slice,
     return;
   }
   const Scalar* block = value.data() + (alone ? 0 : p.row * cols + p.col);
-  const std::vector<std::int64_t> column = columns(p);
+  const std::vector<std::int64_t> column = columns(p), row_of = Layout::rows(p);
   const auto offset = static_cast<Scalar>(p.offset);
   std::array<Scalar, kTile * kTile> buffer;
   for_each_tile(p.rows, p.cols, [&](const Tile& tile) {
@@ -169,12 +201,13 @@ void Layout::insert_slice(std::string_view parameter, std::int64_t slice,
     }
     for (std::int64_t j = 0; j < tile.cols; ++j) {
       const std::int64_t at = column[static_cast<std::size_t>(tile.col + j)];
-      Scalar* to =
-          stored.data() + (p.transposed ? at * p.rows + tile.row : tile.row * p.width + at);
+      Scalar* to = stored.data() + (p.transposed ? at * p.rows : at);
       const std::int64_t step = p.transposed ? 1 : p.width;
       for (std::int64_t i = 0; i < tile.rows; ++i) {
         const Scalar element = buffer[static_cast<std::size_t>(i * kTile + j)];
-        to[i * step] = p.offset == 0 ? element : element - offset;
+        const Scalar shifted = p.offset == 0 ? element : element - offset;
+        to[row_of[static_cast<std::size_t>(tile.row + i)] * step] =
+            p.minus_exp ? -std::exp(element) : shifted;
       }
     }
   });

@@ -48,6 +48,20 @@ bool is_rotated(std::string_view parameter, bool apart) {
                                    ".attn.k.bias", ".attn.q_norm.gain", ".attn.k_norm.gain"});
 }
 
+// The axis of value heads that a delta net's parameter has, if any, in the order that the file has.
+void set_tiles(auto& part, std::string_view parameter, const DeltaNet& delta) {
+  const bool rows = parameter.ends_with(".delta.o.weight");
+  const bool wide = rows || ends_with_any(parameter, {".delta.v.weight", ".delta.z.weight",
+                                                      ".delta.v_conv.weight"});
+  const bool narrow = ends_with_any(
+      parameter, {".delta.a.weight", ".delta.b.weight", ".delta.a.bias", ".delta.decay"});
+  if ((!wide && !narrow) || delta.group() == 1) return;
+  part.tile_heads = delta.key_heads;
+  part.tile_group = delta.group();
+  part.tile_width = wide ? delta.value_width : 1;
+  part.tiles_rows = rows;
+}
+
 }  // namespace
 
 LayoutBuilder::LayoutBuilder(const Family& family, const Architecture& architecture,
@@ -60,17 +74,33 @@ LayoutBuilder::LayoutBuilder(const Family& family, const Architecture& architect
     fields_.push_back(flat_fields(uniform));
     const FamilyKind* of_kind = family.kinds.empty() ? nullptr : kind_for(family, uniform);
     families_.push_back(of_kind == nullptr ? &family : &of_kind->family);
-    Homes& homes = homes_.emplace_back();
-    const auto value_of = [&](const std::string& name) { return fields_.back().at(name); };
-    for (const auto& entry : families_.back()->tensors) {
-      if (!entry.when.applies(value_of)) continue;
-      for (const auto& parameter : entry.holds) {
-        (is_of_experts(entry) ? homes.of_experts : homes.others)[parameter] = &entry;
-      }
-    }
   }
   layout_.family_ = family.name;
   layout_.format_ = family.format;
+}
+
+// Where parameters live. An entry that applies to some models alone goes before one for all, and an
+// alternative before both where the file has it.
+void LayoutBuilder::find_homes() {
+  for (std::size_t kind = 0; kind < families_.size(); ++kind) {
+    Homes& homes = homes_.emplace_back();
+    const auto value_of = [&](const std::string& name) { return fields_[kind].at(name); };
+    std::int64_t first = 0;
+    while (kind_of(first) != kind) ++first;
+    for (const int rank : {0, 1, 2}) {
+      for (const auto& entry : families_[kind]->tensors) {
+        const bool alternative = entry.alternative;
+        const int own = alternative ? 2 : entry.when.any.empty() ? 0 : 1;
+        if (own != rank || !entry.when.applies(value_of)) continue;
+        const std::string name = instance(replaced(entry.names.front(), ".E.", ".0."), first);
+        if (alternative && (file_ == nullptr || file_->shape(name) == nullptr)) continue;
+        for (const auto& parameter : entry.holds) {
+          auto& some = is_of_experts(entry) ? homes.of_experts : homes.others;
+          some[parameter] = &entry;
+        }
+      }
+    }
+  }
 }
 
 std::size_t LayoutBuilder::kind_of(std::int64_t layer) const {
@@ -122,6 +152,7 @@ void LayoutBuilder::choose_prefix() {
 
 Layout LayoutBuilder::build(std::vector<Layout::Constant> constants) && {
   choose_prefix();
+  find_homes();
   const std::vector<ParameterSpec> specs = parameter_specs(architecture_);
   for (const auto& spec : specs) specs_[spec.name] = spec;
   std::vector<std::string> homeless;
@@ -208,7 +239,15 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer,
     part.groups = groups;
     part.begin = total / std::max<std::int64_t>(1, groups);
     part.transposed = parameter.ends_with(".weight") &&
-                      entry.orientation.value_or(family_.linear) == Orientation::out_in;
+                      entry.orientation.value_or(family_.linear) == Orientation::out_in &&
+                      !is_turned(entry, stored.name, layer);
+    part.minus_exp = entry.minus_exp;
+    if (family_.tiled_value_heads && layer >= 0) {
+      set_tiles(part, parameter, architecture_.layer(layer).delta);
+    }
+    if (!entry.matrices.empty()) {
+      part.matrices = static_cast<std::int64_t>(number(entry.matrices, layer));
+    }
     if (family_.half_pairs && layer >= 0) {
       const Attention& attention = architecture_.layer(layer).attention;
       const bool apart = attention.has_latents();
@@ -221,7 +260,8 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer,
     if (!entry.first_row.is_null()) {  // rows lie one behind the other: it begins that much later
       part.begin = size(entry.first_row, layer) * part.cols;
     }
-    if (groups <= 0 || part.cols % groups != 0) {
+    if (part.matrices <= 0 || part.cols % part.matrices != 0 || groups <= 0 ||
+        part.cols % groups != 0) {
       add_problem(
           fmt::format("cannot cut {} columns of '{}' into {} groups", part.cols, pattern, groups));
       return;
@@ -231,7 +271,7 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer,
     stored.parameters.push_back(parameter);
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    parts[i].width = total;
+    parts[i].width = total / std::max<std::int64_t>(1, parts[i].matrices);
     auto& all = layout_.parts_[stored.parameters[i]];
     const ParameterSpec& spec = specs_.at(stored.parameters[i]);
     if (entry.stacked) {
@@ -242,8 +282,19 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer,
     }
   }
   stored.shape = shape_of(entry, layer, parts.front(), is_vector(entry.holds.front()));
+  if (is_turned(entry, stored.name, layer)) std::swap(stored.shape[1], stored.shape[2]);
   layout_.stored_.push_back(std::move(stored));
   if (expert.empty()) add_copies(entry, layer, holder);
+}
+
+// Experts' matrices that the file has the other way round than the shape says. transformers takes
+// both, too, and where the sides are equal what it writes itself.
+bool LayoutBuilder::is_turned(const TensorEntry& entry, const std::string& name,
+                              std::int64_t layer) const {
+  const std::vector<std::int64_t>* shape = file_ == nullptr ? nullptr : file_->shape(name);
+  if (!entry.either_way || shape == nullptr || shape->size() != 3) return false;
+  const std::int64_t rows = size(entry.shape[1], layer), cols = size(entry.shape[2], layer);
+  return rows != cols && (*shape)[1] == cols && (*shape)[2] == rows;
 }
 
 // Experts one after another in one tensor, each a matrix of its own.

@@ -28,10 +28,12 @@ class LayoutBuilder {
   std::size_t kind_of(std::int64_t layer) const;  // of embedding and head: the first
   std::string instance(const std::string& pattern, std::int64_t layer) const;
   void choose_prefix();
+  void find_homes();
   void add_canonical(const ParameterSpec& spec);
   void add_tensors(const TensorEntry& entry, const ParameterSpec& spec);
   // `expert`: what stands for the expert in its name; empty for a tensor of all.
   void add_tensor(const TensorEntry& entry, std::int64_t layer, const std::string& expert);
+  bool is_turned(const TensorEntry& entry, const std::string& name, std::int64_t layer) const;
   static void add_stacked(Layout::Part part, const ParameterSpec& spec,
                           std::vector<Layout::Part>& slices);
   void add_copies(const TensorEntry& entry, std::int64_t layer, std::size_t holder);

@@ -109,9 +109,10 @@ bool fits_layers(std::string_view pattern, std::string_view name) {
   return digits.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-bool is_dead(const Family& family, std::string_view name) {
+bool is_one_of(const std::vector<std::string>& patterns, const Family& family,
+               std::string_view name) {
   constexpr std::string_view kPrefix = "{prefix}";
-  for (const std::string& pattern : family.dead) {
+  for (const std::string& pattern : patterns) {
     for (const std::string& prefix : family.prefixes) {
       std::string full = pattern;
       if (full.starts_with(kPrefix)) full.replace(0, kPrefix.size(), prefix);
@@ -221,8 +222,10 @@ Model Model::open(Checkpoint opened) {
   for (const auto& tensor : checkpoint.tensors()) {
     if (claimed.contains(tensor.name)) continue;
     model.unclaimed.push_back(tensor.name);
-    const bool setting = family.rope && family.rope->divisors == tensor.name;
-    if (!setting && !is_apart(family, tensor.name) && !is_dead(family, tensor.name))
+    const bool setting = family.rope && (family.rope->divisors == tensor.name ||
+                                         is_one_of(family.rope->frequencies, family, tensor.name));
+    if (!setting && !is_apart(family, tensor.name, model.architecture.layers) &&
+        !is_one_of(family.dead, family, tensor.name))
       model.unread.push_back(tensor.name);
   }
   return model;

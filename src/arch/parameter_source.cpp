@@ -126,6 +126,12 @@ Matrix<Scalar> ParameterSource::gather(std::string_view parameter, std::int64_t 
     model_.checkpoint.release(model_.checkpoint.at(home.holder.name));
   };
   Matrix<Scalar> value = model_.layout.arrange<Scalar>(parameter, at_home, slice);
+  if (model_.layout.is_minus_exp(parameter)) {
+    // An error of x is one of x / exp(parameter) there. The exponential was calculated in float.
+    constexpr auto kInFloat = static_cast<Scalar>(3);
+    value = kInFloat *
+            value.cwiseQuotient(model_.read<Scalar>(parameter, slice).array().exp().matrix());
+  }
   if (target_.vocabulary < model_.architecture.vocabulary) crop(parameter, value);
   return value;
 }

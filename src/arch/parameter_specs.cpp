@@ -161,6 +161,7 @@ std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
       add_attention(specs, here, a.width);
     }
     add_feed_forward(specs, a.layer(layer), a.width);
+    if (layer < a.deep_inputs) specs.add_linear("input", a.input_width, a.width, a.input_bias);
   }
   specs.leave_layers();
   if (a.plain_stream()) specs.add_norm("head.norm");

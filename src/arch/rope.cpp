@@ -139,11 +139,13 @@ double yarn_frequency(const Rope& rope, double frequency, std::size_t pair, std:
 
 void read_yarn(const RopeEntry& entry, const Json& config, Rope& rope,
                std::vector<std::string>& problems) {
-  const auto setting = [&](const char* name) {
-    return number_of(entry, config, beside(entry.factor, name), 0, problems);
+  const auto setting = [&](const char* name, const std::vector<std::string>& further = {}) {
+    std::vector<std::string> keys = beside(entry.factor, name);
+    keys.insert(keys.end(), further.begin(), further.end());
+    return number_of(entry, config, keys, 0, problems);
   };
-  if (const double said = setting("beta_fast"); said != 0) rope.beta_fast = said;
-  if (const double said = setting("beta_slow"); said != 0) rope.beta_slow = said;
+  if (const double said = setting("beta_fast", entry.beta_fast); said != 0) rope.beta_fast = said;
+  if (const double said = setting("beta_slow", entry.beta_slow); said != 0) rope.beta_slow = said;
   const Json* truncate = agreed_value(entry, config, beside(entry.factor, "truncate"), problems);
   rope.truncate = truncate == nullptr || *truncate == true;
   const auto grown = [&](double by) {
@@ -152,6 +154,11 @@ void read_yarn(const RopeEntry& entry, const Json& config, Rope& rope,
   const double mscale = setting("mscale"), all = setting("mscale_all_dim");
   rope.attention_factor = mscale != 0 && all != 0 ? grown(mscale) / grown(all) : grown(1);
   if (entry.scales_logits && all != 0) rope.logit_factor = grown(all) * grown(all);
+  if (const Json* multiplier = agreed_value(entry, config, entry.log_multiplier, problems)) {
+    const double grows = multiplier->is_number() ? multiplier->get<double>() : 0;
+    rope.logit_factor = std::pow(1 + grows * std::log(std::max(rope.factor, 1.0)), 2);
+    rope.attention_factor = 1;
+  }
   const auto said = beside(entry.factor, "attention_factor");
   if (first_of(config, said) != nullptr) rope.attention_factor = setting("attention_factor");
   if (!(rope.theta > 1 && rope.beta_fast > 0 && rope.beta_slow > 0 && rope.attention_factor > 0)) {

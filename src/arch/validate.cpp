@@ -99,6 +99,12 @@ void check_attention(const Attention& a, Problems& problems) {
                    fmt::format("attention_window is {}; expected 0, or 2 to 2^31", a.window));
   problems.require(a.window == 0 || a.positions != Positions::relative,
                    "attention_window beside relative positions is not understood");
+  problems.require(std::isfinite(a.temperature) && a.temperature >= 0 &&
+                       a.temperature_length >= 0 && a.temperature_length < kLargest &&
+                       (a.temperature > 0) == (a.temperature_length > 0) &&
+                       (a.temperature == 0 || !a.cross),
+                   "attention_temperature is a number above 0 beside an "
+                   "attention_temperature_length above 0 and without cross, or both are 0");
   problems.require(std::isfinite(a.softcap) && a.softcap >= 0,
                    "attention_softcap is not a number >= 0");
   const bool plain = !a.has_qk_norm() && a.softcap == 0 &&
@@ -329,6 +335,21 @@ void check_input(const Architecture& a, Problems& problems) {
     problems.require(!a.output.has(Output::tokens), "output 'tokens' needs input 'tokens'");
     problems.require(a.embedding_scale == 1, "embedding_scale needs input 'tokens'");
   }
+  problems.require(
+      a.deep_inputs >= 0 && a.deep_inputs <= a.layers,
+      fmt::format("deep_inputs is {}; expected 0 to the {} layers", a.deep_inputs, a.layers));
+  problems.require(
+      a.deep_inputs == 0 || (a.input == Input::tokens && a.input_width > 0 && a.norm == Norm::rms),
+      "deep_inputs need vectors among tokens (input_width) and norm 'rms'");
+  problems.require(a.masked_token >= -1 && a.masked_token < std::max<std::int64_t>(a.vocabulary, 0),
+                   fmt::format("masked_token is {}; expected a row of the {} of the table, or -1",
+                               a.masked_token, a.vocabulary));
+  problems.require(
+      a.masked_token == -1 ||
+          (a.input == Input::tokens && a.input_width == 0 && a.encoder_layers == 0 &&
+           !a.has_position_table() && a.token_types == 0 && !a.embedding_norm && a.plain_stream()),
+      "masked_token is understood where the stream is the token table's rows alone, "
+      "of one stack that norms no sums");
   problems.require(a.registers >= 0 && a.registers < kLargest,
                    fmt::format("registers is {}; expected 0 or more, below 2^31", a.registers));
   const bool unplaced = std::ranges::all_of(a.kinds, [](const Layer& kind) {
@@ -368,6 +389,8 @@ void check_output(const Architecture& a, Problems& problems) {
   problems.require(a.pooler || !a.output.has(Output::pooled), "output 'pooled' needs a pooler");
   problems.require(a.pooler || a.pooler_activation == Activation::tanh,
                    "pooler_activation needs a pooler");
+  problems.require(a.pooler_activation != Activation::relu_squared,
+                   "activation 'relu_squared' of a pooler is not understood");
   problems.require(!a.tied || tokens, "tied needs output 'tokens'");
   problems.require(!a.head_bias || a.has_head(), "a head bias needs a head");
   problems.require(std::isfinite(a.logit_scale) && a.logit_scale != 0,
@@ -401,6 +424,9 @@ std::vector<std::string> problems_of(const Architecture& a) {
     check_latents(a, layer, problems);
     problems.require(layer.ffn.activation != Activation::tanh,
                      "activation 'tanh' is understood of a pooler only");
+    const bool squared = layer.ffn.activation == Activation::relu_squared;
+    problems.require(!squared || !(layer.ffn.gated || a.head_transform),
+                     "activation 'relu_squared' beside gated or head_transform is not understood");
     check_clamps(layer.ffn, problems);
     check_layer_scale(a, layer, problems);
     problems.require(!layer.attention.sinks || !layer.norms_sum(),

@@ -65,9 +65,12 @@ void print_shape(const Architecture& a) {
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
   };
   const std::string registers = a.registers > 0 ? ", " + some(a.registers, "register") : "";
-  const std::string vectors = a.input == Input::tokens && a.input_width > 0
-                                  ? fmt::format(", vectors of {} among the tokens", a.input_width)
-                                  : "";
+  const std::string deep =
+      a.deep_inputs > 0 ? ", further ones behind the first " + some(a.deep_inputs, "layer") : "";
+  const std::string vectors =
+      a.input == Input::tokens && a.input_width > 0
+          ? fmt::format(", vectors of {} among the tokens{}", a.input_width, deep)
+          : "";
   const std::string layers = fmt::format("{}{}, width {}{}{}", some(a.layers, "layer"), stacks,
                                          a.width, registers, vectors);
   const std::string norm = fmt::format("{} norm ({}, eps {:g})", json["norm"].get<std::string>(),

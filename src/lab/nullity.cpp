@@ -49,7 +49,7 @@ Batch random_batch(const Architecture& a, std::uint64_t seed) {
                               12 * a.vocabulary / batch.length, 3 * parameter_count(a) / outputs});
   const std::int64_t count = batch.sequences * batch.length;
   if (a.input_width > 0) {
-    batch.vectors.resize(count, a.input_width);
+    batch.vectors.resize(count, a.vector_width());
     for (auto& entry : batch.vectors.reshaped()) entry = static_cast<float>(random.normal());
   }
   if (a.input == Input::vectors) return batch;
@@ -167,7 +167,8 @@ std::int64_t stuck_units(const Architecture& a, const Parameters<double>& parame
     if (tap == "head.pooler.hidden") return a.pooler_activation == Activation::relu;
     const std::int64_t layer =
         std::max(layer_of(tap), std::int64_t{0});  // the head's is the first's
-    return a.layer(layer).ffn.activation == Activation::relu;
+    const Activation kind = a.layer(layer).ffn.activation;
+    return kind == Activation::relu || kind == Activation::relu_squared;
   };
   const Batch batch = random_batch(a, seed);
   Tensors taps;

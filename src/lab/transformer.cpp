@@ -10,6 +10,7 @@
 #include "arch/transform_norm.h"
 #include "delta_net.h"
 #include "regauge/base/error.h"
+#include "router.h"
 
 namespace regauge::lab {
 namespace {
@@ -28,8 +29,8 @@ void check(const Architecture& a, const Batch& batch) {
   }
   if (a.input == Input::vectors || vectors) {
     expect(batch.vectors.rows() == static_cast<Eigen::Index>(positions) &&
-               batch.vectors.cols() == a.input_width,
-           fmt::format("it needs a vector of {} for every position", a.input_width));
+               batch.vectors.cols() == a.vector_width(),
+           fmt::format("it needs a vector of {} for every position", a.vector_width()));
   }
   expect(a.encoder_layers > 0 ? batch.source_length > 0 : batch.source.empty(),
          a.encoder_layers > 0 ? "it needs a source, which the encoder reads"
@@ -91,6 +92,10 @@ Transformer::Tables Transformer::tables(const Attention& a, bool causal, std::in
     made.turns = at::polar(at::ones_like(angles), angles).to(at::toComplexType(type));
   }
   const at::Tensor place = at::arange(n, at::kLong);
+  if (a.temperature > 0) {
+    const at::Tensor spans = at::floor_divide(place, a.temperature_length).to(at::kDouble);
+    made.temperatures = (1 + a.temperature * at::log1p(spans)).to(type).view({n, 1});
+  }
   const at::Tensor offset = place.unsqueeze(0) - place.unsqueeze(1);  // key - query
   if (a.positions == Positions::alibi) {
     at::Tensor slopes = at::empty({a.heads, 1, 1}, at::kDouble);
@@ -123,7 +128,7 @@ class Transformer::Pass {
 
   at::Tensor run(const Batch& batch) const {
     const at::Tensor encoded = a_.encoder_layers > 0 ? encode(batch) : at::Tensor();
-    at::Tensor x = layers(embed(batch), encoded, a_.encoder_layers, a_.layers);
+    at::Tensor x = layers(embed(batch), encoded, a_.encoder_layers, a_.layers, batch);
     if (a_.reads_one_position()) x = one_position(x);
     if (a_.plain_stream()) x = norm("head.norm", x);
     at::Tensor pooled;
@@ -164,7 +169,7 @@ class Transformer::Pass {
   at::Tensor encode(const Batch& batch) const {
     const at::Tensor tokens = numbers(batch.source, {batch.sequences, batch.source_length});
     at::Tensor x = times(a_.embedding_scale, at::embedding(p_.at(a_.tokens_of(0)), tokens));
-    x = layers(embedding_normed(positioned(x, 0), 0), {}, 0, a_.encoder_layers);
+    x = layers(embedding_normed(positioned(x, 0), 0), {}, 0, a_.encoder_layers, batch);
     return a_.plain_stream() ? norm("encoder.norm", x) : x;
   }
 
@@ -182,7 +187,7 @@ class Transformer::Pass {
 
   // The stream x behind the layers [first, last).
   at::Tensor layers(at::Tensor x, const at::Tensor& encoded, std::int64_t first_layer,
-                    std::int64_t last_layer) const {
+                    std::int64_t last_layer, const Batch& batch) const {
     for (std::int64_t n = first_layer; n < last_layer; ++n) {
       const Layer& layer = a_.layer(n);
       const std::string at = fmt::format("layers.{}.", n);
@@ -209,6 +214,10 @@ class Transformer::Pass {
       } else {
         x = x + written("attn", attn(norm(first, x)));
         if (layer.has_ffn()) x = x + written("ffn", ffn(norm(second, x)));
+      }
+      if (n < a_.deep_inputs && batch.vectors.size() > 0) {
+        const at::Tensor added = from_vectors(at + "input", batch, n + 1);
+        x = x + (batch.tokens.empty() ? added : added * are_vectors(batch).to(t_.type_));
       }
     }
     return x;
@@ -257,20 +266,31 @@ class Transformer::Pass {
     return p_.at(name).squeeze(0);
   }
 
+  static at::Tensor are_vectors(const Batch& batch) {
+    return (numbers(batch.tokens, {batch.sequences, batch.length}) < 0).unsqueeze(-1);
+  }
+  // What a map makes of the index-th of the vectors at each position.
+  at::Tensor from_vectors(const std::string& map, const Batch& batch, std::int64_t index) const {
+    const at::Tensor all = view(batch.vectors).to(t_.type_);
+    const at::Tensor own = all.narrow(1, index * a_.input_width, a_.input_width);
+    return linear(map, own.reshape({batch.sequences, batch.length, a_.input_width}));
+  }
+
   at::Tensor embed(const Batch& batch) const {
     const std::array shape{batch.sequences, batch.length};
     at::Tensor x;
     if (a_.input == Input::tokens) {
       x = at::embedding(p_.at("embed.tokens"), numbers(batch.tokens, shape).clamp_min(0));
       x = times(a_.embedding_scale, x);
+      if (a_.masked_token >= 0) {
+        const at::Tensor masked = (numbers(batch.tokens, shape) == a_.masked_token).unsqueeze(-1);
+        const at::Tensor left = 1 - masked.to(t_.type_).mean(1, true);
+        x = x.masked_fill(masked, 0) * (Architecture::kUnmasked / left);
+      }
     }
     if (batch.vectors.size() > 0) {
-      const at::Tensor vectors = view(batch.vectors).to(t_.type_);
-      const at::Tensor made =
-          linear("embed.input", vectors.view({batch.sequences, batch.length, a_.input_width}));
-      x = batch.tokens.empty()
-              ? made
-              : at::where((numbers(batch.tokens, shape) < 0).unsqueeze(-1), made, x);
+      const at::Tensor made = from_vectors("embed.input", batch, 0);
+      x = batch.tokens.empty() ? made : at::where(are_vectors(batch), made, x);
     }
     if (a_.class_token) {
       const at::Tensor token = p_.at("embed.class_token").expand({batch.sequences, 1, a_.width});
@@ -306,6 +326,8 @@ class Transformer::Pass {
     switch (activation) {
       case Activation::relu:
         return at::relu(x);
+      case Activation::relu_squared:
+        return at::relu(x).square();
       case Activation::gelu:
         return at::gelu(x);
       case Activation::gelu_tanh:
@@ -320,32 +342,11 @@ class Transformer::Pass {
     throw std::logic_error("an activation without a forward pass");
   }
 
-  // What a router makes of its logits: for each expert its weight, 0 for those that are not chosen.
-  // `bias`: of the choice, or undefined.
-  static at::Tensor weights(const Experts& e, const at::Tensor& logits, const at::Tensor& bias) {
-    const bool sigmoid = e.scoring == Scoring::sigmoid;
-    const at::Tensor scores = sigmoid ? at::sigmoid(logits) : at::softmax(logits, -1);
-    at::Tensor compared = bias.defined() ? scores + bias : scores;
-    if (e.has_groups()) {
-      const at::Tensor in_groups = compared.unflatten(-1, {e.groups, e.count / e.groups});
-      const at::Tensor ranks = std::get<0>(in_groups.topk(e.group_leaders, -1)).sum(-1);
-      const at::Tensor best = std::get<1>(ranks.topk(e.active_groups, -1));
-      const at::Tensor closed = at::ones_like(ranks).scatter(-1, best, 0).unsqueeze(-1);
-      compared =
-          in_groups.masked_fill(closed.to(at::kBool), -std::numeric_limits<double>::infinity())
-              .flatten(-2);
-    }
-    const at::Tensor chosen = std::get<1>(compared.topk(e.active, -1));
-    at::Tensor all = scores * at::zeros_like(scores).scatter(-1, chosen, 1);
-    if (e.renormalised) all = all / all.sum(-1, true);
-    return times(e.weight_scale, all);
-  }
-
   at::Tensor feed_forward(const FeedForward& f, const std::string& at, const at::Tensor& x) const {
     const Experts& e = f.experts;
     if (e.count == 0) return neurons(f, at, x, {});
     const at::Tensor bias = e.selection_bias ? p_.at(at + "selection.bias") : at::Tensor();
-    at::Tensor sum = neurons(f, at, x, weights(e, linear(at + "router", x), bias));
+    at::Tensor sum = neurons(f, at, x, expert_weights(e, linear(at + "router", x), bias));
     if (e.shared_width == 0) return sum;
     const at::Tensor shared = neurons(f, at + "shared.", x, {});
     return sum + (e.shared_gate ? at::sigmoid(linear(at + "shared.router", x)) * shared : shared);
@@ -445,11 +446,12 @@ class Transformer::Pass {
     const Attention& a = a_.layer(layer).attention;
     const Tables& tables = t_.tables_of(layer);
     const std::string at = fmt::format("layers.{}.attn.", layer);
-    const auto [q, k, v] = a.has_latents()
-                               ? from_latents(a, tables, at, x)
-                               : std::array{query_or_key(a, tables, at + "q", a.heads, x),
-                                            query_or_key(a, tables, at + "k", a.kv_heads, from),
-                                            heads(linear(at + "v", from), a.kv_heads, a.v_width)};
+    auto [q, k, v] = a.has_latents()
+                         ? from_latents(a, tables, at, x)
+                         : std::array{query_or_key(a, tables, at + "q", a.heads, x),
+                                      query_or_key(a, tables, at + "k", a.kv_heads, from),
+                                      heads(linear(at + "v", from), a.kv_heads, a.v_width)};
+    if (tables.temperatures.defined()) q = q * tables.temperatures;
     std::optional<at::Tensor> mask;
     if (tables.mask.defined()) mask = tables.mask;
     if (a.positions == Positions::relative) {

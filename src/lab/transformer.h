@@ -23,9 +23,10 @@ class Transformer {
   class Pass;
   // What attention needs of the positions alone; undefined where it does not.
   struct Tables {
-    at::Tensor turns;    // [positions, pairs], complex
-    at::Tensor mask;     // [1 or h, positions, positions], added to the logits
-    at::Tensor buckets;  // [positions * positions], rows of the relative table
+    at::Tensor turns;         // [positions, pairs], complex
+    at::Tensor mask;          // [1 or h, positions, positions], added to the logits
+    at::Tensor buckets;       // [positions * positions], rows of the relative table
+    at::Tensor temperatures;  // [positions, 1], of queries
   };
   static Tables tables(const Attention& attention, bool causal, std::int64_t positions,
                        at::ScalarType type);

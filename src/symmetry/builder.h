@@ -34,6 +34,7 @@ class SymmetryBuilder {
   void add_embedding();
   void add_embedding_norm(std::int64_t layer);  // of the stack that begins there
   void add_embedding_exchanges();
+  void add_deep_input(std::int64_t layer);
   std::string embedding_scale_space() const;
   std::string head_norm() const;  // the norm that the head reads
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "arch/transform_norm.h"
 #include "builder.h"
 
@@ -31,6 +33,16 @@ void SymmetryBuilder::add_embedding() {
   if (!a_.embedding_norm) return;
   add_embedding_norm(a_.encoder_layers);
   if (a_.encoder_layers > 0) add_embedding_norm(0);
+}
+
+// What writes to the stream behind a layer, where vectors stand.
+void SymmetryBuilder::add_deep_input(std::int64_t layer) {
+  Axis cols = stream_axis();
+  append_scalar(cols, "residual.scale", a_.width, false);
+  for (const char* name : {".input.weight", ".input.bias"}) {
+    const auto found = symmetry_.tensors.find(fmt::format("layers.{}{}", layer, name));
+    if (found != symmetry_.tensors.end()) found->second.cols = cols;
+  }
 }
 
 void SymmetryBuilder::add_embedding_norm(std::int64_t layer) {

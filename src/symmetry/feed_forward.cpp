@@ -12,11 +12,12 @@ Reader SymmetryBuilder::add_neurons(std::int64_t layer, const std::string& at, s
   const FeedForward& f = feed_forward(layer);
   const std::string neurons = at + ".neurons";
   const bool relu = f.activation == Activation::relu;
+  const bool squared = f.activation == Activation::relu_squared;
   auto kind = Scaling::Kind::trivial;
   if (f.gated) kind = Scaling::Kind::nonzero;
   // A clamp sees lengths, and an offset signs as well.
   if (f.limit > 0) kind = f.up_offset == 0 ? Scaling::Kind::signs : Scaling::Kind::trivial;
-  if (!f.gated && relu) kind = Scaling::Kind::positive;
+  if (!f.gated && (relu || squared)) kind = Scaling::Kind::positive;
   add_space({.name = neurons,
              .category = Category::ffn,
              .group = Scaling(kind),
@@ -27,6 +28,10 @@ Reader SymmetryBuilder::add_neurons(std::int64_t layer, const std::string& at, s
   const bool gate_scales = f.gated && relu && f.limit == 0;
   Axis gate = {{.space = neurons, .take = AxisPart::Take::permutation}};
   Axis down = {{.space = neurons, .dual = true}};
+  // A length leaves a square twice.
+  if (squared && kind == Scaling::Kind::positive) {
+    down.insert(down.begin(), {.space = neurons, .dual = true, .take = AxisPart::Take::diagonal});
+  }
   if (gate_scales) {
     add_space({.name = at + ".gates",
                .category = Category::ffn,

@@ -54,6 +54,7 @@ Symmetry SymmetryBuilder::build() {
     }
     a_.layer(layer).has_delta() ? add_delta_net(layer) : add_attention(layer);
     if (a_.layer(layer).has_ffn()) add_feed_forward(layer);
+    if (layer < a_.deep_inputs) add_deep_input(layer);
   }
   // Its readers are known by now.
   if (a_.encoder_layers > 0 && constant_behind(a_.encoder_norm())) {

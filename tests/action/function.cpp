@@ -16,7 +16,7 @@ Matrix<double> random_input(const Architecture& a, std::uint64_t seed, const cha
     for (auto& entry : input.reshaped()) entry = random.normal();
     return input;
   }
-  Matrix<double> input(length, 2 + a.input_width);
+  Matrix<double> input(length, 2 + a.vector_width());
   for (auto& entry : input.reshaped()) entry = a.input_width > 0 ? random.normal() : 0;
   for (std::int64_t t = 0; t < length; ++t) {
     input(t, 0) = static_cast<double>(random.below(vocabulary));

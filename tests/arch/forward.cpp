@@ -22,10 +22,10 @@ class Forward {
   Mat run(const Mat& input, const Mat& source) const {
     Mat encoded;
     if (a_.encoder_layers > 0) {
-      encoded = layers(embed(source, "encoder."), {}, 0, a_.encoder_layers);
+      encoded = layers(embed(source, "encoder."), source, {}, 0, a_.encoder_layers);
       if (a_.plain_stream()) encoded = norm("encoder.norm", encoded);
     }
-    Mat x = layers(embed(input, ""), encoded, a_.encoder_layers, a_.layers);
+    Mat x = layers(embed(input, ""), input, encoded, a_.encoder_layers, a_.layers);
     if (a_.plain_stream()) x = norm("head.norm", x);
     std::vector<Mat> outputs;
     const bool several = a_.output.list().size() > 1;
@@ -77,7 +77,8 @@ class Forward {
     return y;
   }
 
-  Mat layers(Mat x, const Mat& encoded, std::int64_t first, std::int64_t last) const {
+  Mat layers(Mat x, const Mat& input, const Mat& encoded, std::int64_t first,
+             std::int64_t last) const {
     for (std::int64_t n = first; n < last; ++n) {
       const std::string layer = "layers." + std::to_string(n) + ".";
       const auto attn = [&](const Mat& y) {
@@ -111,6 +112,11 @@ class Forward {
           x = (x + scale * factors(layer + "ffn", ffn(norm(after, x)))).eval();
         }
       }
+      for (Eigen::Index t = 0; n < a_.deep_inputs && t < x.rows(); ++t) {
+        if (input(t, 0) >= 0) continue;
+        const Mat vector = input.row(t).segment(2 + (n + 1) * a_.input_width, a_.input_width);
+        x.row(t) += linear(layer + "input", vector);
+      }
     }
     return x;
   }
@@ -126,8 +132,14 @@ class Forward {
       const Mat& table = own != p_.end() ? own->second : p_.at("embed.tokens");
       for (Eigen::Index t = 0; t < input.rows(); ++t) {
         const auto token = static_cast<Eigen::Index>(input(t, 0));
-        x.row(t) = token < 0 ? linear("embed.input", input.row(t).tail(a_.input_width))
+        x.row(t) = token < 0 ? linear("embed.input", input.row(t).segment(2, a_.input_width))
                              : Mat(a_.embedding_scale * table.row(token));
+        if (token >= 0 && token == a_.masked_token) x.row(t).setZero();
+      }
+      if (a_.masked_token >= 0) {
+        const auto masked = (input.col(0).array() == static_cast<double>(a_.masked_token)).count();
+        x *= Architecture::kUnmasked /
+             (1 - static_cast<double>(masked) / static_cast<double>(input.rows()));
       }
     } else {
       x = linear("embed.input", input);
@@ -179,6 +191,8 @@ class Forward {
       switch (activation) {
         case Activation::relu:
           return std::max(v, 0.0);
+        case Activation::relu_squared:
+          return v > 0 ? v * v : 0;
         case Activation::gelu:
           return v / 2 * (1 + std::erf(v / std::numbers::sqrt2));
         case Activation::gelu_tanh:
@@ -344,6 +358,10 @@ class Forward {
       Mat weights = a.scale * prepared(q, head, at + "q_norm.gain") *
                     prepared(k, kv, at + "k_norm.gain").transpose();
       for (Eigen::Index i = 0; i < weights.rows(); ++i) {
+        if (a.temperature > 0) {
+          const std::int64_t spans = i / a.temperature_length;
+          weights.row(i) *= 1 + a.temperature * std::log(1 + static_cast<double>(spans));
+        }
         for (Eigen::Index j = 0; j < weights.cols(); ++j) {
           weights(i, j) = capped(weights(i, j), a.softcap);
           if (a.positions == Positions::alibi) {

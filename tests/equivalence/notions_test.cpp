@@ -127,6 +127,23 @@ const std::vector<Notion>& notions() {
          a.input_width = 2 * a.width;
          a.input_bias = true;
        }},
+      {"VectorsBehindLayers",
+       [](Architecture& a) {
+         a.input_width = 2 * a.width;
+         a.input_bias = true;
+         a.deep_inputs = 1;
+       }},
+      {"SquaredRelu",
+       [](Architecture& a) {
+         a.kinds[0].ffn.gated = false;
+         a.kinds[0].ffn.activation = Activation::relu_squared;
+       }},
+      {"Temperature",
+       [](Architecture& a) {
+         a.kinds[0].attention.temperature = 0.3;
+         a.kinds[0].attention.temperature_length = 3;
+       }},
+      {"MaskedToken", [](Architecture& a) { a.masked_token = 2; }},
       {"OutputGate",
        [](Architecture& a) {
          a.kinds[0].attention.gate = true;

@@ -14,7 +14,7 @@ inline lab::Batch random_batch(const Architecture& a, std::int64_t sequences, st
   batch.length = table ? a.max_positions - (a.class_token ? 1 : 0) : 6;
   const std::int64_t count = sequences * batch.length;
   if (a.input_width > 0) {
-    batch.vectors.resize(count, a.input_width);
+    batch.vectors.resize(count, a.vector_width());
     for (auto& entry : batch.vectors.reshaped()) entry = static_cast<float>(random.normal());
   }
   if (a.input == Input::tokens) {

@@ -408,6 +408,7 @@ Architecture vectors_among_tokens(int index) {
   a.input_bias = index != 1;
   a.tied = index >= 2;
   if (index == 3) a.kinds[0].placement = Placement::both;
+  if (index >= 3) a.deep_inputs = index == 3 ? 1 : a.layers;  // Qwen3-VL in small
   return a;
 }
 
@@ -418,7 +419,44 @@ TEST_P(VectorsNullity, IsTheDimensionOfTheGroup) {
   expect_complete(a, symmetry_of(a).dimension());
 }
 
-INSTANTIATE_TEST_SUITE_P(AmongTokens, VectorsNullity, ::testing::Range(0, 4));
+INSTANTIATE_TEST_SUITE_P(AmongTokens, VectorsNullity, ::testing::Range(0, 5));
+
+// Nemotron and Arcee, Ministral 3, ESM in small.
+Architecture small_notion(int index) {
+  Architecture a = known_architecture("llama");
+  if (index < 3) {
+    a.kinds[0].ffn.gated = false;
+    a.kinds[0].ffn.activation = Activation::relu_squared;
+    if (index >= 1) a.norm_bias = a.kinds[0].ffn.biases.up = a.kinds[0].ffn.biases.down = true;
+    if (index >= 1) a.norm = Norm::layer;
+    if (index == 2) a.norm_eps = 0;
+  } else if (index == 3) {
+    a.kinds[0].attention.temperature = 0.3;
+    a.kinds[0].attention.temperature_length = 2;
+  } else {
+    a.norm = Norm::layer;
+    a.norm_bias = true;
+    a.causal = false;
+    a.masked_token = 3;
+    a.tied = a.head_transform = a.head_bias = true;
+    a.kinds[0].ffn.gated = false;
+    a.kinds[0].ffn.activation = Activation::gelu;
+    if (index == 5) {
+      a.tied = a.head_transform = a.head_bias = false;
+      a.output = Output::hidden;
+    }
+  }
+  return a;
+}
+
+class SmallNotionNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(SmallNotionNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = small_notion(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(SquaresTemperaturesMasks, SmallNotionNullity, ::testing::Range(0, 6));
 
 // A table of distances that layers share beside one of positions; a transform behind a final norm,
 // with a stream that rotates, tied, behind an embedding norm, beside hidden states.

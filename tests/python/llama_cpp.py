@@ -140,8 +140,10 @@ for arguments in json.loads(sys.argv[2]):
 
 
 def convert(jobs):
-    """Folders of transformers' as GGUF files; a job is (folder, output, f32 or f16 or bf16 or q8_0)."""
-    arguments = [[str(folder), "--outfile", str(output), "--outtype", kind] for folder, output, kind in jobs]
+    """Folders of transformers' as GGUF files; a job is (folder, output, f32 or f16 or bf16 or q8_0, further options)."""
+    arguments = [
+        [str(folder), "--outfile", str(output), "--outtype", kind, *further] for folder, output, kind, *further in jobs
+    ]
     run = subprocess.run(
         [sys.executable, "-c", DRIVER, converter(), json.dumps(arguments)],
         capture_output=True, text=True, check=False,

@@ -39,6 +39,28 @@ MODELS_WITH_PICTURES = {
             linear_value_head_dim=3, layer_types=["linear_attention", "full_attention", "linear_attention"],
             rope_parameters=dict(**MROPE, mrope_interleaved=True, partial_rotary_factor=0.75)),
         vision_config=dict(**QWEN_TOWER, out_hidden_size=20, num_position_embeddings=16), image_token_id=60)),
+    "qwen3_5_moe: untied": (tf.Qwen3_5MoeForConditionalGeneration, tf.Qwen3_5MoeConfig(
+        text_config=dict(
+            **SIZES, head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=5,
+            linear_value_head_dim=3, layer_types=["linear_attention", "full_attention", "linear_attention"],
+            moe_intermediate_size=7, num_experts=5, num_experts_per_tok=2, shared_expert_intermediate_size=6,
+            rope_parameters=dict(**MROPE, mrope_interleaved=True, partial_rotary_factor=0.75)),
+        vision_config=dict(**QWEN_TOWER, out_hidden_size=20, num_position_embeddings=16), image_token_id=60)),
+    "qwen3_vl: untied": (tf.Qwen3VLForConditionalGeneration, tf.Qwen3VLConfig(
+        text_config=dict(**SIZES, head_dim=6, rope_parameters=dict(**MROPE, mrope_interleaved=True)),
+        vision_config=dict(
+            **{**QWEN_TOWER, "depth": 3}, out_hidden_size=20, num_position_embeddings=16, deepstack_visual_indexes=[0, 2]),
+        image_token_id=60)),
+    "qwen3_vl: tied": (tf.Qwen3VLForConditionalGeneration, tf.Qwen3VLConfig(
+        text_config=dict(**SIZES, head_dim=6, rope_parameters=MROPE), tie_word_embeddings=True,
+        vision_config=dict(**QWEN_TOWER, out_hidden_size=20, num_position_embeddings=16, deepstack_visual_indexes=[1]),
+        image_token_id=60)),
+    "qwen3_vl_moe: untied": (tf.Qwen3VLMoeForConditionalGeneration, tf.Qwen3VLMoeConfig(
+        text_config=dict(
+            **SIZES, head_dim=6, moe_intermediate_size=7, num_experts=5, num_experts_per_tok=2,
+            rope_parameters=dict(**MROPE, mrope_interleaved=True)),
+        vision_config=dict(**QWEN_TOWER, out_hidden_size=20, num_position_embeddings=16, deepstack_visual_indexes=[1]),
+        image_token_id=60)),
 }  # fmt: skip
 
 

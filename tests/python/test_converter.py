@@ -42,6 +42,14 @@ KNOWN = {
     "cohere2, 4 layers": dict(rotary_pct=1.0, layer_types=None, sliding_window_pattern=4),
     "smollm3, 4 layers": dict(no_rope_layers=[1, 1, 1, 0]),
     "granitemoe": {},
+    "qwen3_5_text": {},
+    "qwen3_5_moe_text": {},
+    "deepseek_v2": {},
+    "deepseek_v2-direct": dict(n_group=1, topk_group=1),
+    "deepseek_v3": dict(scoring_func="sigmoid"),
+    "deepseek_v3-yarn": dict(scoring_func="sigmoid"),
+    "nemotron": {},
+    "arcee": {},
 }  # fmt: skip
 
 MOVED = ["smollm3, 4 layers"]  # its queries and keys are rearranged for adjacent pairs even where nothing rotates
@@ -79,7 +87,8 @@ def made(tmp_path_factory):
         safetensors.numpy.save_file(known, folders[name] / "model.safetensors", metadata={"format": "pt"})
         config = folders[name] / "config.json"
         config.write_text(json.dumps({**json.loads(config.read_text()), **changes}))
-    llama_cpp.convert([(folder, folder / "f32.gguf", "f32") for folder in folders.values()])
+    further = {name: ["--no-mtp"] * name.startswith("qwen3_5") for name in folders}
+    llama_cpp.convert([(folder, folder / "f32.gguf", "f32", *further[name]) for name, folder in folders.items()])
     return folders
 
 

@@ -235,6 +235,21 @@ MODELS = {
         vocab_size=61, dim=20, hidden_dim=27, n_layers=3, n_heads=4, max_position_embeddings=48, num_labels=7)),
     "distilbert: answers": (tf.DistilBertForQuestionAnswering, tf.DistilBertConfig(
         vocab_size=61, dim=20, hidden_dim=27, n_layers=3, n_heads=4, max_position_embeddings=48)),
+    "umt5: a table of distances in every layer": (tf.UMT5ForConditionalGeneration, tf.UMT5Config(**T5)),
+    "umt5: relu": (tf.UMT5ForConditionalGeneration, tf.UMT5Config(**T5, feed_forward_proj="relu")),
+    "umt5-encoder: hidden state": (tf.UMT5EncoderModel, tf.UMT5Config(**T5)),
+    "ministral3: YaRN, temperatures": (tf.Ministral3ForCausalLM, tf.Ministral3Config(
+        **SIZES, **GQA, head_dim=6, rope_parameters=dict(
+            rope_type="yarn", rope_theta=10000.0, factor=4.0, beta_fast=4.0, beta_slow=0.5, mscale=1.0, mscale_all_dim=1.0,
+            original_max_position_embeddings=7, llama_4_scaling_beta=0.3))),
+    "nemotron: squared relu, half of each head rotates": (tf.NemotronForCausalLM, tf.NemotronConfig(
+        **SIZES, **GQA, head_dim=8, attention_bias=True, mlp_bias=True)),
+    "arcee: squared relu, tied": (tf.ArceeForCausalLM, tf.ArceeConfig(
+        **SIZES, **GQA, head_dim=6, mlp_bias=True, tie_word_embeddings=True)),
+    "esm: rotary, a token that is masked": (tf.EsmForMaskedLM, tf.EsmConfig(
+        **{**MPNET, "pad_token_id": 1}, position_embedding_type="rotary", token_dropout=True, mask_token_id=30)),
+    "esm: hidden state and pooler": (tf.EsmModel, tf.EsmConfig(
+        **{**MPNET, "pad_token_id": 1}, position_embedding_type="rotary", token_dropout=True, mask_token_id=30)),
     **MODELS_WITH_PICTURES,
     "clip_text_model: hidden state": (tf.CLIPTextModel, tf.CLIPTextConfig(**SIZES)),
     "vit: classes": (tf.ViTForImageClassification, tf.ViTConfig(**IMAGE, num_labels=7)),
@@ -248,7 +263,7 @@ MODELS = {
     "dinov2_with_registers-swiglu: one register": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(
         **{**DINOV2, "mlp_ratio": 3}, num_register_tokens=1, use_swiglu_ffn=True)),
 }  # fmt: skip
-GAIN_MINUS_ONE = ("gemma", "gemma2", "vaultgemma", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next", "qwen3_5")  # as they store it
+GAIN_MINUS_ONE = ("gemma", "gemma2", "vaultgemma", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next", "qwen3_5", "qwen3_5_moe", "nemotron")  # as they store it
 # Those that transformers writes, but for these, whose layers have rotary tables of their own.
 FAMILIES = {path.name.split(".")[0] for path in DATA.glob("*.safetensors.json")} - {
     "regauge", "gemma3_text", "gemma3", "smollm3", "olmo3",

@@ -101,8 +101,23 @@ class Judge {
         read_by_norm({fed}, stream);
       }
       hull = with_row(hull, fed.value);
+      if (n < a_.deep_inputs && mistake_ != Mistake::vectors_forgotten) {
+        hull = deep_input(hull, stream, layer);
+      }
     }
     return norm(hull, stream.turn, final_norm);
+  }
+
+  // What is added where vectors stand fills its space and follows the stream.
+  Dense deep_input(const Dense& hull, const Similarity& stream, const std::string& layer) {
+    Dense wider = hull;
+    for (const char* name : {"input.weight", "input.bias"}) {
+      if (!has(layer + name)) continue;
+      const Tensor& rows = tensor(layer + name);
+      system_.require((rows.change - rows.value * stream.total) * seen_);
+      wider = with_row(wider, rows.value);
+    }
+    return wider;
   }
 
   // The stream behind its norm, or as it is.
@@ -431,8 +446,13 @@ class Judge {
                              : linear(hidden, name + "down", 0, d_);
   }
 
+  // Of a function that takes a factor s > 0 of its input out as s^degree; 0: it does not.
+  int degree_of(Activation kind) const {
+    if (kind == Activation::relu_squared) return mistake_ == Mistake::square_forgotten ? 1 : 2;
+    return kind == Activation::relu ? 1 : 0;
+  }
   Wire activation(Activation kind, const Wire& x) {
-    return calculus_system::activated(system_, kind == Activation::relu, x);
+    return calculus_system::activated(system_, degree_of(kind), x);
   }
 
   // --- Rules: output -----------------------------------------------------------------------------

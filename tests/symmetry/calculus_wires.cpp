@@ -94,11 +94,11 @@ Forms scaled(System& system, const Wire& x) {
   return scales;
 }
 
-Wire activated(System& system, bool relu, const Wire& x) {
+Wire activated(System& system, int degree, const Wire& x) {
   const Index m = x.value.cols();
   Wire out{with_row(Dense::Identity(m, m), Dense::Zero(1, m)), Forms(m + 1, m)};
-  if (relu) {
-    out.change = stack(diagonal(scaled(system, x)), Forms(1, m));
+  if (degree > 0) {
+    out.change = stack(diagonal(degree * scaled(system, x)), Forms(1, m));
   } else {
     system.require(x.change);
   }

@@ -58,7 +58,7 @@ Wire normed(System& system, const Wire& x, const Tensor& gain, bool forgets_leng
 // Each coordinate scales by itself: the scales, a single row.
 Forms scaled(System& system, const Wire& x);
 // Through an activation: a smooth one passes nothing on, ReLU a positive scale per coordinate.
-Wire activated(System& system, bool relu, const Wire& x);
+Wire activated(System& system, int degree, const Wire& x);
 // Every sum of one row of each table.
 std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables);
 

@@ -295,24 +295,40 @@ TEST(Dimension, OfQwen3Next) {
 }
 
 TEST(Dimension, EqualsTheCalculusWithVectorsAmongTokens) {
-  int compared = 0, biases = 0, rotating = 0;
+  int compared = 0, biases = 0, rotating = 0, deep = 0;
   for (std::uint64_t seed = 0; seed < 160; ++seed) {
     const Architecture a = vectors_architecture(seed);
     if (table_takes_up_its_norm(a)) continue;
     ++compared;
     biases += a.input_bias ? 1 : 0;
+    deep += a.deep_inputs > 0 ? 1 : 0;
     const Symmetry symmetry = symmetry_of(a);
     const Space* stream = symmetry.find_space("residual");
     rotating += stream != nullptr && stream->is_orthogonal() ? 1 : 0;
     expect_the_calculus(a, seed);
     // What nothing reads may change at will, but for the mean, which it could before.
     const std::int64_t seen = a.width - (a.norm == Norm::layer ? 1 : 0);
-    const std::int64_t rows = a.input_width + (a.input_bias ? 1 : 0);
+    const std::int64_t rows = (a.input_width + (a.input_bias ? 1 : 0)) * (1 + a.deep_inputs);
     EXPECT_EQ(calculus(a, seed, Mistake::vectors_forgotten).dimension,
               symmetry.dimension() + rows * seen);
   }
   EXPECT_GT(compared, 130);
-  EXPECT_GT(std::min(biases, rotating), 40);
+  EXPECT_GT(std::min({biases, rotating, deep}), 40);
+}
+
+TEST(Dimension, EqualsTheCalculusOfSquaredRelus) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    Architecture a = seed % 2 == 0 ? random_architecture(seed) : output_norm_architecture(seed);
+    a.head_transform = false;
+    for (auto& kind : a.kinds) {
+      kind.ffn.gated = kind.ffn.biases.gate = false;
+      kind.ffn.activation = Activation::relu_squared;
+      kind.attention.temperature = 0.3;  // which changes nothing
+      kind.attention.temperature_length = 2;
+    }
+    if (table_takes_up_its_norm(a)) continue;
+    expect_the_calculus(a, seed);
+  }
 }
 
 TEST(Dimension, EqualsTheCalculusOfEncoders) {

@@ -21,6 +21,7 @@ Architecture vectors_architecture(std::uint64_t seed) {
   for (auto& layer : a.kinds) {
     if (!layer.norms_input()) layer.placement = Placement::pre;
   }
+  if (a.norm == Norm::rms && random.coin()) a.deep_inputs = 1 + random.below(a.layers);
   validate(a);
   return a;
 }

@@ -24,8 +24,8 @@ enum class Positions { none, rotary, alibi, relative };  // inside attention
 enum class Norm { rms, layer };
 enum class QkNorm { none, heads, joint };
 enum class Placement { pre, post, both, behind };
-// gelu_quick: x sigmoid(1.702 x); tanh: of a pooler
-enum class Activation { relu, gelu, gelu_tanh, gelu_quick, silu, tanh };
+// relu_squared: relu(x)^2; gelu_quick: x sigmoid(1.702 x); tanh: of a pooler
+enum class Activation { relu, relu_squared, gelu, gelu_tanh, gelu_quick, silu, tanh };
 enum class Scoring { softmax, sigmoid };  // of a router's logits
 enum class Output { tokens, classes, hidden, pooled };
 
@@ -66,7 +66,11 @@ struct Attention {
   // An rms norm on q and on k: of each head, with gains shared by the heads of a layer, or of all
   // heads together, with a gain for every coordinate of every head (OLMo 2).
   QkNorm qk_norm = QkNorm::none;
-  double scale = 0;         // logits = scale * q.k
+  double scale = 0;  // logits = scale * q.k
+  // q of position t is multiplied by 1 + temperature log(1 + floor(t / temperature_length))
+  // (Ministral 3); 0: it is not.
+  double temperature = 0;
+  std::int64_t temperature_length = 0;
   double softcap = 0;       // logits <- softcap * tanh(logits / softcap); 0: as they are
   std::int64_t window = 0;  // keys that a query sees, itself among them; 0: unbounded
   // A learned logit of each head beside those of the keys, whose share of the softmax is lost.
@@ -214,12 +218,19 @@ struct Architecture {
   std::int64_t encoder_vocabulary = 0;  // of the encoder's own; 0: it reads the decoder's
   std::int64_t input_width = 0;         // length of one patch or frame (vectors)
   bool input_bias = false;              // of the map from vectors to the stream
-  bool class_token = false;             // a learned row in front of the sequence (vectors)
+  // Where a vector stands among tokens, so many further ones stand, each of input_width, too: the
+  // i-th is added to the stream behind layer i by a map of that layer (Qwen3-VL).
+  std::int64_t deep_inputs = 0;
+  bool class_token = false;  // a learned row in front of the sequence (vectors)
   // Learned rows behind the class token, without positions; attention sees them as any other.
   std::int64_t registers = 0;
   std::int64_t token_types = 0;  // rows of the segment table; 0: none (tokens)
   double embedding_scale = 1;    // multiplies the token rows (Gemma: sqrt(D))
-  bool embedding_norm = false;   // a norm with gain (and bias) on the embedded input
+  // This token's row is read as 0, and all rows are multiplied by kUnmasked / (1 - the share of it
+  // in the input) (ESM); -1: there is none.
+  static constexpr double kUnmasked = 1 - 0.15 * 0.8;
+  std::int64_t masked_token = -1;
+  bool embedding_norm = false;  // a norm with gain (and bias) on the embedded input
   PositionTable position_table = PositionTable::none;
   Sinusoids sinusoids = Sinusoids::pairs;
   std::int64_t first_position = 0;  // what the fixed table counts from
@@ -287,6 +298,8 @@ struct Architecture {
   bool plain_stream() const { return !kinds.front().norms_sum(); }
   // A row for every position is added to the input: T bounds the length of a sequence.
   bool has_position_table() const { return position_table != PositionTable::none; }
+  // Numbers that stand for one vector of the input.
+  std::int64_t vector_width() const { return input_width * (1 + deep_inputs); }
   // Learned rows in front of the input's own.
   std::int64_t leading_rows() const { return (class_token ? 1 : 0) + registers; }
   bool has_final_norm() const { return plain_stream() || head_transform; }
@@ -348,6 +361,8 @@ struct ParameterSpec {
 //   router.weight [D,E]  router.bias [1,E]  selection.bias [1,E]
 //   {gate,up}.weight [D,E*m]  {gate,up}.bias [1,E*m]  down.weight [E*m,D]  down.bias [E,D]
 //   shared.{gate,up,down}.weight  shared.router.weight [D,1]
+// In layers.N of the first deep_inputs layers, behind the feed-forward:
+//   input.weight [input_width,D]  input.bias [1,D]
 // Behind the layers:
 //   encoder.norm.{gain,bias} [1,D]        of an encoder-decoder, behind its encoder; not for post
 //   head.norm.{gain,bias} [1,D]  head.transform.{weight [D,D],bias [1,D]}  head.transform.norm (post: head.norm)

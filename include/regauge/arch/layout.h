@@ -73,7 +73,11 @@ class Layout {
     std::int64_t rows = 0, cols = 0;
     Place place;
   };
+  // Nothing where numbers do not lie so: rows in another order, matrices of their own one after
+  // another, or what is stored as another function of the parameter.
   std::vector<Piece> pieces(std::string_view parameter) const;
+  // Stored is -exp of the parameter.
+  bool is_minus_exp(std::string_view parameter) const { return parts(parameter).front().minus_exp; }
 
   // Writes the values of a slice of a holder, in its own order.
   template <class Scalar>
@@ -126,15 +130,29 @@ class Layout {
         0;  // of heads whose rotary pairs are stored as halves; 0: pairs are adjacent
     std::int64_t rotary_dims = 0;
     double offset = 0;  // parameter = stored + offset
+    // A delta net's value heads, `tile_group` to each of `tile_heads` key heads, each of
+    // `tile_width`: stored is the first one of every key head, then the second ones. 0: as they
+    // are. Of columns, or of rows.
+    std::int64_t tile_heads = 0, tile_group = 0, tile_width = 0;
+    bool tiles_rows = false;
+    std::int64_t matrices = 1;  // equal shares of the columns, each a matrix of its own
+    bool minus_exp = false;     // stored = -exp(parameter)
 
+    // Each number is at its row and column of a matrix.
+    bool is_regular() const {
+      return matrices == 1 && !minus_exp && (tile_heads == 0 || !tiles_rows);
+    }
     // The holder is the block, value by value.
     bool is_plain() const {
-      return width == cols && (!transposed || rows == 1) && head_width == 0 && offset == 0;
+      return width == cols && (!transposed || rows == 1) && head_width == 0 && offset == 0 &&
+             is_regular() && tile_heads == 0;
     }
   };
   const std::vector<Part>& parts(std::string_view parameter) const;
   // The column, in the slice of its holder, of each column of the block.
   static std::vector<std::int64_t> columns(const Part& part);
+  // The row there, of each of its rows.
+  static std::vector<std::int64_t> rows(const Part& part);
   // Into `value` from (row, col) on.
   template <class Scalar>
   static void take(const Part& part, std::span<const Scalar> stored, std::int64_t row,

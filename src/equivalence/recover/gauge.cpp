@@ -72,13 +72,15 @@ double mean_square(const Matrix<double>& matrix) {
   return matrix.size() == 0 ? 0 : matrix.squaredNorm() / static_cast<double>(matrix.size());
 }
 
-// The one part of an axis that belongs to the space; null if another unknown space acts too.
+// The one part of an axis that belongs to the space; null if another unknown space acts too, or
+// this one twice (behind a squared ReLU), which another tensor has once.
 const AxisPart* part_of(const Axis& axis, const std::string& space,
                         const std::set<std::string>& unknown) {
   const AxisPart* found = nullptr;
   for (const auto& part : axis) {
     if (part.take == AxisPart::Take::permutation) continue;
     if (part.space == space) {
+      if (found != nullptr) return nullptr;
       found = &part;
     } else if (unknown.contains(part.space)) {
       return nullptr;

@@ -212,7 +212,7 @@ Matrix<double> neuron_signatures(const Architecture& architecture, const std::st
                                  const Parameters<double>& parameters, const Known& known) {
   const FeedForward& a = architecture.layer(layer_of(at)).ffn;
   const Matrix<double> x = probes("input", known);
-  const bool relu = a.activation == Activation::relu;
+  const bool relu = a.activation == Activation::relu || a.activation == Activation::relu_squared;
   const UpTo activated = relu ? UpTo::length : UpTo::nothing;
   const UpTo free = a.gated ? UpTo::factor : activated;
   const auto reads = [&](const char* name, UpTo up_to) {
