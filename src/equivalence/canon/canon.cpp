@@ -12,6 +12,7 @@
 #include "action/unit_lengths.h"
 #include "canon_steps.h"
 #include "equivalence/stream_vectors.h"
+#include "equivalence/towers/towers.h"
 #include "numerics/dense.h"
 #include "numerics/polar.h"
 #include "regauge/equivalence/compare.h"
@@ -229,6 +230,7 @@ class Canonical {
 }  // namespace
 
 Canon canon(const Symmetry& symmetry, const ParameterSource& source, Progress& progress) {
+  if (!symmetry.architecture.beside.empty()) return canon_of_towers(symmetry, source, progress);
   Canonical canonical(symmetry, source, progress);
   canonical.embedding_and_head(progress);
   const std::int64_t layers = symmetry.architecture.layers;
