@@ -9,20 +9,20 @@ constexpr std::string_view kBeside = "beside.";
 
 }  // namespace
 
-std::string Tower::among_all(std::string_view own) const {
-  const std::int64_t layer = layer_of(own);
-  return layer < 0 ? prefix + std::string(own)
-                   : name_of_layer(first_layer + layer, name_in_layer(own));
+std::string Tower::among_all(std::string_view name) const {
+  const std::int64_t layer = layer_of(name);
+  return layer < 0 ? prefix + std::string(name)
+                   : name_of_layer(first_layer + layer, name_in_layer(name));
 }
 
-std::optional<std::string> Tower::own(std::string_view among_all) const {
-  if (const std::int64_t layer = layer_of(among_all); layer >= 0) {
+std::optional<std::string> Tower::own(std::string_view name) const {
+  if (const std::int64_t layer = layer_of(name); layer >= 0) {
     const std::int64_t end = first_layer + architecture.layers;
     if (layer < first_layer || layer >= end) return std::nullopt;
-    return name_of_layer(layer - first_layer, name_in_layer(among_all));
+    return name_of_layer(layer - first_layer, name_in_layer(name));
   }
-  if (among_all.starts_with(kBeside) == prefix.empty()) return std::nullopt;
-  return std::string(among_all.substr(prefix.size()));
+  if (name.starts_with(kBeside) == prefix.empty()) return std::nullopt;
+  return std::string(name.substr(prefix.size()));
 }
 
 std::vector<Tower> towers_of(const Architecture& architecture) {

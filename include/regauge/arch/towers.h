@@ -17,9 +17,9 @@ struct Tower {
   std::int64_t first_layer = 0;
   std::string prefix = {};
 
-  std::string among_all(std::string_view own) const;
+  std::string among_all(std::string_view name) const;
   // Nothing for what belongs to another tower.
-  std::optional<std::string> own(std::string_view among_all) const;
+  std::optional<std::string> own(std::string_view name) const;
 };
 
 // The model itself, which keeps its names, and the one beside it if there is one.
