@@ -49,8 +49,7 @@ SMALL_BART = {**BART, "vocab_size": 31, "d_model": 16, "encoder_layers": 1, "dec
 IDS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
 ENDED = dict(bos_token_id=29, eos_token_id=30, pad_token_id=30)
 PICTURES = dict(  # a side that is no whole number of patches
-    hidden_size=18, intermediate_size=23, num_hidden_layers=2, num_attention_heads=3, image_size=13, patch_size=4,
-    num_channels=2)
+    hidden_size=18, intermediate_size=23, num_hidden_layers=2, num_attention_heads=3, image_size=13, patch_size=4)
 GQA = dict(num_key_value_heads=2)
 ROUTED = dict(n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1, routed_scaling_factor=1.7,
               first_k_dense_replace=1)

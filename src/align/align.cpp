@@ -12,7 +12,6 @@
 #include "regauge/arch/joint_architecture.h"
 #include "regauge/arch/parameter_source.h"
 #include "regauge/base/error.h"
-#include "symmetry/side_by_side.h"
 
 namespace regauge {
 namespace {
@@ -85,43 +84,11 @@ Element between_models(const Symmetry& symmetry, const Element& a_form, const El
   return compose(symmetry, inverse(symmetry, a_form), compose(symmetry, relative, b_form));
 }
 
-namespace {
-
-// Models side by side, one after the other.
-Alignment align_towers(AlignMethod method, const Symmetry& symmetry, const ReadTensor& a,
-                       const ReadTensor& b, const AlignOptions& options, Progress& progress) {
-  if (!options.heads.empty() || !options.scope.layers().empty()) {
-    throw UsageError(
-        "[align] of two models side by side layers and their heads cannot be chosen; leave them "
-        "out");
-  }
-  Alignment all;
-  all.report = nlohmann::json::array();
-  for (const Tower& tower : towers_of(symmetry.architecture)) {
-    const auto reader = [&](const ReadTensor& whole) {
-      return ReadTensor(
-          [&](std::string_view name) { return whole.any(tower.among_all(name)); });
-    };
-    Alignment part = align(method, symmetry_of(tower.architecture), reader(a), reader(b), options,
-                           progress);
-    Element moved = among_all(tower, part.a_from_b);
-    all.a_from_b.maps.merge(moved.maps);
-    all.a_from_b.shifts.merge(moved.shifts);
-    all.report.push_back(std::move(part.report));
-  }
-  return all;
-}
-
-}  // namespace
-
 Alignment align(AlignMethod method, const Symmetry& symmetry, const ReadTensor& a,
                 const ReadTensor& b, const AlignOptions& options, Progress& progress) {
   if (runs_models(method)) {
     throw UsageError(
         fmt::format("[align] {} needs data to run the models on", method_name(method)));
-  }
-  if (!symmetry.architecture.beside.empty()) {
-    return align_towers(method, symmetry, a, b, options, progress);
   }
   const auto by = method == AlignMethod::two_stage ? align_two_stage : align_weights;
   return by(symmetry, a, b, options, progress);
