@@ -32,6 +32,7 @@ TESTS = pathlib.Path(__file__).resolve().parent.parent / "tests"
 sys.path.insert(0, str(TESTS / "python"))
 from declared import declared_outputs  # noqa: E402
 from pictures import QWEN_TOWER, TOWER, text_of  # noqa: E402
+from towers import ended, ends_with_eos, has_towers  # noqa: E402
 
 FIXTURES = TESTS / "fixtures"
 CONVERTER = "llama-cpp-python==0.3.36"  # its source archive carries llama.cpp's converter
@@ -48,6 +49,9 @@ BART = dict(vocab_size=61, d_model=20, encoder_layers=2, decoder_layers=3, encod
             encoder_ffn_dim=27, decoder_ffn_dim=23, max_position_embeddings=48, pad_token_id=1, decoder_start_token_id=2)
 SMALL_BART = {**BART, "vocab_size": 31, "d_model": 16, "encoder_layers": 1, "decoder_layers": 2, "decoder_attention_heads": 2}
 IDS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
+ENDED = dict(bos_token_id=29, eos_token_id=30, pad_token_id=30)
+PICTURES = dict(  # a side that is no whole number of patches
+    hidden_size=18, intermediate_size=23, num_hidden_layers=2, num_attention_heads=3, image_size=13, patch_size=4)
 GQA = dict(num_key_value_heads=2)
 ROUTED = dict(n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1, routed_scaling_factor=1.7,
               first_k_dense_replace=1)
@@ -308,6 +312,13 @@ def models():
             text_config=dict(**llama, head_dim=6, model_type="qwen3"),
             vision_config={**TOWER, "image_size": [8, 8], "patch_size": [2, 2]}, image_token_id=60)),
         "clip_text_model": (tf.CLIPTextModel, tf.CLIPTextConfig(**SIZES, **IDS)),
+        "clip_text_model-projected": (tf.CLIPTextModelWithProjection, tf.CLIPTextConfig(
+            **SMALL, **ENDED, projection_dim=7)),
+        "clip": (tf.CLIPModel, tf.CLIPConfig(text_config={**SMALL, **ENDED}, vision_config=PICTURES, projection_dim=7)),
+        "siglip": (tf.SiglipModel, tf.SiglipConfig(
+            text_config={**SMALL, "projection_size": 18}, vision_config={**PICTURES, "image_size": 9})),
+        "siglip_text_model": (tf.SiglipTextModel, tf.SiglipTextConfig(**SMALL, projection_size=7)),
+        "siglip_vision_model": (tf.SiglipVisionModel, tf.SiglipVisionConfig(**PICTURES)),
         "dinov2": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2)),
         "dinov2-swiglu": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2, use_swiglu_ffn=True, qkv_bias=False)),
         "dinov2_with_registers": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(
@@ -332,7 +343,7 @@ def randomise(model, name):
             less_one = name.startswith(("gemma", "vaultgemma", "qwen3_5", "qwen3_next", "nemotron")) and "linear_attn" not in key
             noise = noise if less_one else 1 + noise
         else:
-            noise = noise * (0.3 if value.dim() == 1 else value.shape[-1] ** -0.5)
+            noise = noise * (0.3 if value.dim() <= 1 else value.shape[-1] ** -0.5)
         value.data.copy_(noise)
     for key, value in sorted(model.named_buffers()):
         if key.endswith(("e_score_correction_bias", "final_logits_bias")):
@@ -380,6 +391,8 @@ def save_reference(model, folder):
         inputs = unpadded(torch.randint(0, text_of(model.config).vocab_size, (1, 19), generator=generator))
         if hasattr(model.config, "text_config"):
             inputs[inputs > 50] -= 20  # the last ones stand for pictures
+        if ends_with_eos(model.config):
+            inputs = ended(model.config, inputs)
         given = dict(tokens=inputs[0].tolist())
     else:
         size = model.config.image_size
@@ -389,6 +402,11 @@ def save_reference(model, folder):
     if model.config.is_encoder_decoder:
         given["source"] = unpadded(torch.randint(0, model.config.vocab_size, (13,), generator=generator)).tolist()
         inputs, further["decoder_input_ids"] = torch.tensor([given["source"]]), inputs
+    if has_towers(model.config):
+        vision = model.config.vision_config
+        shape = (1, vision.num_channels, vision.image_size, vision.image_size)
+        further["pixel_values"] = torch.rand(shape, generator=generator).double().round(decimals=3)
+        given["image"] = further["pixel_values"][0].tolist()
     with torch.no_grad():
         values = declared_outputs(model, inputs, **further)
     record = {**given, "output": torch.round(values[0], decimals=9).tolist()}

@@ -164,7 +164,7 @@ Plan make_plan(const Symmetry& symmetry, const Element& element) {
   check_shapes(symmetry, element);
   const Planner planner(symmetry, element);
   Plan plan;
-  for (std::int64_t layer = -1; layer < symmetry.architecture.layers; ++layer) {
+  for (std::int64_t layer = -1; layer < symmetry.architecture.all_layers(); ++layer) {
     plan.layers.push_back(plan_layer(planner, symmetry, layer));
   }
   return plan;

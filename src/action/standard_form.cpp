@@ -189,7 +189,7 @@ Element standard_form(const ReadTensor& read, const Symmetry& symmetry, double s
   if (!positive.is_identity()) form = compose(symmetry, positive, form);
   const Element folded = form;
   const MovedModel moved(read, symmetry, folded);
-  for (std::int64_t layer = -1; layer < symmetry.architecture.layers; ++layer) {
+  for (std::int64_t layer = -1; layer < symmetry.architecture.all_layers(); ++layer) {
     const auto shifts = remaining(symmetry, folded, layer);
     if (shifts.empty()) continue;
     const auto concerned = [&](const std::string& matrix) {

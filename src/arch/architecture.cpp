@@ -25,6 +25,12 @@ bool Architecture::layers_stand_alone() const {
          std::ranges::none_of(kinds, [](const Layer& kind) { return kind.attention.shares_table; });
 }
 
+Architecture Architecture::alone() const {
+  Architecture result = *this;
+  result.beside.clear();
+  return result;
+}
+
 Architecture Architecture::with_layers_like(std::int64_t index, std::int64_t count) const {
   Architecture result = *this;
   result.kinds = {layer(index)};

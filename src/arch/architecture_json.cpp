@@ -126,6 +126,7 @@ void visit_model(A& a, Visit&& visit) {
   visit("output", a.output);
   visit("classes", a.classes);
   visit("classes_everywhere", a.classes_everywhere);
+  visit("last_position", a.last_position);
   visit("pooler", a.pooler);
   visit("pooler_activation", a.pooler_activation);
   visit("classes_pooled", a.classes_pooled);
@@ -272,6 +273,7 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
                                           "active_expert_groups",
                                           "expert_group_leaders",
                                           "classes_everywhere",
+                                          "last_position",
                                           "pooler",
                                           "pooler_activation",
                                           "classes_pooled",
@@ -292,7 +294,8 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
                                           "attention_temperature",
                                           "attention_temperature_length",
                                           "deep_inputs",
-                                          "masked_token"};
+                                          "masked_token",
+                                          "beside"};
 
 }  // namespace
 
@@ -301,6 +304,8 @@ Json complete_json(const Architecture& architecture) {
   visit_model(architecture, [&](const char* name, const auto& value) { write(json[name], value); });
   json["positions"] = positions_json(architecture);
   if (architecture.head_bias) json["biases"].push_back("head");
+  json["beside"] = Json::array();
+  for (const Architecture& beside : architecture.beside) json["beside"].push_back(to_json(beside));
   if (architecture.pattern.empty()) return json;
   json["pattern"] = architecture.pattern;
   json["kinds"] = Json::array();
@@ -351,6 +356,20 @@ Architecture unchecked_from_json(const Json& json) {
   reader("biases", biases);
   architecture.kinds = read_kinds(json, problems);
   architecture.pattern = read_pattern(json, problems);
+  if (const auto beside = json.find("beside"); beside != json.end()) {
+    if (!beside->is_array() || beside->size() > 1) {
+      problems.push_back(fmt::format("beside is {}; expected a list of one architecture, or none",
+                                     beside->dump()));
+    } else {
+      for (const Json& other : *beside) {
+        if (other.is_object() && other.contains("beside")) {
+          problems.emplace_back("a model beside has none beside it");
+        } else {
+          architecture.beside.push_back(unchecked_from_json(other));
+        }
+      }
+    }
+  }
   if (!problems.empty()) {
     throw UsageError(fmt::format("[architecture] {}", fmt::join(problems, "\n[architecture] ")));
   }

@@ -28,6 +28,7 @@ struct Declared {
   Architecture architecture;
   Variables variables;
   std::map<std::string, std::string> not_understood;  // as in Model
+  std::vector<Variables> variables_beside = {};       // of the model beside
 };
 
 // Throws UsageError with every problem at once, one per line.
@@ -43,6 +44,9 @@ Variables solve_variables(const Family& family, const Architecture& architecture
 // how far that is.
 nlohmann::json write_config(const Family& family, const Architecture& architecture,
                             const nlohmann::json& base);
+
+// The config with the objects that count in the place of those for which they stand.
+nlohmann::json with_stand_ins(const Family& family, const nlohmann::json& config);
 
 // Every field in which two architectures differ: "tied: true / false".
 std::vector<std::string> differences(const Architecture& wanted, const Architecture& found);

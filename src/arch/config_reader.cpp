@@ -359,10 +359,25 @@ Declared read_config(const Family& family, const Json& config, const TensorSourc
     for (const auto& [key, value] : family.match) fields.erase(key);
     return {architecture_from_json(fields), {}, {}};
   }
-  if (!family.kinds.empty()) return read_kinds(family, config, tensors);
-  Declared declared = read_alike(family, config, tensors);
+  const Json said = with_stand_ins(family, config);
+  Declared declared = family.kinds.empty() ? read_alike(family, said, tensors)
+                                           : read_kinds(family, said, tensors);
+  for (const Family& other : family.beside) {
+    Declared beside = read_config(other, said, tensors);
+    declared.architecture.beside.push_back(std::move(beside.architecture));
+    declared.variables_beside.push_back(std::move(beside.variables));
+  }
   validate(declared.architecture);
   return declared;
+}
+
+Json with_stand_ins(const Family& family, const Json& config) {
+  Json result = config;
+  for (const auto& [which, whose] : family.stand_ins) {
+    const Json* found = find_path(config, which);
+    if (found != nullptr && found->is_object()) set_path(result, whose, *found);
+  }
+  return result;
 }
 
 Declared read_alike(const Family& family, const Json& config, const TensorSource& tensors) {

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -7,6 +9,7 @@
 #include "config_value.h"
 #include "fields.h"
 #include "formula.h"
+#include "regauge/base/error.h"
 #include "rope.h"
 
 namespace regauge {
@@ -80,9 +83,10 @@ class Writer {
         const Json* found = find_path(config_, key);
         if (found != nullptr && found->is_number()) value = *found;
       }
+      const bool said = !value.is_null();  // and kept: an image need not be whole patches
       if (entry.constant) value = term(*entry.constant);
       if (value.is_null() && entry.fallback) value = term(*entry.fallback);
-      if (entry.write) value = near_whole(term(*entry.write));
+      if (entry.write && !said) value = near_whole(term(*entry.write));
       variables_[name] = value.is_number() ? value.get<double>() : 0;
     }
   }
@@ -185,6 +189,27 @@ class Writer {
 
 }  // namespace
 
+namespace {
+
+// Of two models side by side one after the other, and what stands for an object as the object.
+Json write_both(const Family& family, const Architecture& architecture, const Json& base) {
+  if (architecture.beside.empty()) {
+    throw UsageError(fmt::format("[config] family '{}' has two models side by side", family.name));
+  }
+  Family first = family;
+  first.beside.clear();
+  Json config = write_config(first, architecture.alone(), with_stand_ins(family, base));
+  config = write_config(family.beside.front(), architecture.beside.front(), config);
+  for (const auto& [which, whose] : family.stand_ins) {
+    const Json* written = find_path(config, whose);
+    const Json* found = find_path(config, which);
+    if (found != nullptr && found->is_object()) set_path(config, which, Json(*written));
+  }
+  return config;
+}
+
+}  // namespace
+
 Variables solve_variables(const Family& family, const Architecture& architecture,
                           const Json& base) {
   const Family& one = family.kinds.empty() ? family : family.kinds.front().family;
@@ -197,6 +222,7 @@ Json write_config(const Family& family, const Architecture& architecture, const 
     for (const auto& [key, value] : family.match) set_path(config, key, value);
     return config;
   }
+  if (!family.beside.empty()) return write_both(family, architecture, base);
   if (family.kinds.empty()) {
     return Writer(family, architecture.with_layers_like(0, architecture.layers), base).write();
   }

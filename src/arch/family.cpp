@@ -240,12 +240,17 @@ Ordered merged(Ordered parent, const Ordered& child) {
   return parent;
 }
 
-Ordered load(std::string_view file, std::string_view text, const Find& find, int depth) {
-  Ordered json = Ordered::parse(text, nullptr, false);
+Ordered load(std::string_view file, std::string_view text, const Find& find, int depth);
+
+// With what it inherits, and so the model beside.
+Ordered with_parents(std::string_view file, Ordered json, const Find& find, int depth) {
   const auto fail = [&](const std::string& problem) {
     throw UsageError(fmt::format("[architectures] {}: {}", file, problem));
   };
   if (!json.is_object()) fail("is not a JSON object");
+  if (json.contains("beside")) {
+    json["beside"] = with_parents(file, json["beside"], find, depth + 1);
+  }
   const auto found = json.find("inherits");
   if (found == json.end()) return json;
   const std::string parent = found->is_string() ? found->get<std::string>() : "";
@@ -258,6 +263,10 @@ Ordered load(std::string_view file, std::string_view text, const Find& find, int
         under_objects(std::move(inherited), Section(std::string(file), json).texts("under"));
   }
   return merged(std::move(inherited), json);
+}
+
+Ordered load(std::string_view file, std::string_view text, const Find& find, int depth) {
+  return with_parents(file, Ordered::parse(text, nullptr, false), find, depth);
 }
 
 // The word {family} in keys and values stands for the family's name, as the format's programs spell
@@ -293,13 +302,18 @@ bool is_apart(const Family& family, std::string_view tensor, std::int64_t layers
     const auto number = std::from_chars(rest.data(), end, layer);
     if (number.ptr != end && *number.ptr == '.' && layer >= layers) return true;
   }
-  return std::ranges::any_of(family.apart_tensors,
-                             [&](const std::string& pattern) { return fits(pattern, tensor); });
+  return std::ranges::any_of(
+             family.apart_tensors,
+             [&](const std::string& pattern) { return fits(pattern, tensor); }) ||
+         std::ranges::any_of(family.beside,
+                             [&](const Family& other) { return is_apart(other, tensor, layers); });
 }
 
 bool is_apart_key(const Family& family, std::string_view path) {
-  return std::ranges::any_of(family.apart_keys,
-                             [&](const std::string& pattern) { return fits(pattern, path); });
+  return std::ranges::any_of(
+             family.apart_keys, [&](const std::string& pattern) { return fits(pattern, path); }) ||
+         std::ranges::any_of(family.beside,
+                             [&](const Family& other) { return is_apart_key(other, path); });
 }
 
 std::optional<Format> format_named(std::string_view name) {
@@ -406,6 +420,8 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
 Family parse_loaded(std::string_view file, Ordered json) {
   const Ordered layers = json.contains("kinds") ? json.at("kinds") : Ordered();
   json.erase("kinds");
+  Ordered beside = json.contains("beside") ? json.at("beside") : Ordered();
+  json.erase("beside");
   Family family;
   family.file = file;
   Section section(family.file, json);
@@ -475,8 +491,20 @@ Family parse_loaded(std::string_view file, Ordered json) {
   }
   family.gain_offset = section.number("gain_offset", 0);
   family.number = formula(section, "number");
+  for (const auto& [whose, which] : section.pairs("stand_ins")) {
+    if (!which.is_string()) section.fail(fmt::format("stand_ins '{}' must be a string", whose));
+    family.stand_ins.emplace_back(which.get<std::string>(), whose);
+  }
   section.finish();
   if (!layers.is_null()) parse_kinds(json, layers, family);
+  if (!beside.is_null()) {
+    for (const char* key : {"family", "format"}) beside[key] = json.at(key);
+    beside["match"] = Ordered::object();
+    family.beside.push_back(parse_loaded(file, std::move(beside)));
+    if (family.canonical || !family.beside.front().beside.empty()) {
+      section.fail("'beside' is for one model beside another");
+    }
+  }
   return family;
 }
 

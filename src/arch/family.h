@@ -163,6 +163,10 @@ struct Family {
   PatternEntry pattern;
   std::vector<FamilyKind> kinds;
   std::vector<std::string> keys_of_other_kinds;
+  // How the other model of the same checkpoint is written; at most one.
+  std::vector<Family> beside;
+  // Objects of the config that, where they are there, stand in the place of others: (which, whose).
+  std::vector<std::pair<std::string, std::string>> stand_ins;
 };
 
 // What an item of the pattern means: the family as if all layers were of this kind.

@@ -59,11 +59,19 @@ std::vector<std::string> architecture_differences(const Architecture& a, const A
   // Without a table the context length is a promise, not a part of the function.
   if (!a.has_position_table() && !b.has_position_table()) ignored.insert("max_positions");
   std::vector<std::string> differences;
-  const auto [like_a, like_b] = with_shared_outputs(a, b);
+  const auto [like_a, like_b] = with_shared_outputs(a.alone(), b.alone());
   for (const auto& difference : differing_fields(like_a, like_b)) {
     if (ignored.contains(difference.field)) continue;
     differences.push_back(fmt::format("{}{}: {} and {}", difference.where(), difference.field,
                                       difference.a, difference.b));
+  }
+  if (a.beside.size() != b.beside.size()) {
+    differences.push_back(
+        fmt::format("only {} has another model beside", a.beside.empty() ? "B" : "A"));
+  } else if (!a.beside.empty()) {
+    for (auto& line : architecture_differences(a.beside.front(), b.beside.front())) {
+      differences.push_back("beside: " + std::move(line));
+    }
   }
   return differences;
 }
@@ -97,6 +105,9 @@ Architecture joint_architecture(const Architecture& a, const Architecture& b) {
     layers.push_back(std::move(layer));
   }
   joint.set_layers(layers);
+  for (std::size_t i = 0; i < joint.beside.size(); ++i) {
+    joint.beside[i] = joint_architecture(a.beside[i], b.beside[i]);
+  }
   return joint;
 }
 
@@ -117,6 +128,11 @@ std::vector<std::string> declaration_differences(const Architecture& a, const Ar
     one_has(in_a, in_b, fmt::format("has a bias of {}", name).c_str());
   }
   one_has(a.head_bias, b.head_bias, "has a bias of the head");
+  if (!a.beside.empty() && !b.beside.empty()) {
+    for (auto& line : declaration_differences(a.beside.front(), b.beside.front())) {
+      lines.push_back("beside: " + std::move(line));
+    }
+  }
   return lines;
 }
 

@@ -33,8 +33,15 @@ class Sorter {
  public:
   Sorter(const Family& family, const Term& term) : family_(family), term_(term) {
     for (auto& path : keys_read(family)) read_.insert(std::move(path));
-    for (const auto* rules : {&family.harmless, &known_keys(family.format).harmless}) {
-      for (const auto& rule : *rules) rules_.push_back(&rule);
+    const auto add = [&](const std::vector<KeyRule>& rules) {
+      for (const auto& rule : rules) rules_.push_back(&rule);
+    };
+    add(family.harmless);
+    add(known_keys(family.format).harmless);
+    under_ = family.under;
+    for (const Family& other : family.beside) {
+      add(other.harmless);
+      under_.insert(under_.end(), other.under.begin(), other.under.end());
     }
   }
 
@@ -56,7 +63,7 @@ class Sorter {
  private:
   // What is harmless in every family is so in an object that stands for a config, too.
   bool fits_anywhere(const std::string& pattern, const std::string& path) const {
-    return fits(pattern, path) || std::ranges::any_of(family_.under, [&](const auto& object) {
+    return fits(pattern, path) || std::ranges::any_of(under_, [&](const auto& object) {
              return path.starts_with(object + "/") && fits(pattern, path.substr(object.size() + 1));
            });
   }
@@ -85,6 +92,7 @@ class Sorter {
   const Family& family_;
   const Term& term_;
   std::set<std::string> read_;
+  std::vector<std::string> under_;
   std::vector<const KeyRule*> rules_;
   std::map<std::string, std::string> rest_;
 };
@@ -149,6 +157,10 @@ std::vector<std::string> keys_read(const Family& family) {
           &rope.original_positions, &rope.beta_fast, &rope.beta_slow, &rope.log_multiplier}) {
       add(*keys);
     }
+  }
+  for (const auto& [which, whose] : family.stand_ins) paths.push_back(which);
+  for (const Family& other : family.beside) {
+    for (auto& path : keys_read(other)) paths.push_back(std::move(path));
   }
   return paths;
 }

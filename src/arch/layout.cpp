@@ -9,6 +9,7 @@
 #include <numeric>
 #include <span>
 
+#include "regauge/arch/towers.h"
 #include "regauge/base/error.h"
 
 namespace regauge {
@@ -100,6 +101,30 @@ std::vector<Layout::Piece> Layout::pieces(std::string_view parameter) const {
     for (auto& column : place.columns)
       column += p.slice * (p.transposed ? p.width : p.rows * p.width);
     result.push_back({stored_[p.holder].name, p.row, p.col, p.rows, p.cols, std::move(place)});
+  }
+  return result;
+}
+
+Layout Layout::of_tower(const Tower& tower) const {
+  Layout result;
+  result.family_ = family_;
+  result.format_ = format_;
+  std::map<std::size_t, std::size_t> position;  // of a holder in the result
+  for (std::size_t i = 0; i < stored_.size(); ++i) {
+    Stored stored = stored_[i];
+    stored.parameters.clear();
+    for (const auto& parameter : stored_[i].parameters) {
+      if (auto own = tower.own(parameter)) stored.parameters.push_back(std::move(*own));
+    }
+    if (stored.parameters.empty()) continue;
+    position[i] = result.stored_.size();
+    result.stored_.push_back(std::move(stored));
+  }
+  for (const auto& [parameter, parts] : parts_) {
+    const auto own = tower.own(parameter);
+    if (!own) continue;
+    auto& of_tower = result.parts_[*own] = parts;
+    for (Part& part : of_tower) part.holder = position.at(part.holder);
   }
   return result;
 }

@@ -182,6 +182,40 @@ Layout LayoutBuilder::build(std::vector<Layout::Constant> constants) && {
   return std::move(layout_);
 }
 
+Layout LayoutBuilder::build_all(const Family& family, const Architecture& architecture,
+                                const std::vector<Variables>& variables, const TensorSource* file,
+                                std::vector<Layout::Constant> constants) {
+  if (family.canonical || (family.beside.empty() && architecture.beside.empty())) {
+    return LayoutBuilder(family, architecture, variables.front(), file).build(std::move(constants));
+  }
+  if (family.beside.empty() != architecture.beside.empty()) {
+    throw UsageError(fmt::format(
+        "[layout] family '{}' in {} has {}", family.name, format_name(family.format),
+        family.beside.empty() ? "no place for a model beside" : "two models side by side"));
+  }
+  const std::vector<Tower> towers = towers_of(architecture);
+  Layout all = LayoutBuilder(family, towers.front().architecture, variables.front(), file)
+                   .build(std::move(constants));
+  join(all,
+       LayoutBuilder(family.beside.front(), towers.back().architecture, variables.back(), file)
+           .build({}),
+       towers.back());
+  return all;
+}
+
+// What holds the parameters of a model beside, under their names among all.
+void LayoutBuilder::join(Layout& all, const Layout& beside, const Tower& tower) {
+  const std::size_t first = all.stored_.size();
+  for (Layout::Stored stored : beside.stored_) {
+    for (auto& parameter : stored.parameters) parameter = tower.among_all(parameter);
+    all.stored_.push_back(std::move(stored));
+  }
+  for (const auto& [parameter, parts] : beside.parts_) {
+    auto& among_all = all.parts_[tower.among_all(parameter)] = parts;
+    for (Layout::Part& part : among_all) part.holder += first;
+  }
+}
+
 void LayoutBuilder::add_canonical(const ParameterSpec& spec) {
   Layout::Part part;
   part.holder = layout_.stored_.size();

@@ -2,7 +2,7 @@
 
 #include "config.h"
 #include "family.h"
-#include "regauge/arch/layout.h"
+#include "regauge/arch/towers.h"
 
 namespace regauge {
 
@@ -16,6 +16,10 @@ class LayoutBuilder {
 
   // Throws UsageError with everything that the family cannot hold.
   Layout build(std::vector<Layout::Constant> constants) &&;
+  // Of a model and the one beside it, each with its variables.
+  static Layout build_all(const Family& family, const Architecture& architecture,
+                          const std::vector<Variables>& variables, const TensorSource* file,
+                          std::vector<Layout::Constant> constants);
 
  private:
   // The entries of a family by the parameters that live there. One that experts have, too, may have
@@ -34,6 +38,7 @@ class LayoutBuilder {
   // `expert`: what stands for the expert in its name; empty for a tensor of all.
   void add_tensor(const TensorEntry& entry, std::int64_t layer, const std::string& expert);
   bool is_turned(const TensorEntry& entry, const std::string& name, std::int64_t layer) const;
+  static void join(Layout& all, const Layout& beside, const Tower& tower);
   static void add_stacked(Layout::Part part, const ParameterSpec& spec,
                           std::vector<Layout::Part>& slices);
   void add_copies(const TensorEntry& entry, std::int64_t layer, std::size_t holder);

@@ -119,7 +119,8 @@ bool is_one_of(const std::vector<std::string>& patterns, const Family& family,
       if (fits_layers(full, name)) return true;
     }
   }
-  return false;
+  return std::ranges::any_of(family.beside,
+                             [&](const Family& other) { return is_dead(other, name); });
 }
 
 void check_tensors(const Family& family, const Checkpoint& checkpoint, const Layout& layout) {
@@ -215,7 +216,9 @@ Model Model::open(Checkpoint opened) {
         "[{}] {}: the config says {} experts, but no tensor (a router) has a side of that length",
         family.name, checkpoint.path().string(), experts));
   }
-  model.layout = LayoutBuilder(family, model.architecture, declared.variables, &tensors).build({});
+  std::vector<Variables> variables = {std::move(declared.variables)};
+  for (auto& beside : declared.variables_beside) variables.push_back(std::move(beside));
+  model.layout = LayoutBuilder::build_all(family, model.architecture, variables, &tensors, {});
   check_tensors(family, checkpoint, model.layout);
   std::set<std::string_view> claimed;
   for (const auto& stored : model.layout.stored()) claimed.insert(stored.name);
@@ -265,10 +268,14 @@ Layout layout_for(const std::string& name, Format format, const Architecture& ar
   validate(architecture);
   const Family& family = family_of(name, format);
   const Json config = write_config(family, architecture, base);
-  const Variables variables = solve_variables(family, architecture, base);
+  const Json said = with_stand_ins(family, base);
+  std::vector<Variables> variables = {solve_variables(family, architecture, said)};
+  for (std::size_t i = 0; i < std::min(family.beside.size(), architecture.beside.size()); ++i) {
+    variables.push_back(solve_variables(family.beside[i], architecture.beside[i], said));
+  }
   const auto file = like != nullptr ? std::make_optional<FileTensors>(*like) : std::nullopt;
-  return LayoutBuilder(family, architecture, variables, file ? &*file : nullptr)
-      .build(divisors(family, architecture, config));
+  return LayoutBuilder::build_all(family, architecture, variables, file ? &*file : nullptr,
+                                  divisors(family, architecture, config));
 }
 
 Layout layout_for(const std::string& name, Format format, const Architecture& architecture) {

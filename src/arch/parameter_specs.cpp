@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "regauge/arch/architecture.h"
+#include "regauge/arch/towers.h"
 #include "transform_norm.h"
 
 namespace regauge {
@@ -144,9 +144,7 @@ void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
   if (layer.norms_sum()) specs.add_norm("ffn.norm");
 }
 
-}  // namespace
-
-std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
+std::vector<ParameterSpec> specs_alone(const Architecture& a) {
   SpecList specs(a);
   add_embedding(specs, a);
   for (std::int64_t layer = 0; layer < a.layers; ++layer) {
@@ -178,6 +176,20 @@ std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
     specs.add_linear("head.classes", a.width, a.classes, a.head_bias);
   }
   return specs.take();
+}
+
+}  // namespace
+
+std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
+  std::vector<ParameterSpec> all = specs_alone(a);
+  if (a.beside.empty()) return all;
+  const Tower beside = towers_of(a).back();
+  for (ParameterSpec spec : specs_alone(beside.architecture)) {
+    spec.name = beside.among_all(spec.name);
+    spec.layer = layer_of(spec.name);
+    all.push_back(std::move(spec));
+  }
+  return all;
 }
 
 std::int64_t parameter_count(const Architecture& architecture) {

@@ -382,6 +382,9 @@ void check_output(const Architecture& a, Problems& problems) {
     problems.require(a.classes == 0, "classes needs output 'classes'");
     problems.require(!a.classes_everywhere, "classes_everywhere needs output 'classes'");
   }
+  problems.require(!a.last_position || (!a.causal && (classes || a.pooler)),
+                   "last_position needs output 'classes' or a pooler, and a model that is not "
+                   "causal");
   problems.require(!a.classes_pooled || (classes && a.pooler),
                    "classes_pooled needs output 'classes' and a pooler");
   problems.require(!a.pooler || a.classes_pooled || a.output.has(Output::pooled),
@@ -402,6 +405,20 @@ void check_output(const Architecture& a, Problems& problems) {
   problems.require(!a.log_probabilities || a.has_head(), "log_probabilities needs a head");
   problems.require(!a.head_transform || (tokens && a.encoder_layers == 0),
                    "head_transform needs output 'tokens' and one stack");
+}
+
+// Two models side by side share nothing; what the whole model is asked for must be true of both.
+void check_beside(const Architecture& a, Problems& problems) {
+  if (a.beside.empty()) return;
+  const Architecture& b = a.beside.front();
+  problems.require(a.beside.size() == 1 && b.beside.empty(), "more than one model beside");
+  problems.require(a.norm == b.norm, "a model beside needs the same kind of norms");
+  const auto allowed = [](const Architecture& of) {
+    return of.encoder_layers == 0 && of.position_table != PositionTable::sinusoidal;
+  };
+  problems.require(allowed(a) && allowed(b),
+                   "models side by side need one stack each, and no positions 'sinusoidal'");
+  for (const auto& problem : problems_of(b)) problems.require(false, "beside: " + problem);
 }
 
 }  // namespace
@@ -452,6 +469,7 @@ std::vector<std::string> problems_of(const Architecture& a) {
   problems.require(a.norm == Norm::layer || !a.norm_bias, "norm_bias needs norm 'layer'");
   problems.require(std::isfinite(a.norm_eps) && a.norm_eps >= 0, "norm_eps is not a number >= 0");
   check_output(a, problems);
+  check_beside(a, problems);
   return problems.take();
 }
 

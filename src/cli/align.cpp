@@ -68,7 +68,7 @@ struct AlignVerbOptions : RewriteOptions {
   }
 
   void check_scope(const Symmetry& symmetry) const {
-    require_layers(align.scope, symmetry.architecture.layers);
+    require_layers(align.scope, symmetry.architecture.all_layers());
     const auto inside = [&](const auto& factor) { return align.scope.contains(factor); };
     if (std::any_of(symmetry.spaces.begin(), symmetry.spaces.end(), inside) ||
         std::any_of(symmetry.shifts.begin(), symmetry.shifts.end(), inside)) {

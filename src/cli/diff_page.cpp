@@ -112,7 +112,7 @@ class Page {
         "<div class=\"model\"><b>{}</b><code>{}</code><div class=\"small soft\">{} {}, {}; {} "
         "layers of width {}, {} parameters</div></div>",
         name, escaped(model.checkpoint.path().string()), escaped(model.layout.family()),
-        format_name(model.layout.format()), listed, shape.layers, shape.width,
+        format_name(model.layout.format()), listed, shape.all_layers(), shape.width,
         parameter_count(shape));
   }
 
@@ -203,7 +203,7 @@ class Page {
       out_ += fmt::format("<th scope=\"col\"><span>{}</span></th>", escaped(kind));
     }
     out_ += "</tr></thead><tbody>\n";
-    for (std::int64_t layer = 0; layer < result_.architecture.layers; ++layer) {
+    for (std::int64_t layer = 0; layer < result_.architecture.all_layers(); ++layer) {
       out_ += fmt::format("<tr><th scope=\"row\">layer {}</th>", layer);
       for (const auto& kind : kinds) {
         const auto found = by_name.find(fmt::format("layers.{}.{}", layer, kind));
@@ -213,6 +213,7 @@ class Page {
     }
     out_ += "</tbody></table></div>\n";
     ends("head.");
+    ends("beside.");
     line("<p class=\"small soft\">Point at a square, or tap it, for its numbers.</p></section>");
   }
 

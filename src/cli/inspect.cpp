@@ -6,7 +6,7 @@
 
 #include "print.h"
 #include "regauge/arch/apart.h"
-#include "regauge/arch/layout.h"
+#include "regauge/arch/towers.h"
 #include "symmetry/factors.h"
 #include "verb.h"
 
@@ -57,7 +57,7 @@ std::string describe_rest(const Layer& layer) {
       layer.shared_norm ? " with one norm" : "", layer.layer_scale ? ", layer scales" : "");
 }
 
-void print_shape(const Architecture& a) {
+void print_shape_alone(const Architecture& a) {
   const Json json = to_json(a);
   const std::string stacks =
       a.encoder_layers > 0 ? fmt::format(" ({} of the encoder)", a.encoder_layers) : "";
@@ -102,6 +102,13 @@ void print_shape(const Architecture& a) {
     answer("    {}, positions {}{}{}\n", describe_maps(layer, alike),
            describe_positions(layer, alike), describe_rest(layer),
            layer.attention.window > 0 ? fmt::format(", window {}", layer.attention.window) : "");
+  }
+}
+
+void print_shape(const Architecture& a) {
+  for (const Tower& tower : towers_of(a)) {
+    if (!tower.prefix.empty()) answer("  beside it a model with\n");
+    print_shape_alone(tower.architecture);
   }
 }
 
@@ -217,6 +224,9 @@ void add_inspect(CLI::App& app, int& exit_code) {
   verb->callback([options, &exit_code] {
     Model model = Model::open(options->model);
     if (options->exact) model.architecture.norm_eps = 0;
+    for (auto& beside : model.architecture.beside) {
+      if (options->exact) beside.norm_eps = 0;
+    }
     const Symmetry symmetry = symmetry_of(model.architecture);
     if (options->json) {
       answer_json(as_json(model, symmetry));

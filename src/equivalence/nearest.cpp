@@ -11,6 +11,7 @@
 #include "equivalence/judge/directions.h"
 #include "equivalence/judge/products.h"
 #include "equivalence/recover/recover.h"
+#include "equivalence/towers/towers.h"
 #include "honest_copy.h"
 #include "regauge/base/error.h"
 #include "rounding.h"
@@ -212,6 +213,9 @@ std::int64_t differing(const std::vector<TensorResidual>& residuals) {
 
 Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
                    Progress& progress, Doubt doubt) {
+  if (!symmetry.architecture.beside.empty()) {
+    return bring_towers_near(symmetry, a, b, progress, doubt);
+  }
   Nearest result;
   result.residuals = compare_in_place(a, b, progress);
   if (all_agree(result.residuals)) return result;

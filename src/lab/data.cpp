@@ -63,6 +63,9 @@ void require(const Request& request, Input input, Output output) {
     throw request.refusal(
         fmt::format("output must be '{}'", output == Output::tokens ? "tokens" : "classes"));
   }
+  if (!a.beside.empty()) {
+    throw request.refusal("there must be no model beside: it would read other data");
+  }
   if (a.encoder_layers > 0) {
     throw request.refusal("encoder_layers must be 0: there is no second sequence to encode");
   }

@@ -1,6 +1,6 @@
 #include "regauge/lab/forward.h"
 
-#include "transformer.h"
+#include "towers.h"
 
 namespace regauge::lab {
 
@@ -8,10 +8,9 @@ template <class Scalar>
 Matrix<Scalar> forward(const Architecture& architecture, const Parameters<Scalar>& parameters,
                        const Batch& batch, Taps<Scalar>* taps) {
   const c10::NoGradGuard no_gradient;
-  const Transformer transformer(architecture, batch.length, kType<Scalar>, batch.source_length);
+  const Towers towers(architecture, batch, kType<Scalar>);
   Tensors tapped;
-  const at::Tensor outputs =
-      transformer(view(parameters), batch, taps == nullptr ? nullptr : &tapped);
+  const at::Tensor outputs = towers(view(parameters), batch, taps == nullptr ? nullptr : &tapped);
   if (taps != nullptr) {
     for (const auto& [name, value] : tapped) (*taps)[name] = matrix<Scalar>(value);
   }

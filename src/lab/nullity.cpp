@@ -8,7 +8,7 @@
 
 #include "regauge/base/error.h"
 #include "regauge/base/random.h"
-#include "transformer.h"
+#include "towers.h"
 
 namespace regauge::lab {
 namespace {
@@ -34,7 +34,7 @@ std::int64_t positions_needed(const Architecture& a) {
 }
 
 // Long enough for every position, bucket and distance to be seen, many enough for every token.
-Batch random_batch(const Architecture& a, std::uint64_t seed) {
+Batch random_batch(const Architecture& a, std::uint64_t seed, std::int64_t least = 40) {
   Random random(seed, "nullity.inputs");
   const bool table = a.has_position_table();
   Batch batch;
@@ -45,7 +45,7 @@ Batch random_batch(const Architecture& a, std::uint64_t seed) {
       a.output.has(Output::tokens) || a.output.has(Output::hidden) || a.classes_everywhere;
   const std::int64_t columns = a.has_head() ? a.outputs() : a.width;
   const std::int64_t outputs = columns * (by_position ? batch.length : 1);
-  batch.sequences = std::max({std::int64_t{40}, 600 / batch.length,
+  batch.sequences = std::max({least, 600 / batch.length,
                               12 * a.vocabulary / batch.length, 3 * parameter_count(a) / outputs});
   const std::int64_t count = batch.sequences * batch.length;
   if (a.input_width > 0) {
@@ -66,11 +66,25 @@ Batch random_batch(const Architecture& a, std::uint64_t seed) {
   return batch;
 }
 
+// Of all models that stand side by side: tokens of one, vectors of the other.
+Batch random_inputs(const Architecture& a, std::uint64_t seed) {
+  Batch batch = random_batch(a.alone(), seed);
+  if (a.beside.empty()) return batch;
+  Batch other = random_batch(a.beside.front(), seed, batch.sequences);
+  if (other.sequences > batch.sequences) batch = random_batch(a.alone(), seed, other.sequences);
+  if (!other.tokens.empty() || batch.sequences != other.sequences) {
+    throw UsageError("nullity: of two models side by side the second must read vectors alone");
+  }
+  batch.vectors = std::move(other.vectors);
+  return batch;
+}
+
 Batch random_third(const Batch& batch, Random& random) {
   Batch some;
   some.length = batch.length;
   some.source_length = batch.source_length;
   std::vector<Eigen::Index> rows;
+  const std::int64_t vectors = batch.vectors.rows() / batch.sequences;  // of a sequence
   for (std::int64_t i = 0; i < batch.sequences; ++i) {
     if (random.below(3) != 0) continue;
     ++some.sequences;
@@ -78,8 +92,8 @@ Batch random_third(const Batch& batch, Random& random) {
       const auto at = static_cast<std::size_t>(j);
       if (!batch.tokens.empty()) some.tokens.push_back(batch.tokens[at]);
       if (!batch.types.empty()) some.types.push_back(batch.types[at]);
-      if (batch.vectors.size() > 0) rows.push_back(j);
     }
+    for (std::int64_t j = i * vectors; j < (i + 1) * vectors; ++j) rows.push_back(j);
     const auto source = batch.source.begin() + i * batch.source_length;
     some.source.insert(some.source.end(), source, source + batch.source_length);
   }
@@ -106,8 +120,8 @@ Nullity measure_nullity(const Architecture& architecture, const Parameters<doubl
         "model of the same architecture",
         columns, 8e-9 * static_cast<double>(rows) * static_cast<double>(columns)));
   }
-  const Batch batch = random_batch(architecture, seed);
-  const Transformer transformer(architecture, batch.length, at::kDouble, batch.source_length);
+  const Batch batch = random_inputs(architecture, seed);
+  const Towers transformer(architecture, batch, at::kDouble);
   Tensors tensors = view(parameters);
   std::vector<at::Tensor> leaves;
   for (auto& [name, tensor] : tensors) leaves.push_back(tensor.set_requires_grad(true));
@@ -170,9 +184,9 @@ std::int64_t stuck_units(const Architecture& a, const Parameters<double>& parame
     const Activation kind = a.layer(layer).ffn.activation;
     return kind == Activation::relu || kind == Activation::relu_squared;
   };
-  const Batch batch = random_batch(a, seed);
+  const Batch batch = random_inputs(a, seed);
   Tensors taps;
-  Transformer(a, batch.length, at::kDouble, batch.source_length)(view(parameters), batch, &taps);
+  Towers(a, batch, at::kDouble)(view(parameters), batch, &taps);
   std::int64_t stuck = 0;
   for (const auto& [name, value] : taps) {
     if (!name.ends_with(".hidden") || !is_relu(name)) continue;
@@ -180,7 +194,7 @@ std::int64_t stuck_units(const Architecture& a, const Parameters<double>& parame
     const bool read_once =
         a.reads_one_position() && name == fmt::format("layers.{}.ffn.hidden", a.layers - 1);
     const at::Tensor seen =
-        read_once ? value.narrow(1, a.causal ? value.size(1) - 1 : 0, 1) : value;
+        read_once ? value.narrow(1, a.reads_last_position() ? value.size(1) - 1 : 0, 1) : value;
     const at::Tensor on = (seen != 0).to(at::kDouble).flatten(0, -2).mean(0);
     stuck += ((on < kRare) | (on > 1 - kRare)).sum().item<std::int64_t>();
   }

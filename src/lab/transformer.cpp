@@ -224,7 +224,7 @@ class Transformer::Pass {
   }
 
   at::Tensor one_position(const at::Tensor& x) const {
-    return x.narrow(1, a_.causal ? x.size(1) - 1 : 0, 1);
+    return x.narrow(1, a_.reads_last_position() ? x.size(1) - 1 : 0, 1);
   }
 
   at::Tensor tokens(at::Tensor x) const {

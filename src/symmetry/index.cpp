@@ -89,7 +89,7 @@ SymmetryIndex index_of(const Symmetry& symmetry) {
       if (!effect.target.empty()) index.given[effect.target].push_back(i);
     }
   }
-  index.layers.resize(static_cast<std::size_t>(symmetry.architecture.layers) + 1);
+  index.layers.resize(static_cast<std::size_t>(symmetry.architecture.all_layers()) + 1);
   for (const auto& spec : parameter_specs(symmetry.architecture)) {
     index.tensors.emplace(spec.name, spec);
     index.layers[static_cast<std::size_t>(spec.layer + 1)].tensors.push_back(spec);

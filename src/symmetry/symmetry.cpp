@@ -4,6 +4,7 @@
 
 #include "builder.h"
 #include "index.h"
+#include "side_by_side.h"
 
 namespace regauge {
 
@@ -19,7 +20,7 @@ double Symmetry::log2_components() const {
   for (const auto& space : spaces) sum += space.log2_components();
   // Behind a QK-norm -1 on all of q and k is twice there: as a sign of every kv head, and as half a
   // turn of every pair.
-  for (std::int64_t layer = 0; layer < architecture.layers; ++layer) {
+  for (std::int64_t layer = 0; layer < architecture.all_layers(); ++layer) {
     if (architecture.layer(layer).attention.qk_norm == QkNorm::heads) sum -= 1;
   }
   return sum;
@@ -89,7 +90,12 @@ void SymmetryBuilder::append_scalar(Axis& axis, const std::string& space, std::i
 
 Symmetry symmetry_of(const Architecture& architecture) {
   validate(architecture);
-  return SymmetryBuilder(architecture).build();
+  if (architecture.beside.empty()) return SymmetryBuilder(architecture).build();
+  std::vector<Symmetry> parts;
+  for (const Tower& tower : towers_of(architecture)) {
+    parts.push_back(SymmetryBuilder(tower.architecture).build());
+  }
+  return side_by_side(architecture, std::move(parts));
 }
 
 }  // namespace regauge

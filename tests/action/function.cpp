@@ -30,6 +30,7 @@ Matrix<double> function(const Architecture& a, const Parameters<double>& paramet
                         std::uint64_t seed) {
   Matrix<double> source;
   if (a.encoder_layers > 0) source = random_input(a, seed, "source", 5, a.source_vocabulary());
+  for (const auto& beside : a.beside) source = random_input(beside, seed, "beside", 6, 0);
   const Matrix<double> input = random_input(a, seed, "input", 6, a.vocabulary);
   Matrix<double> y = forward(a, parameters, input, source);
   if (a.log_probabilities && a.output.list().size() == 1) {
@@ -68,6 +69,7 @@ std::vector<Architecture> architectures() {
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(vectors_architecture(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(delta_architecture(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(encoder_architecture(seed));
+  for (const bool siglip : {false, true}) all.push_back(two_towers(siglip));
   for (auto& a : full_turn_architectures(20)) all.push_back(std::move(a));
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     all.push_back(router_architecture(seed));

@@ -150,6 +150,33 @@ TEST(NegativeControls, APoolerThatCountsIsSeen) {
   EXPECT_GT(change(hidden, parameters, moved), 1e-2);
 }
 
+// Each tower is moved by its own element: the same tensors of one, moved by the other's, are seen.
+TEST(NegativeControls, ATowerMovedByTheOthersElementIsSeen) {
+  Architecture a = text_tower(false);
+  Architecture other = a;
+  a.beside = {other};
+  a.beside.front().input = Input::vectors;
+  a.beside.front().vocabulary = 0;
+  a.beside.front().input_width = 7;
+  validate(a);
+  const Symmetry symmetry = symmetry_of(a);
+  const auto parameters = random_parameters(a, 1);
+  const Element element = random_element(symmetry, 2);
+  auto moved = parameters;
+  act(symmetry, element, moved);
+  EXPECT_LE(change(a, parameters, moved), 1e-9);
+  auto mixed = moved;
+  mixed.at("layers.2.attn.q.weight") = moved.at("layers.0.attn.q.weight");
+  EXPECT_GT(change(a, parameters, mixed), 1e-2);
+  Element exchanged = element;
+  std::swap(exchanged.maps.at("residual"), exchanged.maps.at("beside.residual"));
+  auto by_other = parameters;
+  act(symmetry, exchanged, by_other);  // a member, too, and another one
+  EXPECT_LE(change(a, parameters, by_other), 1e-9);
+  by_other.at("beside.head.weight") = moved.at("beside.head.weight");
+  EXPECT_GT(change(a, parameters, by_other), 1e-2);
+}
+
 // The stream's rotation reaches a map through the layer scale behind it; registers have no
 // positions that could take a constant.
 TEST(NegativeControls, ALayerScaleOrARegisterLeftBehindIsSeen) {

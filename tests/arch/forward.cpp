@@ -54,7 +54,7 @@ class Forward {
   }
 
  private:
-  Mat chosen(const Mat& x) const { return x.row(a_.causal ? x.rows() - 1 : 0); }
+  Mat chosen(const Mat& x) const { return x.row(a_.causal || a_.last_position ? x.rows() - 1 : 0); }
 
   Mat token_logits(Mat x) const {
     if (a_.head_transform) {
@@ -392,6 +392,25 @@ class Forward {
 
 Matrix<double> forward(const Architecture& architecture, const Parameters<double>& parameters,
                        const Matrix<double>& input, const Matrix<double>& source) {
+  if (!architecture.beside.empty()) {
+    Parameters<double> first, second;
+    for (const auto& [name, value] : parameters) {
+      if (name.starts_with("beside.")) {
+        second.emplace(name.substr(7), value);
+      } else if (const auto layer = layer_of(name); layer >= architecture.layers) {
+        second.emplace("layers." + std::to_string(layer - architecture.layers) +
+                           name.substr(name.find('.', 7)),
+                       value);
+      } else {
+        first.emplace(name, value);
+      }
+    }
+    const Mat a = Forward(architecture, first).run(input, {});
+    const Mat b = Forward(architecture.beside.front(), second).run(source, {});
+    Mat both(1, a.size() + b.size());
+    both << a.reshaped<Eigen::RowMajor>().transpose(), b.reshaped<Eigen::RowMajor>().transpose();
+    return both;
+  }
   return Forward(architecture, parameters).run(input, source);
 }
 

@@ -44,7 +44,14 @@ Matrix<double> numbers(const nlohmann::json& list) {
 }
 
 Matrix<double> input_of(const nlohmann::json& given) {
-  return given.contains("image") ? patches(given["image"], 4) : numbers(given["tokens"]);
+  return given.contains("tokens") ? numbers(given["tokens"]) : patches(given["image"], 4);
+}
+
+// What an encoder reads, or the model beside.
+Matrix<double> source_of(const nlohmann::json& given) {
+  if (given.contains("source")) return numbers(given["source"]);
+  return given.contains("tokens") && given.contains("image") ? patches(given["image"], 4)
+                                                            : Matrix<double>();
 }
 
 Matrix<double> output_of(const nlohmann::json& given) {
@@ -63,9 +70,8 @@ Matrix<double> output_of(const nlohmann::json& given) {
 double distance(const Architecture& architecture, const Parameters<double>& parameters,
                 const nlohmann::json& given) {
   const Matrix<double> output = output_of(given);
-  const Matrix<double> source =
-      given.contains("source") ? numbers(given["source"]) : Matrix<double>();
-  return (testing::forward(architecture, parameters, input_of(given), source) - output).norm() /
+  return (testing::forward(architecture, parameters, input_of(given), source_of(given)) - output)
+             .norm() /
          output.norm();
 }
 

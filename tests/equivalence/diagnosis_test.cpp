@@ -71,8 +71,9 @@ std::vector<Subject> subjects() {
   for (const auto& name : testing::fixture_names()) {
     if (name == "llama-bf16" || name == "llama-sharded") continue;  // the numbers of others
     const Model model = Model::open(testing::fixture(name));
-    // mistakes.cpp knows one stack, and attention in every layer.
+    // mistakes.cpp knows one stack of one model, and attention in every layer.
     if (model.architecture.encoder_layers > 0 || has_delta_nets(model.architecture)) continue;
+    if (!model.architecture.beside.empty()) continue;
     Subject subject{name,
                     model.layout.family(),
                     model.layout.format(),

@@ -375,6 +375,19 @@ TEST_P(LayerScaleNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(LayerScales, LayerScaleNullity, ::testing::Range(0, 6));
 
+// CLIP and SigLIP in small, and their towers alone.
+class TowersNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(TowersNullity, IsTheDimensionOfTheGroup) {
+  const bool siglip = GetParam() % 2 == 1;
+  const Architecture a = GetParam() < 2   ? text_tower(siglip)
+                         : GetParam() < 4 ? vision_tower(siglip)
+                                          : two_towers(siglip);
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(Towers, TowersNullity, ::testing::Range(0, 6));
+
 // As in Qwen3-Next: gated attention alone, and behind a delta net; delta nets alone, with as many
 // key heads as value heads, with eps.
 Architecture with_delta_nets(int index) {

@@ -1,11 +1,14 @@
 """All outputs of a model of transformers that count as its function."""
 
 import torch
+from towers import declared_of_towers
 
 
 def declared_outputs(model, *inputs, **named):
     """In the order of Architecture's outputs: words, classes, hidden states, pooler. One is given as it is, several
     one after another in a row for each sequence."""
+    if (of_towers := declared_of_towers(model, *inputs, **named)) is not None:
+        return of_towers
     result = model(*inputs, **named)
     if "prediction_logits" in result:
         found = [result.prediction_logits, result.seq_relationship_logits]

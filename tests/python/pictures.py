@@ -2,6 +2,7 @@
 
 import torch
 import transformers as tf
+from towers import has_towers
 
 SIZES = dict(
     vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=4,
@@ -70,7 +71,7 @@ def text_of(config):
 
 
 def reads_pictures_in_text(config):
-    return hasattr(config, "text_config") and hasattr(config, "vision_config")
+    return hasattr(config, "text_config") and hasattr(config, "vision_config") and not has_towers(config)
 
 
 def token_of_pictures(config):

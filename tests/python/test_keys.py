@@ -16,6 +16,7 @@ import transformers
 from conftest import FIXTURES
 from declared import declared_outputs
 from pictures import reads_pictures_in_text, text_of, with_picture
+from towers import ended, ends_with_eos, has_towers, image_of
 
 transformers.utils.logging.set_verbosity(50)
 transformers.utils.logging.disable_progress_bar()
@@ -29,6 +30,7 @@ FAMILIES = [
     "gpt_neox", "bert-mlm", "vit", "phi3", "bert-pretraining", "bert-classes", "bert-words", "roberta-classes",
     "distilbert-classes", "vit-hidden", "dinov2", "dinov2-swiglu", "dinov2_with_registers", "dinov2_with_registers-swiglu",
     "llava", "gemma3-vision", "qwen2_5_vl", "qwen3_5", "qwen2_vl", "mistral3", "internvl", "internvl-qwen3", "clip_text_model",
+    "clip_text_model-projected", "clip", "siglip", "siglip_text_model", "siglip_vision_model",
     "starcoder2", "stablelm", "seed_oss", "ernie4_5", "helium", "ministral", "qwen2-sliding", "qwen3-sliding",
     "granite", "glm", "opt", "bloom", "mpt", "gpt_bigcode", "roberta", "xlm-roberta", "camembert", "distilbert",
     "mpnet", "roberta-prelayernorm", "xlm-roberta-xl", "megatron-bert", "electra-discriminator",
@@ -68,6 +70,10 @@ def outputs(folder):
                 shape = (2, config.num_channels, config.image_size, config.image_size)
                 return declared_outputs(model, torch.randn(shape, generator=generator, dtype=torch.float64))
             given = {"input_ids": torch.randint(0, text_of(config).vocab_size, (2, 40), generator=generator)}
+            if ends_with_eos(config):
+                given["input_ids"] = ended(config, given["input_ids"])
+            if has_towers(config):
+                given["pixel_values"] = image_of(config, 2)
             if reads_pictures_in_text(config):
                 given = with_picture(config, given["input_ids"])
             if model.config.is_encoder_decoder:
@@ -202,6 +208,10 @@ def test_what_changes_the_output_is_told(original, name):
     tries += [(key, new) for key, new in FOREIGN.items() if base.config.get(key) != new]
     if text := base.config.get("text_config"):
         tries += [("text_config", {**text, key: new}) for key, new in FOREIGN.items() if text.get(key) != new]
+    if name in ("clip", "siglip"):
+        vision = base.config["vision_config"]
+        tries += [("vision_config", {**vision, key: new}) for key, new in FOREIGN.items() if vision.get(key) != new]
+        tries += [("vision_config_dict", {}), ("text_config_dict", {}), ("vision_config_dict", {**vision, "hidden_act": "relu"})]
     changed, silent = 0, []
     for key, new in tries:
         if key in ("architectures", "model_type", "dtype", "transformers_version", "id2label", "label2id"):

@@ -14,6 +14,7 @@ from declared import declared_outputs
 from in_double import make_double, no_float
 from pictures import MODELS_WITH_PICTURES, text_of
 from sparse_models import DELTA, GQA, SIZES, SPARSE, YARN
+from towers import MODELS_OF_TOWERS, ended, ends_with_eos, has_towers, patches_of
 
 DATA = pathlib.Path(__file__).parent.parent.parent / "data" / "architectures"
 MQA = dict(num_key_value_heads=1)
@@ -251,6 +252,7 @@ MODELS = {
     "esm: hidden state and pooler": (tf.EsmModel, tf.EsmConfig(
         **{**MPNET, "pad_token_id": 1}, position_embedding_type="rotary", token_dropout=True, mask_token_id=30)),
     **MODELS_WITH_PICTURES,
+    **MODELS_OF_TOWERS,
     "clip_text_model: hidden state": (tf.CLIPTextModel, tf.CLIPTextConfig(**SIZES)),
     "vit: classes": (tf.ViTForImageClassification, tf.ViTConfig(**IMAGE, num_labels=7)),
     "vit: hidden state and pooler, no biases of q, k, v": (tf.ViTModel, tf.ViTConfig(**IMAGE, qkv_bias=False)),
@@ -276,7 +278,7 @@ def randomise(model, seed):
     less_one = model.config.model_type in GAIN_MINUS_ONE
     for name, value in sorted(model.named_parameters()):
         noise = torch.randn(value.shape, generator=generator)
-        if value.dim() == 1:
+        if value.dim() <= 1:
             gain = 0.0 if less_one and "linear_attn" not in name else 1.0
             value.data = 0.3 * noise + (gain if name.endswith(("weight", "lambda1")) else 0.0)
         else:
@@ -304,12 +306,18 @@ def draw_inputs(config, seed):
     generator = torch.Generator().manual_seed(seed)
     text = text_of(config)
     if not hasattr(text, "vocab_size"):
-        side, patch = config.image_size, config.patch_size
+        side = config.image_size
         images = torch.randn(5, config.num_channels, side, side, generator=generator)
-        patches = torch.nn.functional.unfold(images, patch, stride=patch).transpose(1, 2)
-        return {"pixel_values": images}, {"vectors": patches.contiguous()}
+        return {"pixel_values": images}, {"vectors": patches_of(config, images)}
     most = text.vocab_size - (4 if text is not config else 0)  # the last ones stand for pictures
     tokens = torch.randint(2, most, (5, 23), generator=generator)  # 0 and 1 may be padding
+    if ends_with_eos(config):
+        tokens = ended(config, tokens)
+    if has_towers(config):
+        vision = config.vision_config
+        images = torch.randn(5, vision.num_channels, vision.image_size, vision.image_size, generator=generator)
+        given = {"tokens": tokens, "vectors": patches_of(vision, images)}
+        return {"input_ids": tokens, "pixel_values": images}, given
     if config.model_type == "m2m_100":
         tokens[tokens == config.pad_token_id] += 1
     if getattr(config, "type_vocab_size", 0):

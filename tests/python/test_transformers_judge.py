@@ -7,6 +7,7 @@ import transformers
 from conftest import FIXTURES
 from declared import declared_outputs
 from pictures import reads_pictures_in_text, text_of, with_picture
+from towers import ended, ends_with_eos, has_towers, image_of
 
 HF = sorted(
     path.name
@@ -36,6 +37,10 @@ def outputs(model, seed=0):
         # 0 and 1 may be padding, whose rows of a position table are nobody's business.
         length = 22 if reads_pictures_in_text(config) else 12
         tokens = torch.randint(2, text_of(config).vocab_size, (4, length), generator=generator)
+        if ends_with_eos(config):
+            tokens = ended(config, tokens)
+        if has_towers(config):
+            return declared_outputs(model, input_ids=tokens, pixel_values=image_of(config, 4))
         if reads_pictures_in_text(config):
             return declared_outputs(model, **with_picture(config, tokens))
         behind = {"decoder_input_ids": tokens.flip(1)[:, :10]} if model.config.is_encoder_decoder else {}
@@ -54,7 +59,7 @@ def weights(folder):
 
 
 def share_moved(before, after):
-    towers = ("vision_tower.", "visual.", "multi_modal_projector.")  # but for their last map they stay as they are
+    towers = ("vision_tower.", "visual.", "multi_modal_projector.", "head.", "vision_model.head.")  # but for their last map they stay as they are
     moved = {
         name: not torch.allclose(tensor.double(), after[name].double(), rtol=1e-3, atol=1e-6)
         for name, tensor in before.items()

@@ -60,6 +60,13 @@ void set_delta_net(Layer& layer, const DeltaNet& delta);
 // kernel 3. eps = 0.
 Architecture qwen3_next_architecture(std::int64_t width, std::int64_t layers, bool delta);
 
+// CLIP in small, or SigLIP: D 6 for text, which is read at its last position, and 8 for pictures;
+// two layers of two heads, T 5; CLIP's projections and SigLIP's of texts are 4 wide, and SigLIP's
+// hidden states of pictures count. eps = 0.
+Architecture text_tower(bool siglip);
+Architecture vision_tower(bool siglip);
+Architecture two_towers(bool siglip);
+
 // The same with vectors among tokens, in front of norms and without tables of positions.
 Architecture vectors_architecture(std::uint64_t seed);
 

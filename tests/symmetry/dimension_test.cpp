@@ -380,6 +380,18 @@ TEST(Dimension, IsWhatWasMeasuredOnDinov2) {
   EXPECT_EQ(calculus(gated, 1, Mistake::registers_forgotten).dimension, 195 + 2 * 5);
 }
 
+TEST(Dimension, OfTwoTowersIsTheSumByTheCalculus) {
+  for (const bool siglip : {false, true}) {
+    const Architecture text = text_tower(siglip), vision = vision_tower(siglip);
+    expect_the_calculus(text, 1);
+    expect_the_calculus(vision, 1);
+    const Symmetry both = symmetry_of(two_towers(siglip));
+    EXPECT_EQ(both.dimension(), symmetry_of(text).dimension() + symmetry_of(vision).dimension());
+    EXPECT_NE(both.find_space("layers.3.attn.vo"), nullptr);
+    EXPECT_NE(both.find_space("beside.head.norm") != nullptr, siglip);
+  }
+}
+
 TEST(Dimension, EqualsTheCalculusWherePairsMakeFullTurns) {
   int shifted = 0;
   for (const auto& architecture : full_turn_architectures(80)) {

@@ -197,8 +197,9 @@ struct Layer {
 // notation.
 //   x = embed(input) + positions; embedding norm, if any; the layers; a final norm, but for post;
 //   the outputs: tokens, head(x); hidden, x itself; pooled, what a pooler, activation(x W + b),
-//   makes of one position: the first, or the last one if causal; classes, read off that position,
+//   makes of one position: the first, or the last one if causal or last_position; classes, read off that position,
 //   or off the pooler.
+// A model may stand beside another one, with which it shares nothing but the checkpoint (CLIP).
 // An encoder-decoder is one list of layers, too. The first `encoder_layers` of them read a sequence
 // of their own, in both directions; behind the last of them stands a norm, encoder.norm, but for
 // post, whose output the cross-attention of the others reads. Both sequences are embedded by one
@@ -247,6 +248,7 @@ struct Architecture {
   Outputs output = Output::tokens;
   std::int64_t classes = 0;         // columns of the head for Output::classes
   bool classes_everywhere = false;  // every position has its own
+  bool last_position = false;       // the one position is the last, as if causal (SigLIP)
   bool pooler = false;              // a dense map with a bias, and an activation
   Activation pooler_activation = Activation::tanh;
   bool classes_pooled = false;  // classes are read off the pooler
@@ -258,9 +260,16 @@ struct Architecture {
   bool tied = false;               // the head is the token table, transposed
   bool log_probabilities = false;  // what counts as the function: logits, or their softmax
 
+  // Another model of the same checkpoint, or none: regauge/arch/towers.h. The outputs of both
+  // count.
+  std::vector<Architecture> beside;
+
   bool operator==(const Architecture&) const = default;
 
+  // With those of the model beside, whose layers are numbered on.
+  std::int64_t all_layers() const { return layers + (beside.empty() ? 0 : beside.front().layers); }
   const Layer& layer(std::int64_t index) const {
+    if (index >= layers && !beside.empty()) return beside.front().layer(index - layers);
     return kinds.at(pattern.empty()
                         ? 0
                         : static_cast<std::size_t>(pattern.at(static_cast<std::size_t>(index))));
@@ -291,6 +300,7 @@ struct Architecture {
   bool layers_stand_alone() const;
   // Sets layers, kinds and pattern.
   void set_layers(const std::vector<Layer>& all);
+  Architecture alone() const;  // without the model beside
   // The same model with all layers, `count` of them, like the one at `index`.
   Architecture with_layers_like(std::int64_t index, std::int64_t count) const;
 
@@ -310,6 +320,7 @@ struct Architecture {
   bool head_reads_stream() const {
     return output.has(Output::tokens) || (has_head() && !classes_pooled);
   }
+  bool reads_last_position() const { return causal || last_position; }
   bool pools_everywhere() const { return classes_pooled && classes_everywhere; }
   // All outputs are read off one position.
   bool reads_one_position() const {
@@ -369,6 +380,7 @@ struct ParameterSpec {
 //   head.weight [D,outputs]               but for a tied model
 //   head.bias [1,outputs]  head.pooler.{weight [D,D],bias [1,D]}
 //   head.classes.{weight [D,classes],bias [1,classes]}   beside a head of tokens
+// Of a model beside: layers.N with numbers that go on, and all else as beside.embed.input.weight.
 // Query head i reads kv head i / (h / h_kv). Of each head's d_k coordinates the first rotary_dims
 // rotate, in pairs (2b, 2b+1), pair b with rotary_frequencies[b]; with latents these are the
 // parameters q_rotary and k_rotary, and q and k are the others.

@@ -14,6 +14,8 @@
 
 namespace regauge {
 
+struct Tower;
+
 // How a family writes an architecture in a format: tensor names, orientation, fused tensors, which
 // coordinates form a rotary pair, whether a gain is stored as w or as w - 1. Made from one data
 // file of data/architectures/; nothing outside arch/ knows a family's name. The same architecture
@@ -110,6 +112,8 @@ class Layout {
 
   const std::string& family() const { return family_; }
   Format format() const { return format_; }
+  // What holds the parameters of one of the models that stand side by side, under their own names.
+  Layout of_tower(const Tower& tower) const;
 
  private:
   friend class LayoutBuilder;

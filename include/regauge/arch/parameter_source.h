@@ -45,6 +45,7 @@ class ParameterSource {
 
   const Architecture& architecture() const { return target_; }
   const Model& model() const { return model_; }
+  const Patches& patches() const { return patches_; }
   // In how many slices (experts) a parameter can be read, each by itself; `slice` below is one of
   // them, or kAll.
   static constexpr std::int64_t kAll = Layout::kAll;

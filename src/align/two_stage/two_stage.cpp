@@ -4,6 +4,7 @@
 #include "align/match/act_with_norms.h"
 #include "align/match/stream_match.h"
 #include "align/match/unit_match.h"
+#include "align/towers.h"
 #include "gauge_descent.h"
 #include "numerics/dense.h"
 #include "numerics/nested.h"
@@ -228,6 +229,9 @@ class TwoStage {
 // what distinguishes rotary heads; the stream and the neurons stay as they are unless asked for.
 Alignment align_two_stage(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
                           const AlignOptions& options, Progress& progress) {
+  if (!symmetry.architecture.beside.empty()) {
+    return align_towers(align_two_stage, symmetry, a, b, options, progress);
+  }
   for (const auto& kind : symmetry.architecture.kinds) {
     if (kind.attention.has_latents()) {
       throw UsageError("[align] two_stage matches heads that read the stream, and no latents");

@@ -8,6 +8,7 @@
 #include "align/match/latent_match.h"
 #include "align/match/stream_match.h"
 #include "align/match/unit_match.h"
+#include "align/towers.h"
 #include "metric.h"
 #include "regauge/align/align.h"
 #include "symmetry/procrustes.h"
@@ -233,6 +234,9 @@ Alignment search(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor
 
 Alignment align_weights(const Symmetry& symmetry, const ReadTensor& a, const ReadTensor& b,
                         const AlignOptions& options, Progress& progress) {
+  if (!symmetry.architecture.beside.empty()) {
+    return align_towers(align_weights, symmetry, a, b, options, progress);
+  }
   const bool narrow = symmetry.architecture.width <= kDoubleWidth;
   return narrow ? search<double>(symmetry, a, b, options, progress)
                 : search<float>(symmetry, a, b, options, progress);

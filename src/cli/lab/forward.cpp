@@ -43,11 +43,10 @@ lab::Batch read_batch(const std::string& path) {
   batch.length = input->shape[1];
   if (tokens != nullptr) batch.tokens = read_numbers(file, *tokens);
   if (vectors != nullptr) {
-    if (vectors->shape.size() != 3 || vectors->shape[0] != batch.sequences ||
-        vectors->shape[1] != batch.length) {
+    if (vectors->shape.size() != 3 || vectors->shape[0] != batch.sequences) {
       throw UsageError(fmt::format("{}: expected 'vectors' [sequences, length, width]", path));
     }
-    batch.vectors.resize(batch.sequences * batch.length, vectors->shape[2]);
+    batch.vectors.resize(batch.sequences * vectors->shape[1], vectors->shape[2]);
     decode<float>(vectors->dtype, file.bytes(*vectors),
                   {batch.vectors.data(), static_cast<std::size_t>(batch.vectors.size())});
   }

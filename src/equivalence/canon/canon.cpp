@@ -13,6 +13,7 @@
 #include "canon_steps.h"
 #include "equivalence/rounding.h"
 #include "equivalence/stream_vectors.h"
+#include "equivalence/towers/towers.h"
 #include "numerics/dense.h"
 #include "numerics/polar.h"
 #include "regauge/equivalence/compare.h"
@@ -230,6 +231,7 @@ class Canonical {
 }  // namespace
 
 Canon canon(const Symmetry& symmetry, const ParameterSource& source, Progress& progress) {
+  if (!symmetry.architecture.beside.empty()) return canon_of_towers(symmetry, source, progress);
   Canonical canonical(symmetry, source, progress);
   canonical.embedding_and_head(progress);
   const std::int64_t layers = symmetry.architecture.layers;

@@ -12,6 +12,7 @@
 #include "equivalence/nearest.h"
 #include "equivalence/recover/recover.h"
 #include "equivalence/rounding.h"
+#include "equivalence/towers/towers.h"
 #include "excerpt.h"
 #include "explain.h"
 #include "mistakes_stream.h"
@@ -401,6 +402,7 @@ void settle_architecture(const Architecture& own, Diagnosis& result) {
 Diagnosis diagnose(const Model& a, const Model& b, const Diff& found, Progress& progress) {
   const bool agrees = !found.residuals.empty() && all_agree(found.residuals);
   if (found.verdict == Verdict::same || agrees) return {};
+  if (!a.architecture.beside.empty()) return diagnose_towers(a, b, found, progress);
   const auto declared = declared_as(a.architecture, b.architecture);
   if (!declared) return {};
   const std::vector<Cause> declarations = declaration_causes(*declared, b.architecture);
