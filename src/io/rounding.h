@@ -22,8 +22,9 @@ void rounding_bounds(DType dtype, std::span<const std::byte> bytes, std::span<co
                      std::span<double> below, std::span<double> above);
 
 // Where a number has the first or the last code of its block, the direction in which a quantiser
-// with an importance matrix may have cut it off, by any amount: -1 below, 1 above; 0 elsewhere. The
-// spans must agree in length, else UsageError.
+// with an importance matrix may have cut it off, by any amount: -1 below, 1 above; 0 elsewhere, and
+// kBothEnds where the step is zero. The spans must agree in length, else UsageError.
+inline constexpr signed char kBothEnds = 2;
 void block_ends(DType dtype, std::span<const std::byte> bytes, std::span<const double> values,
                 std::span<signed char> ends);
 

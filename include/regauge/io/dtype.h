@@ -8,7 +8,7 @@
 
 namespace regauge {
 
-// Element types of stored tensors. The q* types are GGUF's block formats: read-only.
+// Element types of stored tensors. Those from q8_0 on are GGUF's block formats: read-only.
 enum class DType {
   f64,
   f32,
@@ -30,9 +30,27 @@ enum class DType {
   q5_1,
   q4_k,
   q5_k,
-  q6_k
+  q6_k,
+  q2_k,
+  q3_k,
+  q8_k,
+  q8_1,
+  q1_0,
+  iq1_s,
+  iq1_m,
+  iq2_xxs,
+  iq2_xs,
+  iq2_s,
+  iq3_xxs,
+  iq3_s,
+  iq4_nl,
+  iq4_xs,
+  tq1_0,
+  tq2_0,
+  mxfp4,
+  nvfp4
 };
-inline constexpr int kDTypes = static_cast<int>(DType::q6_k) + 1;
+inline constexpr int kDTypes = static_cast<int>(DType::nvfp4) + 1;
 
 std::string_view dtype_name(DType dtype);  // as safetensors and GGUF spell it: "F32", "Q4_K"
 std::optional<DType> dtype_from_name(std::string_view name);

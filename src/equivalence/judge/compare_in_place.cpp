@@ -180,6 +180,8 @@ void add_entries(const BothSides& pair, Entries& entries) {
                  });
 }
 
+bool cut_off(signed char end, bool above) { return end == kBothEnds || end == (above ? 1 : -1); }
+
 // A quantiser with an importance matrix cuts off extremes that matter little. Where no other
 // numbers are beyond their rounding, and these are few, the two may be the same.
 void forgive_cut_off(const std::vector<BothSides>& pairs, TensorResidual& result) {
@@ -200,7 +202,7 @@ void forgive_cut_off(const std::vector<BothSides>& pairs, TensorResidual& result
               const bool up = difference > 0;
               const double room = up ? x.above[i] + y.below[i] : x.below[i] + y.above[i];
               if (std::abs(difference) <= room * (1 + kHalfUnitSlack)) continue;
-              const bool at_end = x.ends[i] == (up ? 1 : -1) || y.ends[i] == (up ? -1 : 1);
+              const bool at_end = cut_off(x.ends[i], up) || cut_off(y.ends[i], !up);
               ++(at_end ? cut : others);
             }
             all += count;
