@@ -163,6 +163,22 @@ void rounding_bounds(DType dtype, std::span<const std::byte> bytes, std::span<co
   });
 }
 
+bool codes_are_joint(DType dtype) {
+  switch (dtype) {
+    case DType::q1_0:
+    case DType::iq1_s:
+    case DType::iq1_m:
+    case DType::iq2_xxs:
+    case DType::iq2_xs:
+    case DType::iq2_s:
+    case DType::iq3_xxs:
+    case DType::iq3_s:
+      return true;
+    default:
+      return false;
+  }
+}
+
 void block_ends(DType dtype, std::span<const std::byte> bytes, std::span<const double> values,
                 std::span<signed char> ends) {
   require_length(dtype, bytes.size(), values.size());
