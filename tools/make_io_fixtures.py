@@ -20,27 +20,66 @@ BLOCKS = 12
 
 def block_scales(kind):
     """Byte offsets of the f16 scales inside a block."""
-    return {"Q4_1": [0, 2], "Q5_1": [0, 2], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208]}.get(kind, [0])
+    found = {"Q4_1": [0, 2], "Q5_1": [0, 2], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "Q2_K": [80, 82],
+             "Q3_K": [108], "TQ1_0": [52], "TQ2_0": [64], "Q8_K": [], "IQ1_M": [], "MXFP4": [], "NVFP4": []}  # fmt: skip
+    return found.get(kind, [0])
 
 
-def quantised(kind, rng):
-    """Random blocks whose scales are finite: ordinary, tiny (subnormal), large and zero ones."""
+def size_of(kind):
     block, size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]]
-    data = rng.integers(0, 256, (BLOCKS, size), dtype=np.uint8)
+    return (block, 36) if kind == "Q8_1" else (block, size)  # the package counts two floats in it, ggml two halves
+
+
+def quantised(kind, rng, blocks):
+    """Random blocks whose scales are finite: ordinary, tiny (subnormal), large and zero ones."""
+    data = rng.integers(0, 256, (blocks, size_of(kind)[1]), dtype=np.uint8)
+
+    def scales():
+        drawn = rng.normal(size=blocks).astype(np.float16)
+        drawn[1:5] = [6e-8, -3e-5, 65504, 0]
+        return drawn
+
     for offset in block_scales(kind):
-        scales = rng.normal(size=BLOCKS).astype(np.float16)
-        scales[1:5] = [6e-8, -3e-5, 65504, 0]
-        data[:, offset : offset + 2] = scales.view(np.uint8).reshape(BLOCKS, 2)
+        data[:, offset : offset + 2] = scales().view(np.uint8).reshape(blocks, 2)
+    if kind == "Q8_K":
+        data[:, :4] = scales().astype(np.float32).view(np.uint8).reshape(blocks, 4)
+    if kind == "IQ1_M":  # its scale in the high four bits of four words
+        words = data[:, 48:].view(np.uint16)
+        words &= 0xFFF
+        words |= ((scales().view(np.uint16)[:, None] >> np.array([0, 4, 8, 12], np.uint16)) & 15) << np.uint16(12)
+    if kind == "MXFP4":
+        data[:6, 0] = [0, 1, 2, 253, 127, 120]
+    if kind == "NVFP4":
+        data[:2, :4] = [[0, 1, 0x7F, 0xFF], [0x80, 0x7E, 8, 7]]
     return data
+
+
+def dequantised(kind, data):
+    """By the gguf package; it has nothing for three types, whose numbers are a scale times codes."""
+    if kind in ("Q8_K", "Q8_1"):
+        scale = data[:, :4].copy().view(np.float32) if kind == "Q8_K" else data[:, :2].copy().view(np.float16)
+        return scale.astype(np.float32) * data[:, 4 : 4 + size_of(kind)[0]].view(np.int8).astype(np.float32)
+    if kind == "Q1_0":
+        bits = np.unpackbits(data[:, 2:], axis=1, bitorder="little")
+        return data[:, :2].copy().view(np.float16).astype(np.float32) * np.where(bits, 1, -1).astype(np.float32)
+    return dequantize(data, gguf.GGMLQuantizationType[kind])
+
+
+def add_quants(tensors, kinds, rng, blocks):
+    for kind in kinds:
+        data = quantised(kind, rng, blocks)
+        with np.errstate(over="ignore"):
+            values = dequantised(kind, data)
+        tensors[f"{kind}.bytes"] = torch.from_numpy(data)
+        tensors[f"{kind}.values"] = torch.from_numpy(values.astype(np.float32))
 
 
 def write_quants(rng):
     tensors = {}
-    for kind in ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"]:
-        data = quantised(kind, rng)
-        values = dequantize(data, gguf.GGMLQuantizationType[kind])
-        tensors[f"{kind}.bytes"] = torch.from_numpy(data)
-        tensors[f"{kind}.values"] = torch.from_numpy(values.astype(np.float32))
+    add_quants(tensors, ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"], rng, 12)
+    more = ["Q2_K", "Q3_K", "Q8_K", "Q8_1", "Q1_0", "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S",
+            "IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0", "MXFP4", "NVFP4"]  # fmt: skip
+    add_quants(tensors, more, np.random.default_rng(2), 6)
     save_file(tensors, FOLDER / "quants.safetensors")
 
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "io/rounding.h"
 #include "regauge/equivalence/compare.h"
 #include "regauge/io/packing.h"
 #include "tolerances.h"
@@ -25,7 +26,9 @@ double type_hides(const ParameterSource& a, const ParameterSource& b, const std:
   double most = 0;
   for (const auto* source : {&a, &b}) {
     const StoredTensor* stored = source->stored(tensor);
-    if (stored != nullptr) most = std::max(most, kMostHiddenByType * rounding_of(*stored));
+    if (stored == nullptr || codes_are_joint(stored->dtype)) continue;  // they hide too much
+    const double rounding = rounding_of(*stored);
+    if (rounding <= kTooCoarse) most = std::max(most, kMostHiddenByType * rounding);
   }
   return most;
 }

@@ -18,10 +18,16 @@ inline constexpr double kRewrittenTwice = 8;
 // many times what the tensor's own type makes of any tensor. tests: hidden_test, test_allowances.
 inline constexpr double kMostHidden = 0.03;
 inline constexpr double kMostHiddenByType = 1.2;
+// Types that round by more than this (ternary numbers) hide whole rows that were exchanged.
+inline constexpr double kTooCoarse = 0.5;
 
 // Numbers that a quantiser with an importance matrix may have cut off at the end of their block, of
 // all of a tensor; llama.cpp cuts off about one in a thousand. tests: test_llama_cpp_quantiser.
 inline constexpr double kMostCutOff = 0.01;
+// Of what numbers of types with codebooks were made: twice the product of a stretch of both, of the
+// sum of their squares. llama.cpp's are at 0.5 or more, independent ones at 0 +- 0.06.
+// tests: test_gguf_types.
+inline constexpr double kAlikeStretch = 0.3;
 
 // Moved tensors, in units of the predicted standard deviation.
 // The whole tensor's residual: rounding is 1, and the element's own uncertainty adds to it.

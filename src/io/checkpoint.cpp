@@ -12,6 +12,7 @@
 #include "corrupt.h"
 #include "distributed.h"
 #include "gguf.h"
+#include "gguf_split.h"
 #include "json.h"
 #include "llama2c.h"
 #include "mapping.h"
@@ -206,6 +207,9 @@ Checkpoint Checkpoint::open_file(const fs::path& path) {
                         std::move(contents.metadata));
   } else if (checkpoint.format_ == Format::gguf) {
     auto contents = io::parse_gguf(bytes, name);
+    if (const auto parts = io::gguf_parts(path, contents.config); !parts.empty()) {
+      return open_gguf_parts(parts);
+    }
     checkpoint.metadata_->config = std::move(contents.config);
     checkpoint.add_file(path, std::move(mapping), std::move(contents.tensors), json::object());
   } else {
@@ -216,12 +220,53 @@ Checkpoint Checkpoint::open_file(const fs::path& path) {
   return checkpoint;
 }
 
+Checkpoint Checkpoint::open_gguf_parts(const std::vector<fs::path>& parts) {
+  Checkpoint checkpoint;
+  checkpoint.format_ = Format::gguf;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string name = parts[i].filename().string();
+    if (!is_file(parts[i])) {
+      throw CorruptFile(Corruption::missing_shard,
+                        fmt::format("[gguf] {} is not there: the model is split into {} files, "
+                                    "which belong in one folder; was it downloaded?",
+                                    name, parts.size()));
+    }
+    auto mapping = std::make_shared<const io::MappedFile>(parts[i]);
+    auto contents = io::parse_gguf(mapping->bytes(), name);
+    io::require_gguf_part(parts[i], contents.config, i, parts.size());
+    for (const StoredTensor& tensor : contents.tensors) checkpoint.require_new(tensor, name);
+    if (i == 0) checkpoint.metadata_->config = std::move(contents.config);
+    checkpoint.add_file(parts[i], std::move(mapping), std::move(contents.tensors), json::object());
+  }
+  json& config = checkpoint.metadata_->config;
+  const auto total = config.find("split.tensors.count");
+  if (total != config.end() && *total != checkpoint.tensors_.size()) {
+    throw CorruptFile(Corruption::missing_tensor,
+                      fmt::format("[gguf] {}: the parts hold {} tensors, but split.tensors.count "
+                                  "is {}",
+                                  parts[0].filename().string(), checkpoint.tensors_.size(),
+                                  total->dump(-1, ' ', false, json::error_handler_t::replace)));
+  }
+  for (const char* key : {"split.no", "split.count", "split.tensors.count"}) config.erase(key);
+  return checkpoint;
+}
+
+void Checkpoint::require_new(const StoredTensor& tensor, const std::string& file) const {
+  const StoredTensor* other = find(tensor.name);
+  if (other == nullptr) return;
+  throw CorruptFile(Corruption::tensor_in_two_shards,
+                    fmt::format("[open] tensor '{}' is in {} and in {}", tensor.name,
+                                files_[static_cast<std::size_t>(other->shard)].filename().string(),
+                                file));
+}
+
 Checkpoint Checkpoint::open_folder(const fs::path& path) {
   if (is_file(path / io::kDistributedFile) && !is_file(path / io::kSingleFile) &&
       !is_file(path / io::kIndexFile)) {
     return open_distributed(path);
   }
   if (!is_file(path / "config.json")) {
+    if (const fs::path part = io::first_gguf_part(path); !part.empty()) return open_file(part);
     for (const auto& entry : fs::directory_iterator(path)) {
       if (entry.path().extension() != ".gguf") continue;
       throw UsageError(fmt::format("[open] {}: the folder has no config.json; for its GGUF name {}",
@@ -262,16 +307,7 @@ Checkpoint Checkpoint::open_index(const fs::path& path) {
     }
     auto mapping = std::make_shared<const io::MappedFile>(shard_path);
     auto contents = read_weights(mapping->bytes(), shard_path);
-    for (const StoredTensor& tensor : contents.tensors) {
-      if (const StoredTensor* other = checkpoint.find(tensor.name)) {
-        throw CorruptFile(
-            Corruption::tensor_in_two_shards,
-            fmt::format(
-                "{}: tensor '{}' is in {} and in {}", where, tensor.name,
-                checkpoint.files_[static_cast<std::size_t>(other->shard)].filename().string(),
-                shard));
-      }
-    }
+    for (const StoredTensor& tensor : contents.tensors) checkpoint.require_new(tensor, shard);
     checkpoint.add_file(shard_path, std::move(mapping), std::move(contents.tensors),
                         std::move(contents.metadata));
   }

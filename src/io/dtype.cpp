@@ -24,12 +24,15 @@ struct Traits {
 
 // In the order of DType.
 constexpr std::array<Traits, kDTypes> kTraits = {
-    {{"F64", 1, 8},    {"F32", 1, 4},      {"F16", 1, 2},      {"BF16", 1, 2},
-     {"I64", 1, 8},    {"I32", 1, 4},      {"I16", 1, 2},      {"I8", 1, 1},
-     {"U64", 1, 8},    {"U32", 1, 4},      {"U16", 1, 2},      {"U8", 1, 1},
-     {"BOOL", 1, 1},   {"F8_E4M3", 1, 1},  {"F8_E5M2", 1, 1},  {"F8_E8M0", 1, 1},
-     {"Q8_0", 32, 34}, {"Q4_0", 32, 18},   {"Q4_1", 32, 20},   {"Q5_0", 32, 22},
-     {"Q5_1", 32, 24}, {"Q4_K", 256, 144}, {"Q5_K", 256, 176}, {"Q6_K", 256, 210},
+    {{"F64", 1, 8}, {"F32", 1, 4}, {"F16", 1, 2}, {"BF16", 1, 2}, {"I64", 1, 8}, {"I32", 1, 4},
+     {"I16", 1, 2}, {"I8", 1, 1}, {"U64", 1, 8}, {"U32", 1, 4}, {"U16", 1, 2}, {"U8", 1, 1},
+     {"BOOL", 1, 1}, {"F8_E4M3", 1, 1}, {"F8_E5M2", 1, 1}, {"F8_E8M0", 1, 1}, {"Q8_0", 32, 34},
+     {"Q4_0", 32, 18}, {"Q4_1", 32, 20}, {"Q5_0", 32, 22}, {"Q5_1", 32, 24}, {"Q4_K", 256, 144},
+     {"Q5_K", 256, 176}, {"Q6_K", 256, 210}, {"Q2_K", 256, 84}, {"Q3_K", 256, 110},
+     {"Q8_K", 256, 292}, {"Q8_1", 32, 36}, {"Q1_0", 128, 18}, {"IQ1_S", 256, 50},
+     {"IQ1_M", 256, 56}, {"IQ2_XXS", 256, 66}, {"IQ2_XS", 256, 74}, {"IQ2_S", 256, 82},
+     {"IQ3_XXS", 256, 98}, {"IQ3_S", 256, 110}, {"IQ4_NL", 32, 18}, {"IQ4_XS", 256, 136},
+     {"TQ1_0", 256, 54}, {"TQ2_0", 256, 66}, {"MXFP4", 32, 17}, {"NVFP4", 64, 36},
      {"packed", 1, 1}}};
 
 const Traits& traits(DType dtype) { return kTraits[static_cast<std::size_t>(dtype)]; }
@@ -177,14 +180,7 @@ void decode(DType dtype, std::span<const std::byte> bytes, std::span<Scalar> val
       });
     case DType::packed:
       throw UsageError("[decode] packed numbers are read by way of Checkpoint::numbers");
-    case DType::q8_0:
-    case DType::q4_0:
-    case DType::q4_1:
-    case DType::q5_0:
-    case DType::q5_1:
-    case DType::q4_k:
-    case DType::q5_k:
-    case DType::q6_k:
+    default:
       return read_as_float(dtype, bytes, values, [dtype](auto in, float* out, std::size_t) {
         io::dequantise(dtype, in, out);
       });

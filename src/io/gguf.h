@@ -44,7 +44,7 @@ struct GgufContents {
 };
 
 // GGUF versions 2 and 3, little-endian. `file` is the whole file, `name` goes into messages. Throws
-// CorruptFile; UsageError for a tensor type that is not read (Q2_K, IQ*, ...).
+// CorruptFile; UsageError for a tensor type that is not read (Q2_0).
 GgufContents parse_gguf(std::span<const std::byte> file, const std::string& name);
 
 // Gives each of `tensors` its bytes and offset and returns the first bytes of the file, up to the

@@ -1,26 +1,15 @@
 #include "quants.h"
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 
-#include "half.h"
+#include "quant_blocks.h"
 
-// A scale has 11 significant bits, a sub-scale at most 7 and a code at most 6, so every product
-// below is exact in float: neither the order of the factors nor fused multiply-add changes a bit.
 namespace regauge::io {
 namespace {
-
-float scale_at(const std::uint8_t* block, std::size_t offset) {
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, block + offset, sizeof(bits));
-  return f16_to_float(bits);
-}
-
-float signed_value(std::uint8_t byte) { return static_cast<float>(static_cast<std::int8_t>(byte)); }
 
 void q8_0(const std::uint8_t* block, float* out) {
   const float d = scale_at(block, 0);
@@ -72,29 +61,6 @@ void q5_1(const std::uint8_t* block, float* out) {
   for (std::size_t i = 0; i < 32; ++i) out[i] = d * static_cast<float>(codes[i]) + m;
 }
 
-struct SubScale {
-  float scale, minimum;
-  int scale_factor, minimum_factor;
-};
-
-// Sub-block `i` of 8 in the 16-byte head (d, dmin, 12 packed bytes) of a Q4_K or Q5_K block:
-// six-bit factors of d and dmin; those of the last four keep their upper two bits with the first
-// four.
-SubScale sub_scale(const std::uint8_t* head, std::size_t i) {
-  const std::uint8_t* packed = head + 4;
-  const std::size_t j = i & 3;
-  int scale = 0, minimum = 0;
-  if (i < 4) {
-    scale = packed[j] & 63;
-    minimum = packed[j + 4] & 63;
-  } else {
-    scale = (packed[j + 8] & 15) | ((packed[j] >> 2) & 48);
-    minimum = (packed[j + 8] >> 4) | ((packed[j + 4] >> 2) & 48);
-  }
-  return {scale_at(head, 0) * static_cast<float>(scale),
-          scale_at(head, 2) * static_cast<float>(minimum), scale, minimum};
-}
-
 void q4_k(const std::uint8_t* block, float* out) {
   for (std::size_t sub = 0; sub < 8; ++sub) {
     const SubScale scales = sub_scale(block, sub);
@@ -141,6 +107,111 @@ void q6_k(const std::uint8_t* block, float* out) {
   }
 }
 
+void q8_1(const std::uint8_t* block, float* out) {  // beside the scale: the sum of the numbers
+  const float d = scale_at(block, 0);
+  for (std::size_t i = 0; i < 32; ++i) out[i] = signed_value(block[4 + i]) * d;
+}
+
+void q8_k(const std::uint8_t* block, float* out) {
+  const float d = std::bit_cast<float>(u32_at(block, 0));
+  for (std::size_t i = 0; i < 256; ++i) out[i] = signed_value(block[4 + i]) * d;
+}
+
+void q1_0(const std::uint8_t* block, float* out) {
+  const float d = scale_at(block, 0);
+  for (std::size_t i = 0; i < 128; ++i) out[i] = (block[2 + i / 8] >> (i % 8)) & 1 ? d : -d;
+}
+
+// 32 two-bit codes in bits `shift` and above of 32 bytes; runs of 16 with a scale each.
+void q2_k(const std::uint8_t* block, float* out) {
+  const float d = scale_at(block, 80), minimum = scale_at(block, 82);
+  for (std::size_t run = 0; run < 16; ++run) {
+    const float scale = d * static_cast<float>(block[run] & 15);
+    const float least = minimum * static_cast<float>(block[run] >> 4);
+    const std::uint8_t* codes = block + 16 + 32 * (run / 8) + 16 * (run % 2);
+    const int shift = 2 * static_cast<int>(run / 2 % 4);
+    for (std::size_t i = 0; i < 16; ++i) {
+      out[16 * run + i] = scale * static_cast<float>((codes[i] >> shift) & 3) - least;
+    }
+  }
+}
+
+// As Q2_K, with a third bit that is set where 4 is not taken away.
+void q3_k(const std::uint8_t* block, float* out) {
+  for (std::size_t run = 0; run < 16; ++run) {
+    const float scale = q3_k_scale(block, run).scale();
+    const std::uint8_t* high = block + 16 * (run % 2);
+    const std::uint8_t* low = block + 32 + 32 * (run / 8) + 16 * (run % 2);
+    const int shift = 2 * static_cast<int>(run / 2 % 4), bit = static_cast<int>(run / 2);
+    for (std::size_t i = 0; i < 16; ++i) {
+      const int code = ((low[i] >> shift) & 3) + 4 * ((high[i] >> bit) & 1);
+      out[16 * run + i] = scale * static_cast<float>(code - 4);
+    }
+  }
+}
+
+// Five digits of base three in a byte, as the fraction byte / 256: times three, the integer part is
+// the next one.
+void ternary_digits(const std::uint8_t* bytes, std::size_t count, int digits, float d, float* out) {
+  unsigned power = 1;
+  for (int digit = 0; digit < digits; ++digit, power *= 3) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const unsigned fraction = bytes[i] * power & 255;
+      *out++ = d * static_cast<float>(static_cast<int>(fraction * 3 >> 8) - 1);
+    }
+  }
+}
+
+void tq1_0(const std::uint8_t* block, float* out) {
+  const float d = scale_at(block, 52);
+  ternary_digits(block, 32, 5, d, out);
+  ternary_digits(block + 32, 16, 5, d, out + 160);
+  ternary_digits(block + 48, 4, 4, d, out + 240);
+}
+
+void tq2_0(const std::uint8_t* block, float* out) {
+  const float d = scale_at(block, 64);
+  for (std::size_t row = 0; row < 8; ++row) {
+    const std::uint8_t* codes = block + 32 * (row / 4);
+    const int shift = 2 * static_cast<int>(row % 4);
+    for (std::size_t i = 0; i < 32; ++i) {
+      out[32 * row + i] = d * static_cast<float>(((codes[i] >> shift) & 3) - 1);
+    }
+  }
+}
+
+// Nibbles that stand for levels, the low ones of `bytes` bytes first.
+void by_level(const std::uint8_t* codes, std::size_t bytes, float d, const std::int8_t* levels,
+              float* out) {
+  float numbers[16];
+  for (std::size_t i = 0; i < 16; ++i) numbers[i] = d * static_cast<float>(levels[i]);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    out[i] = numbers[codes[i] & 15];
+    out[i + bytes] = numbers[codes[i] >> 4];
+  }
+}
+
+void iq4_nl(const std::uint8_t* block, float* out) {
+  by_level(block + 2, 16, scale_at(block, 0), kIq4Levels, out);
+}
+
+void iq4_xs(const std::uint8_t* block, float* out) {
+  for (std::size_t run = 0; run < 8; ++run) {
+    const float scale = iq4_xs_scale(block, run).scale();
+    by_level(block + 8 + 16 * run, 16, scale, kIq4Levels, out + 32 * run);
+  }
+}
+
+void mxfp4(const std::uint8_t* block, float* out) {
+  by_level(block + 1, 16, mxfp4_scale(block[0]), kFp4Levels, out);
+}
+
+void nvfp4(const std::uint8_t* block, float* out) {
+  for (std::size_t run = 0; run < 4; ++run) {
+    by_level(block + 4 + 8 * run, 8, nvfp4_scale(block[run]), kFp4Levels, out + 16 * run);
+  }
+}
+
 using Block = void (*)(const std::uint8_t*, float*);
 
 Block block_function(DType dtype) {
@@ -161,126 +232,60 @@ Block block_function(DType dtype) {
       return q5_k;
     case DType::q6_k:
       return q6_k;
+    case DType::q2_k:
+      return q2_k;
+    case DType::q3_k:
+      return q3_k;
+    case DType::q8_k:
+      return q8_k;
+    case DType::q8_1:
+      return q8_1;
+    case DType::q1_0:
+      return q1_0;
+    case DType::iq1_s:
+      return iq1_s;
+    case DType::iq1_m:
+      return iq1_m;
+    case DType::iq2_xxs:
+      return iq2_xxs;
+    case DType::iq2_xs:
+      return iq2_xs;
+    case DType::iq2_s:
+      return iq2_s;
+    case DType::iq3_xxs:
+      return iq3_xxs;
+    case DType::iq3_s:
+      return iq3_s;
+    case DType::iq4_nl:
+      return iq4_nl;
+    case DType::iq4_xs:
+      return iq4_xs;
+    case DType::tq1_0:
+      return tq1_0;
+    case DType::tq2_0:
+      return tq2_0;
+    case DType::mxfp4:
+      return mxfp4;
+    case DType::nvfp4:
+      return nvfp4;
     default:
       return nullptr;
   }
 }
 
-// The most that rounding to F16 takes from a scale. Scales are often below its normal numbers.
-double half_error(float scale) {
-  return std::max(0x1p-11 * std::abs(static_cast<double>(scale)), 0x1p-25);
-}
-
-// Codes that the block uses, by their distance from what stands for zero (or from the first).
-struct Reach {
-  int lowest = 1 << 20, highest = -(1 << 20);
-};
-Reach reach_of(const float* values, std::size_t count, float origin, float step) {
-  Reach reach;
-  if (step == 0) return {0, 0};
-  for (std::size_t i = 0; i < count; ++i) {
-    const int code = static_cast<int>(std::lround((values[i] - origin) / step));
-    reach.lowest = std::min(reach.lowest, code);
-    reach.highest = std::max(reach.highest, code);
-  }
-  return reach;
-}
-
-// Where codes around zero leave out those that the quantiser would have used.
-void set_used(Run& run, Reach reach, int farthest, double expected) {
-  const double share =
-      static_cast<double>(std::max(std::abs(reach.lowest), std::abs(reach.highest))) / farthest;
-  run.used = share < expected ? share : 1;
-}
-
-// One scale for 32 numbers, chosen from their extremes and rounded to F16 afterwards.
-void plain_run(DType dtype, const std::uint8_t* block, const float* values, Run& run) {
-  constexpr double kExtreme = 0.9;  // the extreme code is always used
-  run.step = scale_at(block, 0);
-  run.step_error = half_error(scale_at(block, 0));
-  const double step = std::abs(run.step);
-  if (dtype == DType::q8_0) {
-    run.first_code = -127;
-    run.last_code = 127;
-    set_used(run, reach_of(values, 32, 0, run.step), 127, kExtreme);
-    return;
-  }
-  const bool symmetric = dtype == DType::q4_0 || dtype == DType::q5_0;
-  const int codes = dtype == DType::q4_0 || dtype == DType::q4_1 ? 16 : 32;
-  if (symmetric) {
-    run.first_code = -codes / 2;
-    run.last_code = codes / 2 - 1;
-    run.cut_last = (step + run.step_error) / 2;  // an extreme of the other sign
-    set_used(run, reach_of(values, 32, 0, run.step), codes / 2, kExtreme);
-    return;
-  }
-  run.origin = scale_at(block, 2);
-  run.origin_error = half_error(run.origin);
-  run.last_code = codes - 1;
-  const Reach reach = reach_of(values, 32, run.origin, run.step);
-  const double share = static_cast<double>(reach.highest - reach.lowest) / (codes - 1);
-  run.used = share < kExtreme ? share : 1;
-}
-
-// Scales of sub-blocks are multiples of the block's, which is rounded to F16; codes are chosen for
-// the scale as stored. A sub-block whose scale or minimum was rounded has its extremes cut off, and
-// the search for the scale cuts up to a step.
-constexpr double kReach =
-    0.8;  // of the codes: the search for the scale may leave the last ones out
-constexpr double kSearch = 1.0;  // steps
-
-// What rounding takes from `factor` times the block's `unit`; the factor itself is rounded by at
-// most `rounding`.
-double factor_error(float unit, int factor, double rounding = 0.5) {
-  const double error = half_error(unit);
-  return rounding * (std::abs(unit) + error) + std::abs(factor) * error;
-}
-
-void set_sub_run(Run& run, Reach reach, int farthest, double step_error, double origin_error) {
-  const double step = std::abs(run.step);
-  const double least = kReach * (step - step_error) - origin_error / farthest;
-  set_used(run, reach, farthest, step > 0 ? least / step : 0);
-  run.cut_first = run.cut_last =
-      kSearch * step * run.used + (farthest + kSearch) * step_error + origin_error;
-}
-
 }  // namespace
 
-std::size_t runs_of(DType dtype, std::span<const std::byte> bytes, Run* runs) {
-  const auto* block = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  std::array<float, 256> values;
-  dequantise(dtype, bytes, values.data());
-  switch (dtype) {
-    case DType::q4_k:
-    case DType::q5_k:
-      for (std::size_t sub = 0; sub < 8; ++sub) {
-        const SubScale scales = sub_scale(block, sub);
-        Run& run = runs[sub] = {};
-        run.step = scales.scale;
-        run.origin = -scales.minimum;
-        run.last_code = dtype == DType::q4_k ? 15 : 31;
-        set_sub_run(run, reach_of(values.data() + 32 * sub, 32, run.origin, run.step),
-                    run.last_code, factor_error(scale_at(block, 0), scales.scale_factor),
-                    factor_error(scale_at(block, 2), scales.minimum_factor));
-      }
-      return 8;
-    case DType::q6_k:
-      for (std::size_t part = 0; part < 16; ++part) {
-        const float unit = scale_at(block, 208), factor = signed_value(block[192 + part]);
-        Run& run = runs[part] = {};
-        run.step = unit * factor;
-        run.first_code = -32;
-        run.last_code = 31;
-        // A factor of 128 is stored as 127.
-        set_sub_run(run, reach_of(values.data() + 16 * part, 16, 0, run.step), 32,
-                    factor_error(unit, static_cast<int>(factor), factor == 127 ? 1.5 : 0.5), 0);
-      }
-      return 16;
-    default:
-      runs[0] = {};
-      plain_run(dtype, block, values.data(), runs[0]);
-      return 1;
-  }
+float mxfp4_scale(std::uint8_t exponent) {
+  const std::uint32_t bits =
+      exponent < 2 ? 0x200000u << exponent : static_cast<std::uint32_t>(exponent - 1) << 23;
+  return std::bit_cast<float>(bits);
+}
+
+float nvfp4_scale(std::uint8_t bits) {
+  if (bits == 0x7f) return 0;
+  const int exponent = (bits >> 3) & 15, mantissa = bits & 7;
+  const auto significand = static_cast<float>(exponent == 0 ? mantissa : 8 + mantissa);
+  return std::ldexp(significand, std::max(exponent, 1) - 11);
 }
 
 void dequantise(DType dtype, std::span<const std::byte> bytes, float* values) {

@@ -90,6 +90,30 @@ bool has_runs(DType dtype) {
 
 double most_code(const io::Run& run) { return std::max(-run.first_code, run.last_code); }
 
+// Half of the distance from a code to the next lower or higher one of its run, or to the other
+// neighbour where there is none.
+struct HalfGaps {
+  double below = 0.5, above = 0.5;
+};
+HalfGaps half_gaps(const io::Run& run, double code) {
+  if (run.levels.empty()) return {};
+  const auto begin = run.levels.begin(), last = run.levels.end() - 1;
+  const auto at = std::min(std::lower_bound(begin, last, code), last);
+  const double below = at == begin ? at[1] - at[0] : at[0] - at[-1];
+  const double above = at == last ? below : at[1] - at[0];
+  return {below / 2, above / 2};
+}
+
+// The root mean square of the distances between codes, in steps.
+double mean_gap(const io::Run& run) {
+  if (run.levels.empty()) return 1;
+  double squares = 0;
+  for (std::size_t i = 1; i < run.levels.size(); ++i) {
+    squares += std::pow(run.levels[i] - run.levels[i - 1], 2);
+  }
+  return std::sqrt(squares / static_cast<double>(run.levels.size() - 1));
+}
+
 // Calls use(first, block) for every run of numbers with one scale.
 template <class Use>
 void for_each_run(DType dtype, std::span<const std::byte> bytes, Use use) {
@@ -118,20 +142,41 @@ void rounding_bounds(DType dtype, std::span<const std::byte> bytes, std::span<co
   }
   for_each_run(dtype, bytes, [&](std::size_t first, std::size_t length, const io::Run& run) {
     const double step = std::abs(run.step);
-    const double half = (0.5 + kTie) * step * run.used + kFloat * std::abs(run.origin);
+    const double tie = kTie * step * run.used + kFloat * std::abs(run.origin);
     for (std::size_t i = first; i < first + length; ++i) {
       // A step of zero hides the code.
       const double code =
           run.step != 0 ? std::round((values[i] - run.origin) / run.step) : most_code(run);
-      const double read = std::max(kHalf * (std::abs(values[i]) + half), kLeastHalf);
-      below[i] = above[i] =
-          half + run.step_error * (std::abs(code) + 0.5) + run.origin_error + read;
+      const HalfGaps gaps = half_gaps(run, code);
+      const double most = std::max(gaps.below, gaps.above);
+      const double read =
+          std::max(kHalf * (std::abs(values[i]) + most * step * run.used + tie), kLeastHalf);
+      const double besides =
+          tie + run.step_error * (std::abs(code) + most) + run.origin_error + read;
+      (run.step < 0 ? above : below)[i] = gaps.below * step * run.used + besides;
+      (run.step < 0 ? below : above)[i] = gaps.above * step * run.used + besides;
       const bool first_code = run.step == 0 || code <= run.first_code;
       const bool last_code = run.step == 0 || code >= run.last_code;
       if (first_code) (run.step < 0 ? above : below)[i] += run.cut_first;
       if (last_code) (run.step < 0 ? below : above)[i] += run.cut_last;
     }
   });
+}
+
+bool codes_are_joint(DType dtype) {
+  switch (dtype) {
+    case DType::q1_0:
+    case DType::iq1_s:
+    case DType::iq1_m:
+    case DType::iq2_xxs:
+    case DType::iq2_xs:
+    case DType::iq2_s:
+    case DType::iq3_xxs:
+    case DType::iq3_s:
+      return true;
+    default:
+      return false;
+  }
 }
 
 void block_ends(DType dtype, std::span<const std::byte> bytes, std::span<const double> values,
@@ -141,7 +186,10 @@ void block_ends(DType dtype, std::span<const std::byte> bytes, std::span<const d
   std::fill(ends.begin(), ends.end(), static_cast<signed char>(0));
   if (!has_runs(dtype)) return;
   for_each_run(dtype, bytes, [&](std::size_t first, std::size_t length, const io::Run& run) {
-    if (run.step == 0) return;
+    if (run.step == 0) {
+      std::fill_n(ends.begin() + static_cast<std::ptrdiff_t>(first), length, kBothEnds);
+      return;
+    }
     const signed char upwards = run.step > 0 ? 1 : -1;
     for (std::size_t i = first; i < first + length; ++i) {
       const double code = std::round((values[i] - run.origin) / run.step);
@@ -157,7 +205,7 @@ void rounding_variances(DType dtype, std::span<const std::byte> bytes,
   require_length(dtype, bytes.size(), variances.size());
   if (has_runs(dtype)) {
     for_each_run(dtype, bytes, [&](std::size_t first, std::size_t length, const io::Run& run) {
-      const double step = static_cast<double>(run.step) * run.used;
+      const double step = static_cast<double>(run.step) * run.used * mean_gap(run);
       // That of the scale, for a code in the middle of the range.
       const double scale = run.step_error * most_code(run) / 2;
       std::fill_n(variances.begin() + static_cast<std::ptrdiff_t>(first), length,

@@ -21,9 +21,14 @@ namespace regauge {
 void rounding_bounds(DType dtype, std::span<const std::byte> bytes, std::span<const double> values,
                      std::span<double> below, std::span<double> above);
 
+// Whether a quantiser chooses the codes of a block together, from a codebook (IQ1, IQ2, IQ3), or
+// keeps signs only (Q1_0): the bounds of a single number are then a guess or say next to nothing.
+bool codes_are_joint(DType dtype);
+
 // Where a number has the first or the last code of its block, the direction in which a quantiser
-// with an importance matrix may have cut it off, by any amount: -1 below, 1 above; 0 elsewhere. The
-// spans must agree in length, else UsageError.
+// with an importance matrix may have cut it off, by any amount: -1 below, 1 above; 0 elsewhere, and
+// kBothEnds where the step is zero. The spans must agree in length, else UsageError.
+inline constexpr signed char kBothEnds = 2;
 void block_ends(DType dtype, std::span<const std::byte> bytes, std::span<const double> values,
                 std::span<signed char> ends);
 

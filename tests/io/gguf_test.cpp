@@ -59,8 +59,79 @@ TEST(Gguf, IsKnownByItsFirstBytes) {
 TEST(Gguf, KnowsTypesThatItDoesNotRead) {
   const TemporaryFolder folder;
   write_bytes(folder / "x.gguf",
-              gguf_bytes({}, {gguf_tensor("a", {256}, 10, 0)}, std::string(84, 'x')));
+              gguf_bytes({}, {gguf_tensor("a", {256}, 42, 0)}, std::string(84, 'x')));
   EXPECT_THROW(Checkpoint::open(folder / "x.gguf"), UsageError);
+}
+
+// Part `index` from 0 of `count`, with one number in one tensor.
+std::string part(std::uint32_t index, std::uint32_t count, const std::string& tensor,
+                 std::int8_t value, std::uint32_t tensors) {
+  constexpr std::uint32_t kU32Value = 4;
+  std::vector<std::string> pairs = {gguf_pair("split.no", kU32Value, raw(index)),
+                                    gguf_pair("split.count", kU32Value, raw(count)),
+                                    gguf_pair("split.tensors.count", kU32Value, raw(tensors))};
+  if (index == 0) pairs.push_back(gguf_pair("general.alignment", kU32Value, raw(32u)));
+  return gguf_bytes(pairs, {gguf_tensor(tensor, {1}, 24, 0)}, raw(value));
+}
+
+void write_parts(const TemporaryFolder& folder) {
+  write_bytes(folder / "m-00001-of-00002.gguf", part(0, 2, "a", 1, 2));
+  write_bytes(folder / "m-00002-of-00002.gguf", part(1, 2, "b", 2, 2));
+}
+
+std::string complaint(const std::filesystem::path& path) {
+  try {
+    Checkpoint::open(path);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(SplitGguf, OnePartOrTheFolderOpensAll) {
+  const TemporaryFolder folder;
+  write_parts(folder);
+  for (const auto& path : {folder / "m-00001-of-00002.gguf", folder / "m-00002-of-00002.gguf",
+                           folder.path()}) {
+    const Checkpoint checkpoint = Checkpoint::open(path);
+    EXPECT_EQ(checkpoint.files().size(), 2u);
+    EXPECT_EQ(checkpoint.tensors().size(), 2u);
+    EXPECT_EQ(values_of(checkpoint, "a"), std::vector<double>{1});
+    EXPECT_EQ(values_of(checkpoint, "b"), std::vector<double>{2});
+    EXPECT_EQ(checkpoint.config(), (json{{"general.alignment", 32}}));
+    EXPECT_EQ(checkpoint.mapped_files().size(), 2u);
+  }
+}
+
+TEST(SplitGguf, WhatIsMissingIsNamed) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "m-00002-of-00002.gguf", part(1, 2, "b", 2, 2));
+  EXPECT_NE(complaint(folder / "m-00002-of-00002.gguf").find("m-00001-of-00002.gguf is not there"),
+            std::string::npos);
+  write_bytes(folder / "m.gguf", part(1, 2, "b", 2, 2));
+  EXPECT_NE(complaint(folder / "m.gguf").find("-00002-of-00002.gguf"), std::string::npos);
+}
+
+TEST(SplitGguf, PartsOfOthersAreRefused) {
+  const TemporaryFolder folder;
+  write_parts(folder);
+  const auto second = folder / "m-00002-of-00002.gguf";
+  write_bytes(second, part(0, 2, "b", 2, 2));
+  EXPECT_NE(complaint(folder / "m-00001-of-00002.gguf").find("part 1 of 2"), std::string::npos);
+  write_bytes(second, part(1, 2, "a", 2, 2));
+  EXPECT_NE(complaint(second).find("tensor 'a' is in"), std::string::npos);
+  write_parts(folder);
+  write_bytes(folder / "m-00001-of-00002.gguf", part(0, 2, "a", 1, 3));
+  EXPECT_NE(complaint(second).find("split.tensors.count is 3"), std::string::npos);
+  write_bytes(second, part(2, 2, "b", 2, 2));
+  EXPECT_NE(complaint(second).find("split.no is 2"), std::string::npos);
+}
+
+TEST(SplitGguf, AFolderWithAnotherFileIsNotChosenFrom) {
+  const TemporaryFolder folder;
+  write_parts(folder);
+  write_bytes(folder / "other.gguf", gguf_bytes({}, {}, ""));
+  EXPECT_NE(complaint(folder.path()).find("name "), std::string::npos);
 }
 
 TEST(Gguf, WhatIsWrittenComesBack) {

@@ -110,6 +110,51 @@ TEST(BlockEnds, AreTheFirstAndTheLastCode) {
   EXPECT_EQ(none, (std::vector<signed char>{0, 0}));
 }
 
+// One block of IQ4_NL: the scale 2^-7 and 32 codes, the first 16 in the low halves of the bytes.
+Stored levels(const std::vector<int>& first_codes) {
+  std::vector<std::byte> block(18, std::byte{0x88});  // the level 1
+  const std::uint16_t scale = 0x2000;
+  std::memcpy(block.data(), &scale, sizeof scale);
+  for (std::size_t i = 0; i < first_codes.size(); ++i) {
+    block[2 + i] = static_cast<std::byte>(0x80 | first_codes[i]);
+  }
+  return {DType::iq4_nl, std::move(block)};
+}
+
+TEST(RoundingBounds, LevelsReachHalfWayToTheirNeighbours) {
+  const Stored stored = levels({0, 1, 8, 14});  // -127, -104, 1, 89; beside them -83, -10, 13, 69, 113
+  constexpr double kStep = 0x1p-7;
+  EXPECT_EQ(stored.values[1], -104 * kStep);
+  const auto near = [&](double found, double steps) {
+    EXPECT_GE(found, steps * kStep);
+    EXPECT_LE(found, (1.02 * steps + 0.2) * kStep);
+  };
+  near(stored.below[1], 11.5);
+  near(stored.above[1], 10.5);
+  near(stored.below[2], 5.5);
+  near(stored.above[2], 6);
+  near(stored.below[3], 10);
+  near(stored.above[3], 12);
+  EXPECT_GT(stored.below[0], 20 * kStep);
+}
+
+TEST(BlockEnds, AStepOfZeroHidesBoth) {
+  const Stored stored{DType::q8_0, std::vector<std::byte>(34, std::byte{0})};
+  std::vector<signed char> ends(32);
+  block_ends(stored.dtype, stored.bytes, stored.values, ends);
+  EXPECT_EQ(ends, std::vector<signed char>(32, kBothEnds));
+}
+
+TEST(JointCodes, AreThoseOfCodebooksAndSigns) {
+  for (const DType dtype : {DType::iq1_s, DType::iq1_m, DType::iq2_xxs, DType::iq2_xs, DType::iq2_s,
+                            DType::iq3_xxs, DType::iq3_s, DType::q1_0}) {
+    EXPECT_TRUE(codes_are_joint(dtype)) << dtype_name(dtype);
+  }
+  for (const DType dtype : {DType::iq4_nl, DType::iq4_xs, DType::q2_k, DType::mxfp4, DType::f16}) {
+    EXPECT_FALSE(codes_are_joint(dtype)) << dtype_name(dtype);
+  }
+}
+
 TEST(RoundingBounds, IntegersAreExact) {
   const Stored stored{DType::i8, std::vector<std::byte>(3, std::byte{5})};
   EXPECT_EQ(stored.below, std::vector<double>(3, 0));

@@ -89,6 +89,15 @@ def ggml_quants():
     return ctypes.CDLL(library)
 
 
+@functools.cache
+def prepare(kind):
+    """The neighbours of what is not in a codebook, which llama.cpp looks up when it quantises."""
+    if kind.name.startswith(("IQ1", "IQ2")):
+        ggml_quants().iq2xs_init_impl(ctypes.c_int(int(kind)))
+    if kind.name.startswith("IQ3"):
+        ggml_quants().iq3xs_init_impl(ctypes.c_int(256 if kind.name == "IQ3_XXS" else 512))
+
+
 def quantise(values, kind, importance=None):
     """The rows of a matrix as llama-quantize stores them in this type, by an importance of each column if one is given."""
     values = numpy.ascontiguousarray(values, dtype=numpy.float32)
@@ -100,7 +109,9 @@ def quantise(values, kind, importance=None):
     if importance is not None:
         importance = numpy.ascontiguousarray(importance, dtype=numpy.float32)
         assert importance.shape == (columns,)
-    quantiser = getattr(ggml_quants(), f"quantize_{kind.name}".replace("quantize_Q", "quantize_q"))
+    prepare(kind)
+    name = kind.name.replace("Q", "q", 1) if kind.name.startswith("Q") else kind.name.lower()
+    quantiser = getattr(ggml_quants(), f"quantize_{name}")
     quantiser.restype = ctypes.c_size_t
     written = quantiser(
         pointer(values), pointer(blocks), ctypes.c_int64(rows), ctypes.c_int64(columns), pointer(importance)

@@ -66,7 +66,8 @@ class Checkpoint {
   // A safetensors, GGUF or llama2.c file, one of torch.save, a *.safetensors.index.json or
   // *.bin.index.json, a folder that holds config.json with model.safetensors, pytorch_model.bin or
   // the index of one of them, or one of torch.distributed.checkpoint with a config.json in it or
-  // beside it.
+  // beside it. One part of a split GGUF file stands for all, as does a folder that holds nothing
+  // but them.
   static Checkpoint open(const std::filesystem::path& path);
   // What a folder with this config.json and these tensors would hold; `files` is then empty and
   // `path` a description. Throws UsageError for a name that is there twice or bytes that are not
@@ -113,6 +114,8 @@ class Checkpoint {
   static Checkpoint open_folder(const std::filesystem::path& path);
   static Checkpoint open_index(const std::filesystem::path& path);
   static Checkpoint open_distributed(const std::filesystem::path& path);
+  static Checkpoint open_gguf_parts(const std::vector<std::filesystem::path>& parts);
+  void require_new(const StoredTensor& tensor, const std::string& file) const;
   void join_packed();
   Numbers held(const StoredTensor& tensor) const;
   void release_held(const StoredTensor& tensor) const;

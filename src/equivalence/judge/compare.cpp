@@ -167,6 +167,8 @@ double rounding_of(DType dtype) {
     case DType::f8_e5m2:
       return 5.2e-2;
     case DType::q8_0:
+    case DType::q8_1:
+    case DType::q8_k:
       return 6e-3;
     case DType::q6_k:
       return 2e-2;
@@ -177,7 +179,28 @@ double rounding_of(DType dtype) {
     case DType::q4_0:
     case DType::q4_1:
     case DType::q4_k:
+    case DType::iq4_nl:
+    case DType::iq4_xs:
       return 9e-2;
+    case DType::mxfp4:
+    case DType::nvfp4:
+      return 0.12;
+    case DType::q3_k:
+    case DType::iq3_xxs:
+    case DType::iq3_s:
+      return 0.17;
+    case DType::q2_k:
+    case DType::iq2_xxs:
+    case DType::iq2_xs:
+    case DType::iq2_s:
+      return 0.3;
+    case DType::q1_0:
+    case DType::iq1_s:
+    case DType::iq1_m:
+      return 0.6;
+    case DType::tq1_0:
+    case DType::tq2_0:
+      return 0.8;
     default:
       return 0;
   }

@@ -9,7 +9,9 @@
 #include "equivalence/rounding.h"
 #include "equivalence/tolerances.h"
 #include "in_place.h"
+#include "io/rounding.h"
 #include "regauge/equivalence/compare.h"
+#include "stretches.h"
 
 namespace regauge {
 namespace {
@@ -180,6 +182,8 @@ void add_entries(const BothSides& pair, Entries& entries) {
                  });
 }
 
+bool cut_off(signed char end, bool above) { return end == kBothEnds || end == (above ? 1 : -1); }
+
 // A quantiser with an importance matrix cuts off extremes that matter little. Where no other
 // numbers are beyond their rounding, and these are few, the two may be the same.
 void forgive_cut_off(const std::vector<BothSides>& pairs, TensorResidual& result) {
@@ -200,7 +204,7 @@ void forgive_cut_off(const std::vector<BothSides>& pairs, TensorResidual& result
               const bool up = difference > 0;
               const double room = up ? x.above[i] + y.below[i] : x.below[i] + y.above[i];
               if (std::abs(difference) <= room * (1 + kHalfUnitSlack)) continue;
-              const bool at_end = x.ends[i] == (up ? 1 : -1) || y.ends[i] == (up ? -1 : 1);
+              const bool at_end = cut_off(x.ends[i], up) || cut_off(y.ends[i], !up);
               ++(at_end ? cut : others);
             }
             all += count;
@@ -213,6 +217,59 @@ void forgive_cut_off(const std::vector<BothSides>& pairs, TensorResidual& result
   result.standing_out = fmt::format(
       "{} of {} numbers were cut off at the end of their block, as an importance matrix does", cut,
       all);
+}
+
+bool is_chosen_jointly(const ParameterSpec& spec, const ParameterSource& source) {
+  const StoredTensor* tensor = source.stored(spec.name);
+  return tensor != nullptr && codes_are_joint(tensor->dtype);
+}
+
+Stretches stretches_of(const std::vector<BothSides>& pairs, const ParameterSpec& spec,
+                       const ParameterSource& a, const ParameterSource& b) {
+  Stretches stretches;
+  Decoded x, y;
+  for (const auto& pair : pairs) {
+    const auto& [of_a, of_b, runs] = pair;
+    for_each_piece(runs, of_a, of_b, Progress::silent(),
+                   [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
+                     for (std::int64_t first = 0; first < n; first += kDecoded) {
+                       const std::int64_t count = std::min(kDecoded, n - first);
+                       x.read(of_a, at_a + first, count, false);
+                       y.read(of_b, at_b + first, count, false);
+                       stretches.add(x.values, y.values);
+                     }
+                     return true;
+                   });
+  }
+  if (!pairs.empty()) return stretches;
+  const Matrix<double> values_a = a.read<double>(spec.name), values_b = b.read<double>(spec.name);
+  std::vector<double> row_a(static_cast<std::size_t>(values_a.cols())), row_b(row_a);
+  for (Eigen::Index i = 0; i < values_a.rows(); ++i) {
+    for (Eigen::Index j = 0; j < values_a.cols(); ++j) {
+      row_a[static_cast<std::size_t>(j)] = values_a(i, j);
+      row_b[static_cast<std::size_t>(j)] = values_b(i, j);
+    }
+    stretches.add(row_a, row_b);
+  }
+  return stretches;
+}
+
+// A codebook's codes say nothing of a single number, and a sign alone next to nothing: where every
+// stretch is alike, or every number within its bounds, the two may be the same, and no more.
+void judge_jointly(const std::vector<BothSides>& pairs, const ParameterSpec& spec,
+                   const ParameterSource& a, const ParameterSource& b, TensorResidual& result) {
+  if (result.relation == Relation::equal) return;
+  const Stretches stretches = stretches_of(pairs, spec, a, b);
+  if (result.relation == Relation::differs && stretches.unlike() > 0) {
+    result.standing_out = fmt::format("{} of {} stretches of 256 numbers are unlike each other",
+                                      stretches.unlike(), stretches.count());
+    return;
+  }
+  const bool in_a = is_chosen_jointly(spec, a);
+  result.relation = Relation::hidden;
+  result.standing_out = fmt::format(
+      "{} of {} chooses the codes of a block together and tells no single number",
+      (in_a ? a : b).stored(spec.name)->type_name(), in_a ? "A" : "B");
 }
 
 Entries entries_of_values(const ParameterSpec& spec, const ParameterSource& a,
@@ -275,7 +332,12 @@ TensorResidual compare_tensor_in_place(const ParameterSpec& spec, const Paramete
     entries = entries_of_values(spec, a, b);
   }
   entries.judge(same_type, most_hidden(a, b, spec.name), result);
-  if (!pairs.empty() && !same_type) forgive_cut_off(pairs, result);
+  if (same_type) return result;
+  if (is_chosen_jointly(spec, a) || is_chosen_jointly(spec, b)) {
+    judge_jointly(pairs, spec, a, b, result);
+  } else if (!pairs.empty()) {
+    forgive_cut_off(pairs, result);
+  }
   return result;
 }
 
