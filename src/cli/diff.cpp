@@ -29,8 +29,14 @@ nlohmann::json as_json(const Diagnosis& diagnosis) {
           {"repairable", diagnosis.repairable}};
 }
 
+Colour colour_of(Verdict verdict) {
+  return verdict == Verdict::same        ? Colour::green
+         : verdict == Verdict::undecided ? Colour::yellow
+                                         : Colour::red;
+}
+
 void print(const Diff& result, bool all_tensors) {
-  answer("{}\n", verdict_sentence(result));
+  write_out(coloured(printable_lines(verdict_sentence(result)), colour_of(result.verdict)) + "\n");
   if (!result.movements.empty()) answer("  {}\n", movements_line(result));
   for (const auto& line : result.declarations) answer("  {}\n", line);
   for (const auto& reason : result.reasons) answer("  {}\n", reason);
@@ -38,7 +44,12 @@ void print(const Diff& result, bool all_tensors) {
   if (result.verdict != Verdict::same) {
     for (const auto& line : diagnosis_lines(result.diagnosis)) answer("{}\n", line);
   }
-  if (!result.residuals.empty()) print_residuals(result.residuals, all_tensors ? 0 : 8);
+  if (result.residuals.empty()) return;
+  if (result.verdict == Verdict::same && !all_tensors) {
+    answer("{}\n", grounds(result));
+  } else {
+    print_residuals(result.residuals, all_tensors ? 0 : 8);
+  }
 }
 
 // With the tokenizers: tokens that only stand in another order are brought into A's.
@@ -97,10 +108,10 @@ void add_diff(CLI::App& app, int& exit_code) {
     bool tokenizer = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb =
-      app.add_subcommand("diff", "Are two models the same function? Shows it, or what differs");
-  verb->add_option("A", options->a, "folder or file")->required();
-  verb->add_option("B", options->b, "folder or file")->required();
+  CLI::App* verb = app.add_subcommand(
+      "diff", "Find out whether two models are the same function; if not, what differs and why");
+  verb->add_option("A", options->a, "the original: a folder or file")->required();
+  verb->add_option("B", options->b, "the model to check: a folder or file")->required();
   const auto add_new_path = [&](const char* names, std::string& path, const char* help) {
     return verb->add_option(names, path, help)->check(CLI::NonexistentPath)->type_name("PATH");
   };
@@ -159,7 +170,13 @@ void add_diff(CLI::App& app, int& exit_code) {
     } else {
       print(result, options->all);
     }
-    if (repaired) say("{}: B with this undone: {}\n", options->output, written);
+    flush_out();  // what follows refers to it
+    if (repaired) {
+      say("Wrote {0}: B with this undone; {1}. Check: regauge diff {2} {0}\n", options->output,
+          written, options->a);
+    } else if (!options->json && result.diagnosis.repairable && result.diagnosis.certain) {
+      say("Fix: regauge diff {} {} --repair -o FIXED\n", options->a, options->b);
+    }
     if (options->repair && !repaired) {
       say("not repaired: {}\n", same ? "B is the same function as A"
                                      : "the difference is no known mistake that can be undone");
