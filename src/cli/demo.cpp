@@ -89,7 +89,9 @@ void write_rotated(const Model& original, const fs::path& path, Progress& progre
   const ParameterSource source(original, shape);
   const Symmetry symmetry = symmetry_of(shape);
   const Element rotation = random_element(symmetry, 1, {Category::residual}, Blocks::random);
-  Rewrite(source, symmetry, rotation, Rewrite::same_as(original)).run(path, progress);
+  Rewrite::Target target = Rewrite::same_as(original);
+  target.dtype = DType::f32;  // so that rounding hides nothing
+  Rewrite(source, symmetry, rotation, target).run(path, progress);
 }
 
 }  // namespace
@@ -114,7 +116,7 @@ void add_demo(CLI::App& app, int& exit_code) {
     answer(
         "{0}/original   a Llama trained on TinyStories, 260,032 parameters\n"
         "{0}/converted  the same, converted with a mistake\n"
-        "{0}/rotated    the same, rotated as before quantising\n"
+        "{0}/rotated    the same function in other numbers: rotated, as before quantising\n"
         "Try:\n"
         "  regauge diff {0}/original {0}/converted\n"
         "  regauge diff {0}/original {0}/rotated\n",

@@ -1,6 +1,7 @@
 #include "regauge/equivalence/diff.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "diff_page.h"
 #include "diff_text.h"
@@ -27,6 +28,12 @@ nlohmann::json as_json(const Diagnosis& diagnosis) {
           {"certain", diagnosis.certain},
           {"moved", diagnosis.moved},
           {"repairable", diagnosis.repairable}};
+}
+
+std::vector<std::string_view> mistakes(const Diagnosis& diagnosis) {
+  std::vector<std::string_view> names;
+  for (const auto& cause : diagnosis.causes) names.push_back(mistake_name(cause.mistake));
+  return names;
 }
 
 Colour colour_of(Verdict verdict) {
@@ -172,8 +179,8 @@ void add_diff(CLI::App& app, int& exit_code) {
     }
     flush_out();  // what follows refers to it
     if (repaired) {
-      say("Wrote {0}: B with this undone; {1}. Check: regauge diff {2} {0}\n", options->output,
-          written, options->a);
+      say("Wrote {0}: B with {1} undone; {2}. Check: regauge diff {3} {0}\n", options->output,
+          fmt::format("{}", fmt::join(mistakes(result.diagnosis), ", ")), written, options->a);
     } else if (!options->json && result.diagnosis.repairable && result.diagnosis.certain) {
       say("Fix: regauge diff {} {} --repair -o FIXED\n", options->a, options->b);
     }

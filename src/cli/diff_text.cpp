@@ -54,7 +54,7 @@ std::string grounds(const Diff& result) {
   const TensorResidual& most = worst(result);
   const bool near = result.verdict == Verdict::same || result.verdict == Verdict::perturbed;
   const char* moved = result.a_from_b.is_identity() ? ""
-                      : near                        ? ", moved by the change of coordinates below,"
+                      : near ? ", moved by the change of coordinates that was found,"
                              : ", in the nearest coordinates that were found,";
   if (result.verdict == Verdict::same && most.residual == 0) {
     return fmt::format("All {} tensors of B{} are those of A, number for number.", all, moved);

@@ -1,6 +1,7 @@
 #include "help.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -114,10 +115,27 @@ std::string wrapped(const std::string& text, std::size_t width) {
 
 class HelpFormatter : public CLI::Formatter {
  public:
-  explicit HelpFormatter(std::size_t width) : width_(width) { column_width(28); }
+  explicit HelpFormatter(std::size_t width) : width_(width) {
+    column_width(28);
+    label("Positionals", "Arguments");
+    label("SUBCOMMAND", "VERB");
+    label("OPTIONS", "options");
+  }
 
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    return CLI::detail::find_and_replace(Formatter::make_help(app, std::move(name), mode), "\n\n\n",
+                                         "\n\n");
+  }
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    return is_positional ? option->get_name(true, false)
+                         : fmt::format("{}", fmt::join(names_of(*option), ", "));
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return takes_value(*option) && option->nonpositional() ? " " + value_of(*option) : "";
+  }
   std::string make_option_desc(const CLI::Option* option) const override {
-    return fitted(option->get_description());
+    return fitted(description_of(*option));
   }
   std::string make_subcommand(const CLI::App* verb) const override {
     std::stringstream out;
@@ -136,6 +154,7 @@ class HelpFormatter : public CLI::Formatter {
 
 void arrange(CLI::App& verb, const std::shared_ptr<CLI::FormatterBase>& formatter) {
   verb.formatter(formatter);
+  if (verb.get_parent() != nullptr) verb.group("Verbs");
   for (const auto* one : verbs_of(verb)) arrange(*verb.get_subcommand(one->get_name()), formatter);
   for (CLI::Option* option : verb.get_options()) {
     if (option->get_lnames().empty() || option->get_group() != "Options") continue;
@@ -171,5 +190,20 @@ std::vector<std::string> names_of(const CLI::Option& option) {
 }
 
 bool takes_value(const CLI::Option& option) { return option.get_type_size() != 0; }
+
+std::string value_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();  // with what checks it: "PATH:PATH(...)"
+  return type.substr(0, type.find(':'));
+}
+
+std::string description_of(const CLI::Option& option) {
+  std::string text = option.get_description();
+  if (!option.get_default_str().empty()) text += " (default " + option.get_default_str() + ")";
+  for (const auto* needed : option.get_needs()) text += " (needs " + needed->get_name() + ")";
+  for (const auto* excluded : option.get_excludes()) {
+    text += " (not with " + excluded->get_name() + ")";
+  }
+  return text;
+}
 
 }  // namespace regauge::cli

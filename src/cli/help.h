@@ -22,5 +22,8 @@ std::vector<const CLI::App*> verbs_of(const CLI::App& app);
 // "-o", "--output": all of an option's names.
 std::vector<std::string> names_of(const CLI::Option& option);
 bool takes_value(const CLI::Option& option);
+// What stands for its value: "FILE". What it does, with its default and the options that it needs.
+std::string value_of(const CLI::Option& option);
+std::string description_of(const CLI::Option& option);
 
 }  // namespace regauge::cli

@@ -52,11 +52,9 @@ std::string entry(const CLI::Option& option) {
   if (names.empty()) names.push_back("\\fI" + escaped(option.get_name(true, false)) + "\\fR");
   std::string heading = fmt::format("{}", fmt::join(names, ", "));
   if (takes_value(option) && option.nonpositional()) {
-    heading += " \\fI" + escaped(option.get_type_name()) + "\\fR";
+    heading += " \\fI" + escaped(value_of(option)) + "\\fR";
   }
-  std::string text = option.get_description();
-  if (!option.get_default_str().empty()) text += " (default " + option.get_default_str() + ")";
-  return fmt::format(".TP\n{}\n{}\n", heading, escaped(text));
+  return fmt::format(".TP\n{}\n{}\n", heading, escaped(description_of(option)));
 }
 
 }  // namespace

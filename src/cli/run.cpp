@@ -122,13 +122,14 @@ void declare(CLI::App& app, char** argv, int& exit_code) {
       ->trigger_on_parse();
   app.require_subcommand(1);
   app.failure_message(failure_message);
-  app.footer(
-      "Begin with: regauge demo demo, then regauge diff demo/original demo/converted\n"
+  const std::string common =
       "Results go to standard output, everything else to standard error.\n"
-      "Exit: 0 done or yes, 1 a negative answer, 2 bad usage or input, 3 internal error, 4 the "
-      "answer could not be written to standard output, 130 cancelled (Ctrl-C, SIGTERM, SIGHUP).\n"
       "A MODEL is a folder with config.json and safetensors, a .gguf file, or a llama2.c .bin "
-      "file.");
+      "file.\n"
+      "Exit: 0 done or yes, 1 a negative answer, 2 bad usage or input, 3 internal error, 4 the "
+      "answer\n"
+      "could not be written to standard output, 130 cancelled (Ctrl-C, SIGTERM, SIGHUP).";
+  app.footer(common);  // verbs without one of their own take it
   add_demo(app, exit_code);
   add_inspect(app, exit_code);
   add_act(app, exit_code);
@@ -143,6 +144,8 @@ void declare(CLI::App& app, char** argv, int& exit_code) {
   add_help(app, argv, exit_code);
   add_completion(app, exit_code);
   add_man(app, exit_code);
+  app.footer("Begin with: regauge demo demo, then regauge diff demo/original demo/converted\n" +
+             common);
   arrange_help(app);
 }
 

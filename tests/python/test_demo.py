@@ -30,8 +30,8 @@ def test_what_the_models_compute(demo):
     scale = original.std()
     rotated = (run(demo / "rotated", story) - original).square().mean().sqrt() / scale
     converted = (run(demo / "converted", story) - original).square().mean().sqrt() / scale
-    assert rotated < 0.03  # what BF16 costs
-    assert converted > 10 * rotated
+    assert rotated < 1e-5
+    assert converted > 0.1
 
 
 def test_no_number_of_the_rotated_copy_is_the_originals(demo):

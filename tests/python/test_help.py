@@ -15,7 +15,7 @@ SHELLS = ["bash", "fish", "zsh"]
 
 
 def verbs(regauge):
-    listed = regauge("--help").split("Subcommands:")[1].split("\nBegin")[0]
+    listed = regauge("--help").split("Verbs:")[1].split("\nBegin")[0]
     found = re.findall(r"^  (\w+) ", listed, re.M)
     assert len(found) >= 15
     return [verb for verb in found if verb not in ("lab", "barrier")]  # of the other program
@@ -63,7 +63,7 @@ def test_help_of_no_verb(regauge):
     result = subprocess.run([PROGRAM, "help", "dif"], capture_output=True, text=True)
     assert result.returncode == 2 and "did you mean diff?" in result.stderr
     result = subprocess.run([PROGRAM], capture_output=True, text=True)
-    assert result.returncode == 2 and not result.stdout and "Subcommands:" in result.stderr
+    assert result.returncode == 2 and not result.stdout and "Verbs:" in result.stderr
 
 
 def test_manual_pages(regauge, tmp_path):
