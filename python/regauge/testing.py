@@ -1,6 +1,6 @@
 """For test suites: `assert_same_function(converted, original)`.
 
-With pytest, the fixture `regauge` has the same function (regauge.pytest_plugin).
+With pytest, the fixture `regauge` has the same function (the package pytest_regauge).
 """
 
 from __future__ import annotations

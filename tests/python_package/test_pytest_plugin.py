@@ -49,7 +49,7 @@ def test_the_diagnosis_is_the_message(folder):
     result = run(folder)
     assert result.returncode == 1 and "1 failed, 2 passed" in result.stdout
     assert "gate-up-swapped" in result.stdout and "not the same function" in result.stdout
-    assert "pytest_plugin.py" not in result.stdout  # no traceback through the plugin
+    assert "pytest_regauge" not in result.stdout  # no traceback through the plugin
     assert {path.name for path in folder.iterdir()} >= {"original", "moved", "broken"}
     assert not list(folder.rglob("*.html"))
 

@@ -1,9 +1,10 @@
-"""A pytest plugin, found by pytest itself once the package is installed.
+"""The pytest plugin of regauge, found by pytest itself once the package is installed.
 
     def test_the_conversion(regauge):
         regauge.assert_same_function("converted", "original")
 
-`pytest --regauge-report DIR` keeps a page about every comparison, named after its test.
+`pytest --regauge-report DIR` keeps a page about every comparison, named after its test. A package of its
+own, so that a test suite without models does not load regauge.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from ._diff import Diff
-    from ._model import ModelOrPath
+    from regauge import Diff
+    from regauge._model import ModelOrPath
 
 
 class Checker:
@@ -31,11 +32,10 @@ class Checker:
     def assert_same_function(self, converted: ModelOrPath, original: ModelOrPath) -> Diff:
         """Fails with the diagnosis unless the two compute the same function."""
         __tracebackhide__ = True
-        from .testing import failure_message
-        from ._diff import diff
-        from ._model import opened
+        from regauge import Model, diff, open
+        from regauge.testing import failure_message
 
-        a, b = opened(original), opened(converted)
+        a, b = (m if isinstance(m, Model) else open(m) for m in (original, converted))
         found = diff(a, b)
         if self._folder is not None:
             found.save_page(self._new_page(self._folder))
