@@ -81,6 +81,11 @@ nb::dlpack::dtype array_type(DType dtype) {
 nb::object stored_tensor(nb::handle model, const std::string& name) {
   const Model& self = nb::cast<const Model&>(model);
   const StoredTensor& tensor = self.checkpoint.at(name);
+  if (tensor.packing) {
+    throw UsageError(
+        fmt::format("tensor '{}' is {}: it has no array of its own; read the parameters", name,
+                    tensor.type_name()));
+  }
   const auto bytes = self.checkpoint.bytes(tensor);
   const auto type = array_type(tensor.dtype);
   std::vector<std::size_t> shape;

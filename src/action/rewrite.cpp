@@ -67,7 +67,7 @@ Rewrite::Decision Rewrite::decide(const Layout::Stored& stored) const {
     untouched = untouched && held != nullptr && !moved;
     if (held == nullptr) continue;
     if (origin == nullptr) origin = held;
-    decision.in_double = decision.in_double || works_in_double(held->dtype);
+    decision.in_double = decision.in_double || works_in_double(*held);
   }
   decision.in_double = decision.in_double || origin == nullptr;
   const bool vector = stored.shape.size() < 2;
@@ -81,8 +81,9 @@ Rewrite::Decision Rewrite::decide(const Layout::Stored& stored) const {
   }
   // What is stored wide is to show its own rounding alone, not that of sums in float.
   decision.in_double = decision.in_double || (moved && works_in_double(decision.dtype));
-  decision.copied = untouched && (original->dtype == decision.dtype ||
-                                  (is_quantised(original->dtype) && !target_.dtype.has_value()));
+  decision.copied = untouched && !original->packing &&
+                    (original->dtype == decision.dtype ||
+                     (is_quantised(original->dtype) && !target_.dtype.has_value()));
   if (decision.copied) decision.dtype = original->dtype;
   return decision;
 }
@@ -141,12 +142,13 @@ void Rewrite::plan_files() {
   for (const auto& name : model.unclaimed) {
     if (outdated.contains(name)) continue;
     const StoredTensor& tensor = original.at(name);
-    add(name, tensor.dtype, tensor.shape);
+    add(name, tensor.packing ? target_.dtype.value_or(DType::f32) : tensor.dtype, tensor.shape);
     copied_.push_back(name);
     if (apart.contains(name)) continue;
     const bool wide = std::find(tensor.shape.begin(), tensor.shape.end(),
                                 source_.architecture().width) != tensor.shape.end();
-    if (stream_moves && wide && is_floating(tensor.dtype)) unadapted_.push_back(name);
+    if (stream_moves && wide && (is_floating(tensor.dtype) || tensor.packing))
+      unadapted_.push_back(name);
   }
   // The source's own order, so that an untouched file comes out as it went in; what is new behind.
   std::unordered_map<std::string_view, std::size_t> places;
@@ -256,7 +258,7 @@ struct Rewrite::Sink {
     const Checkpoint& original = rewrite.source_.model().checkpoint;
     const StoredTensor* before = original.find(holder.name);
     if (before == nullptr || before->shape != holder.shape) return;
-    decode<Scalar>(before->dtype, original.bytes(*before), buffer);
+    original.numbers(*before).decode<Scalar>(buffer);
   }
 
   template <class Scalar>
@@ -371,10 +373,32 @@ void Rewrite::move(std::span<const TensorPlan> fused, Executor& executor, Sink& 
   }
 }
 
+// One that holds no parameter, number by number.
+void Rewrite::write_unpacked(const StoredTensor& tensor, const Write& write,
+                             Progress& progress) const {
+  const DType dtype = target_.dtype.value_or(DType::f32);
+  const Numbers stored = source_.model().checkpoint.numbers(tensor);
+  std::vector<double> values;
+  std::vector<std::byte> bytes;
+  for (std::int64_t at = 0; at < stored.count(); at += kEncoded) {
+    const std::int64_t count = std::min(kEncoded, stored.count() - at);
+    values.resize(static_cast<std::size_t>(count));
+    bytes.resize(static_cast<std::size_t>(stored_bytes(dtype, count)));
+    stored.range(at, count).decode<double>(values);
+    encode<double>(dtype, values, bytes);
+    write(tensor.name, bytes, stored_bytes(dtype, at));
+    progress.advance(static_cast<std::int64_t>(bytes.size()));
+  }
+}
+
 void Rewrite::write_all(const Write& write, Progress& progress) const {
   const Checkpoint& original = source_.model().checkpoint;
   for (const auto& name : copied_) {
     const StoredTensor& tensor = original.at(name);
+    if (tensor.packing) {
+      write_unpacked(tensor, write, progress);
+      continue;
+    }
     const auto all = original.bytes(tensor);
     constexpr std::size_t kChunk = std::size_t{1} << 24;
     for (std::size_t at = 0; at < all.size(); at += kChunk) {

@@ -30,7 +30,7 @@ class FileTensors : public TensorSource {
   std::vector<double> values(std::string_view name) const override {
     const StoredTensor& tensor = checkpoint_.at(name);
     std::vector<double> result(static_cast<std::size_t>(tensor.elements()));
-    decode<double>(tensor.dtype, checkpoint_.bytes(tensor), result);
+    checkpoint_.numbers(tensor).decode<double>(result);
     return result;
   }
 
@@ -89,15 +89,18 @@ std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
 }
 
 bool same_bytes(const Checkpoint& checkpoint, const StoredTensor& a, const StoredTensor& b) {
-  const auto left = checkpoint.bytes(a);
-  const auto right = checkpoint.bytes(b);
-  if (left.size() != right.size()) return false;
+  if (a.type_name() != b.type_name()) return false;
+  const auto left = checkpoint.numbers(a).all_bytes(), right = checkpoint.numbers(b).all_bytes();
   constexpr std::size_t kPiece = std::size_t{1} << 24;  // mapped at a time
-  for (std::size_t at = 0; at < left.size(); at += kPiece) {
-    const std::size_t count = std::min(kPiece, left.size() - at);
-    if (std::memcmp(left.data() + at, right.data() + at, count) != 0) return false;
-    checkpoint.release(a);
-    checkpoint.release(b);
+  for (std::size_t part = 0; part < left.size(); ++part) {
+    const auto x = left[part], y = right[part];
+    if (x.size() != y.size()) return false;
+    for (std::size_t at = 0; at < x.size(); at += kPiece) {
+      const std::size_t count = std::min(kPiece, x.size() - at);
+      if (std::memcmp(x.data() + at, y.data() + at, count) != 0) return false;
+      checkpoint.release(a);
+      checkpoint.release(b);
+    }
   }
   return true;
 }
@@ -148,16 +151,17 @@ void check_tensors(const Family& family, const Checkpoint& checkpoint, const Lay
     }
     if (!is_floating(tensor->dtype) && !is_quantised(tensor->dtype)) {
       problems.push_back(fmt::format("tensor '{}' is {}; expected floating-point numbers",
-                                     stored.name, dtype_name(tensor->dtype)));
+                                     stored.name, tensor->type_name()));
       continue;
     }
     for (const auto& parameter : stored.parameters) {
       const StoredTensor* first = checkpoint.find(layout.holder(parameter).name);
-      if (first == nullptr || first->dtype == tensor->dtype || !stored.copy_of.empty()) continue;
-      problems.push_back(fmt::format(
-          "tensor '{}' is {} and '{}', of another expert, {}; expected "
-          "one type for all experts of a layer",
-          stored.name, dtype_name(tensor->dtype), first->name, dtype_name(first->dtype)));
+      if (first == nullptr || first->type_name() == tensor->type_name() || !stored.copy_of.empty())
+        continue;
+      problems.push_back(
+          fmt::format("tensor '{}' is {} and '{}', of another expert, {}; expected "
+                      "one type for all experts of a layer",
+                      stored.name, tensor->type_name(), first->name, first->type_name()));
     }
     const StoredTensor* original =
         stored.copy_of.empty() ? nullptr : checkpoint.find(stored.copy_of);
@@ -240,17 +244,17 @@ Matrix<Scalar> Model::read(std::string_view parameter, std::int64_t slice) const
   return layout.extract<Scalar>(
       parameter,
       [this](const Layout::Home& home, std::span<Scalar> values) {
-        decode<Scalar>(checkpoint.at(home.holder.name).dtype, bytes(home), values);
+        numbers(home).decode<Scalar>(values);
       },
       slice);
 }
 template Matrix<float> Model::read(std::string_view, std::int64_t) const;
 template Matrix<double> Model::read(std::string_view, std::int64_t) const;
 
-std::span<const std::byte> Model::bytes(const Layout::Home& home) const {
-  const auto all = checkpoint.bytes(checkpoint.at(home.holder.name));
-  const std::size_t size = all.size() / static_cast<std::size_t>(home.holder.slices);
-  return all.subspan(static_cast<std::size_t>(home.slice) * size, size);
+Numbers Model::numbers(const Layout::Home& home) const {
+  const Numbers all = checkpoint.numbers(checkpoint.at(home.holder.name));
+  const std::int64_t size = all.count() / home.holder.slices;
+  return all.range(home.slice * size, size);
 }
 
 template <class Scalar>

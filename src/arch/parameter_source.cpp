@@ -7,12 +7,15 @@
 #include <numeric>
 #include <type_traits>
 
-#include "io/rounding.h"
 #include "regauge/base/error.h"
+#include "regauge/io/packing.h"
 
 namespace regauge {
 
 bool works_in_double(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
+bool works_in_double(const StoredTensor& tensor) {
+  return tensor.packing ? tensor.packing->in_double() : works_in_double(tensor.dtype);
+}
 
 ParameterSource::ParameterSource(const Model& model, Architecture target, Patches patches)
     : model_(model), target_(std::move(target)), patches_(std::move(patches)) {
@@ -109,19 +112,18 @@ void ParameterSource::crop(std::string_view parameter, Matrix<Scalar>& value) co
   if (head && target_.output.has(Output::tokens)) value.conservativeResize(Eigen::NoChange, tokens);
 }
 
-template <class Scalar, class DecodeAll>
+template <class Scalar, class MakeAll>
 Matrix<Scalar> ParameterSource::gather(std::string_view parameter, std::int64_t slice,
-                                       const DecodeAll& decode_all) const {
+                                       const MakeAll& make_all) const {
   if (!held_.contains(parameter)) {
     if (parameter == "head.weight") {
-      return gather<Scalar>("embed.tokens", kAll, decode_all).transpose();
+      return gather<Scalar>("embed.tokens", kAll, make_all).transpose();
     }
     return Matrix<Scalar>::Zero(read<Scalar>(parameter).rows(), read<Scalar>(parameter).cols());
   }
   const auto at_home = [&](const Layout::Home& home, std::span<Scalar> numbers) {
-    const StoredTensor& tensor = model_.checkpoint.at(home.holder.name);
-    decode_all(tensor.dtype, model_.bytes(home), numbers);
-    model_.checkpoint.release(tensor);
+    make_all(model_.numbers(home), numbers);
+    model_.checkpoint.release(model_.checkpoint.at(home.holder.name));
   };
   Matrix<Scalar> value = model_.layout.arrange<Scalar>(parameter, at_home, slice);
   if (target_.vocabulary < model_.architecture.vocabulary) crop(parameter, value);
@@ -152,17 +154,17 @@ std::optional<ParameterSource::Patched> ParameterSource::patched(std::string_vie
 template <class Scalar>
 Matrix<Scalar> ParameterSource::variances(std::string_view parameter, std::int64_t slice) const {
   const auto of_file = [&](std::string_view name) {
-    return gather<Scalar>(
-        name, slice, [](DType type, std::span<const std::byte> bytes, std::span<Scalar> numbers) {
-          rounding_variances<Scalar>(type, bytes, numbers);
-        });
+    return gather<Scalar>(name, slice, [](const Numbers& stored, std::span<Scalar> variances) {
+      stored.rounding_variances<Scalar>(variances);
+    });
   };
   const auto patch = patched(parameter, slice);
   if (!patch) return of_file(parameter);
   Matrix<Scalar> result = Matrix<Scalar>::Zero(patch->made.rows(), patch->made.cols());
   if (patch->bytes) {
-    rounding_variances<Scalar>(stored(parameter)->dtype, *patch->bytes,
-                               std::span(result.data(), static_cast<std::size_t>(result.size())));
+    Numbers(stored(parameter)->dtype, *patch->bytes)
+        .rounding_variances<Scalar>(
+            std::span(result.data(), static_cast<std::size_t>(result.size())));
   }
   if (!patch->file_counts) return result;
   const Matrix<Scalar> before = of_file(parameter);
@@ -175,13 +177,12 @@ template Matrix<double> ParameterSource::variances(std::string_view, std::int64_
 ParameterSource::Bounds ParameterSource::bounds(std::string_view parameter,
                                                 std::int64_t slice) const {
   const auto one_side = [&](std::string_view name, bool above) {
-    return gather<double>(
-        name, slice, [&](DType type, std::span<const std::byte> bytes, std::span<double> numbers) {
-          std::vector<double> values(numbers.size()), other(numbers.size());
-          decode<double>(type, bytes, values);
-          rounding_bounds(type, bytes, values, above ? std::span(other) : numbers,
-                          above ? numbers : std::span(other));
-        });
+    return gather<double>(name, slice, [&](const Numbers& stored, std::span<double> bounds) {
+      std::vector<double> values(bounds.size()), other(bounds.size());
+      stored.decode<double>(values);
+      stored.rounding_bounds(values, above ? std::span(other) : bounds,
+                             above ? bounds : std::span(other));
+    });
   };
   const auto patch = patched(parameter, slice);
   if (!patch) return {one_side(parameter, false), one_side(parameter, true)};
@@ -189,8 +190,10 @@ ParameterSource::Bounds ParameterSource::bounds(std::string_view parameter,
                 Matrix<double>::Zero(patch->made.rows(), patch->made.cols())};
   const auto size = static_cast<std::size_t>(patch->made.size());
   if (patch->bytes) {
-    rounding_bounds(stored(parameter)->dtype, *patch->bytes, std::span(patch->rounded.data(), size),
-                    std::span(result.below.data(), size), std::span(result.above.data(), size));
+    Numbers(stored(parameter)->dtype, *patch->bytes)
+        .rounding_bounds(std::span(patch->rounded.data(), size),
+                         std::span(result.below.data(), size),
+                         std::span(result.above.data(), size));
   }
   if (!patch->file_counts) return result;
   const Matrix<double> below = one_side(parameter, false), above = one_side(parameter, true);
@@ -220,7 +223,7 @@ ParameterSource::Bounds ParameterSource::bounds(std::string_view parameter,
 
 AnyMatrix ParameterSource::read_any(std::string_view parameter) const {
   const StoredTensor* tensor = stored(parameter);
-  if (tensor == nullptr || is_patched(parameter) || works_in_double(tensor->dtype)) {
+  if (tensor == nullptr || is_patched(parameter) || works_in_double(*tensor)) {
     return read<double>(parameter);
   }
   return read<float>(parameter);

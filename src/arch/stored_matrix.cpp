@@ -2,7 +2,6 @@
 #include <numeric>
 
 #include "base/blas.h"
-#include "io/rounding.h"
 #include "regauge/arch/parameter_source.h"
 
 namespace regauge {
@@ -100,25 +99,23 @@ void StoredMatrix<Scalar>::for_each_piece(const Slice& slice, Visit visit) const
 template <class Scalar>
 void StoredMatrix<Scalar>::decode_rows(const Slice& slice, std::int64_t first, std::int64_t count,
                                        std::span<Scalar> numbers) const {
-  const DType type = slice.tensor->dtype;
-  const std::int64_t row_bytes = slice.place.stride / block_elements(type) * block_bytes(type);
-  const auto bytes = checkpoint_->bytes(*slice.tensor)
-                         .subspan(static_cast<std::size_t>((slice.first + first) * row_bytes),
-                                  static_cast<std::size_t>(count * row_bytes));
-  if (of_ == Of::numbers) return decode<Scalar>(type, bytes, numbers);
+  const std::int64_t stride = slice.place.stride;
+  const Numbers stored =
+      checkpoint_->numbers(*slice.tensor).range((slice.first + first) * stride, count * stride);
+  if (of_ == Of::numbers) return stored.decode<Scalar>(numbers);
   if (of_ == Of::variances) {
-    if (share_ == 0) return rounding_variances<Scalar>(type, bytes, numbers);
+    if (share_ == 0) return stored.rounding_variances<Scalar>(numbers);
     std::vector<Scalar> variances(numbers.size());
-    rounding_variances<Scalar>(type, bytes, variances);
-    decode<Scalar>(type, bytes, numbers);
+    stored.rounding_variances<Scalar>(variances);
+    stored.decode<Scalar>(numbers);
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       numbers[i] = variances[i] + share_ * numbers[i] * numbers[i];
     }
     return;
   }
   std::vector<double> values(numbers.size()), below(numbers.size()), above(numbers.size());
-  decode<double>(type, bytes, values);
-  rounding_bounds(type, bytes, values, below, above);
+  stored.decode<double>(values);
+  stored.rounding_bounds(values, below, above);
   std::ranges::transform(of_ == Of::below ? below : above, numbers.begin(),
                          [](double bound) { return static_cast<Scalar>(bound); });
 }

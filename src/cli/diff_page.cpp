@@ -103,7 +103,7 @@ class Page {
   void model(const char* name, const Model& model) {
     std::set<std::string> types;
     for (const auto& stored : model.layout.stored()) {
-      types.emplace(dtype_name(model.checkpoint.at(stored.name).dtype));
+      types.insert(model.checkpoint.at(stored.name).type_name());
     }
     std::string listed;
     for (const auto& type : types) listed += (listed.empty() ? "" : ", ") + type;

@@ -25,7 +25,7 @@ std::vector<std::string> storage_notes(const ParameterSource& a, const Parameter
     for (const auto& spec : parameter_specs(source.architecture())) {
       const StoredTensor* tensor = source.stored(spec.name);
       if (tensor == nullptr || !is_quantised(tensor->dtype)) continue;
-      types.insert(std::string(dtype_name(tensor->dtype)));
+      types.insert(tensor->type_name());
     }
     if (types.empty()) return;
     notes.push_back(fmt::format("{} is quantised to {}: compared up to the steps of its blocks",

@@ -3,15 +3,20 @@
 #include <algorithm>
 
 #include "regauge/equivalence/compare.h"
+#include "regauge/io/packing.h"
 #include "tolerances.h"
 
 namespace regauge {
+
+double rounding_of(const StoredTensor& tensor) {
+  return tensor.packing ? tensor.packing->typical_rounding() : rounding_of(tensor.dtype);
+}
 
 double coarsest_rounding(const ParameterSource& source) {
   double coarsest = 0;
   for (const auto& spec : parameter_specs(source.architecture())) {
     const StoredTensor* tensor = spec.rows > 1 ? source.stored(spec.name) : nullptr;
-    if (tensor != nullptr) coarsest = std::max(coarsest, rounding_of(tensor->dtype));
+    if (tensor != nullptr) coarsest = std::max(coarsest, rounding_of(*tensor));
   }
   return coarsest;
 }
@@ -20,7 +25,7 @@ double type_hides(const ParameterSource& a, const ParameterSource& b, const std:
   double most = 0;
   for (const auto* source : {&a, &b}) {
     const StoredTensor* stored = source->stored(tensor);
-    if (stored != nullptr) most = std::max(most, kMostHiddenByType * rounding_of(stored->dtype));
+    if (stored != nullptr) most = std::max(most, kMostHiddenByType * rounding_of(*stored));
   }
   return most;
 }

@@ -14,6 +14,8 @@ double rms(const Matrix<Scalar>& value) {
   return std::sqrt(value.template cast<double>().squaredNorm() / static_cast<double>(value.size()));
 }
 
+// As rounding_of a type; of a packed tensor that of its packing.
+double rounding_of(const StoredTensor& tensor);
 // A typical relative rounding of a model's matrices: that of the coarsest type.
 double coarsest_rounding(const ParameterSource& source);
 

@@ -14,7 +14,9 @@
 #include "json.h"
 #include "llama2c.h"
 #include "mapping.h"
+#include "packings/join.h"
 #include "regauge/base/error.h"
+#include "regauge/io/packing.h"
 #include "safetensors.h"
 #include "sha256.h"
 #include "shard_index.h"
@@ -113,6 +115,10 @@ std::int64_t StoredTensor::elements() const {
   return *count;
 }
 
+std::string StoredTensor::type_name() const {
+  return packing ? packing->name() : std::string(dtype_name(dtype));
+}
+
 Checkpoint Checkpoint::open(const fs::path& path) {
   io::require_utf8(path, "open");
   std::error_code error;
@@ -138,7 +144,14 @@ Checkpoint Checkpoint::open(const fs::path& path) {
     if (checkpoint.format_ == Format::safetensors) checkpoint.metadata_->read_config_beside(path);
   }
   checkpoint.path_ = path;
+  if (checkpoint.format_ == Format::safetensors) checkpoint.join_packed();
   return checkpoint;
+}
+
+void Checkpoint::join_packed() {
+  io::join_packed(metadata_->config, tensors_);
+  index_.clear();
+  for (std::size_t i = 0; i < tensors_.size(); ++i) index_.emplace(tensors_[i].name, i);
 }
 
 Checkpoint Checkpoint::in_memory(json config, std::vector<MemoryTensor> tensors) {
@@ -150,6 +163,7 @@ Checkpoint Checkpoint::in_memory(json config, std::vector<MemoryTensor> tensors)
     tensor.name = given.name;
     tensor.dtype = given.dtype;
     tensor.shape = given.shape;
+    tensor.offset = static_cast<std::int64_t>(checkpoint.tensors_.size());
     tensor.bytes = static_cast<std::int64_t>(given.bytes.size());
     if (stored_bytes(tensor.dtype, tensor.elements()) != tensor.bytes) {
       throw UsageError(fmt::format("[checkpoint] tensor '{}': {} bytes are not {} numbers of {}",
@@ -162,6 +176,7 @@ Checkpoint Checkpoint::in_memory(json config, std::vector<MemoryTensor> tensors)
     checkpoint.tensors_.push_back(std::move(tensor));
   }
   checkpoint.memory_ = std::move(tensors);
+  checkpoint.join_packed();
   return checkpoint;
 }
 
@@ -275,13 +290,25 @@ const StoredTensor& Checkpoint::at(std::string_view name) const {
                                close.empty() ? "" : "; is it ", fmt::join(close, " or ")));
 }
 
+Numbers Checkpoint::numbers(const StoredTensor& tensor) const { return held(at(tensor.name)); }
+
 std::span<const std::byte> Checkpoint::bytes(const StoredTensor& tensor) const {
-  const StoredTensor& own = at(tensor.name);
-  if (!memory_.empty()) return memory_[index_.at(own.name)].bytes;
-  const io::MappedFile& file = *mappings_[static_cast<std::size_t>(own.shard)];
+  return numbers(tensor).bytes();
+}
+
+Numbers Checkpoint::held(const StoredTensor& tensor) const {
+  if (tensor.packing) {
+    std::vector<Numbers> parts;
+    for (const StoredTensor& part : tensor.parts) parts.push_back(held(part));
+    return {tensor.packing, std::move(parts), tensor.elements()};
+  }
+  if (!memory_.empty()) {
+    return {tensor.dtype, memory_[static_cast<std::size_t>(tensor.offset)].bytes};
+  }
+  const io::MappedFile& file = *mappings_[static_cast<std::size_t>(tensor.shard)];
   file.require_read();
-  return file.bytes().subspan(static_cast<std::size_t>(own.offset),
-                              static_cast<std::size_t>(own.bytes));
+  return {tensor.dtype, file.bytes().subspan(static_cast<std::size_t>(tensor.offset),
+                                             static_cast<std::size_t>(tensor.bytes))};
 }
 
 std::vector<std::pair<std::string, std::span<const std::byte>>> Checkpoint::mapped_files() const {
@@ -317,10 +344,14 @@ std::map<std::string, std::string> Checkpoint::digests(Progress& progress) const
 }
 
 void Checkpoint::release(const StoredTensor& tensor) const {
-  if (!memory_.empty()) return;
-  const StoredTensor& own = at(tensor.name);
-  const io::MappedFile& file = *mappings_[static_cast<std::size_t>(own.shard)];
-  file.release(static_cast<std::size_t>(own.offset), static_cast<std::size_t>(own.bytes));
+  if (memory_.empty()) release_held(at(tensor.name));
+}
+
+void Checkpoint::release_held(const StoredTensor& tensor) const {
+  for (const StoredTensor& part : tensor.parts) release_held(part);
+  if (tensor.packing) return;
+  const io::MappedFile& file = *mappings_[static_cast<std::size_t>(tensor.shard)];
+  file.release(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.bytes));
   file.require_read();
 }
 

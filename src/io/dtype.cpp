@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "checked.h"
+#include "float8.h"
 #include "half.h"
 #include "quants.h"
 #include "regauge/base/error.h"
@@ -23,11 +24,13 @@ struct Traits {
 
 // In the order of DType.
 constexpr std::array<Traits, kDTypes> kTraits = {
-    {{"F64", 1, 8},     {"F32", 1, 4},    {"F16", 1, 2},    {"BF16", 1, 2},     {"I64", 1, 8},
-     {"I32", 1, 4},     {"I16", 1, 2},    {"I8", 1, 1},     {"U64", 1, 8},      {"U32", 1, 4},
-     {"U16", 1, 2},     {"U8", 1, 1},     {"BOOL", 1, 1},   {"Q8_0", 32, 34},   {"Q4_0", 32, 18},
-     {"Q4_1", 32, 20},  {"Q5_0", 32, 22}, {"Q5_1", 32, 24}, {"Q4_K", 256, 144}, {"Q5_K", 256, 176},
-     {"Q6_K", 256, 210}}};
+    {{"F64", 1, 8},    {"F32", 1, 4},      {"F16", 1, 2},      {"BF16", 1, 2},
+     {"I64", 1, 8},    {"I32", 1, 4},      {"I16", 1, 2},      {"I8", 1, 1},
+     {"U64", 1, 8},    {"U32", 1, 4},      {"U16", 1, 2},      {"U8", 1, 1},
+     {"BOOL", 1, 1},   {"F8_E4M3", 1, 1},  {"F8_E5M2", 1, 1},  {"F8_E8M0", 1, 1},
+     {"Q8_0", 32, 34}, {"Q4_0", 32, 18},   {"Q4_1", 32, 20},   {"Q5_0", 32, 22},
+     {"Q5_1", 32, 24}, {"Q4_K", 256, 144}, {"Q5_K", 256, 176}, {"Q6_K", 256, 210},
+     {"packed", 1, 1}}};
 
 const Traits& traits(DType dtype) { return kTraits[static_cast<std::size_t>(dtype)]; }
 
@@ -113,7 +116,7 @@ std::optional<DType> dtype_from_name(std::string_view name) {
 }
 
 bool is_floating(DType dtype) { return dtype <= DType::bf16; }
-bool is_quantised(DType dtype) { return dtype >= DType::q8_0; }
+bool is_quantised(DType dtype) { return dtype >= DType::f8_e4m3; }
 std::int64_t block_elements(DType dtype) { return traits(dtype).elements; }
 std::int64_t block_bytes(DType dtype) { return traits(dtype).bytes; }
 
@@ -166,6 +169,14 @@ void decode(DType dtype, std::span<const std::byte> bytes, std::span<Scalar> val
     case DType::boolean:
       for (std::size_t i = 0; i < values.size(); ++i) values[i] = bytes[i] != std::byte{0};
       return;
+    case DType::f8_e4m3:
+    case DType::f8_e5m2:
+    case DType::f8_e8m0:
+      return read_as_float(dtype, bytes, values, [dtype](auto in, float* out, std::size_t count) {
+        io::read_f8(dtype, in.data(), out, count);
+      });
+    case DType::packed:
+      throw UsageError("[decode] packed numbers are read by way of Checkpoint::numbers");
     case DType::q8_0:
     case DType::q4_0:
     case DType::q4_1:

@@ -45,6 +45,10 @@ FloatType float_type(DType dtype) {
       return {0x1p-23, 0x1p-126};
     case DType::f16:
       return {0x1p-10, 0x1p-14};
+    case DType::f8_e4m3:
+      return {0x1p-3, 0x1p-6};
+    case DType::f8_e5m2:
+      return {0x1p-2, 0x1p-14};
     default:
       return {0x1p-7, 0x1p-126};  // bf16
   }
@@ -75,6 +79,15 @@ void float_bounds(DType dtype, std::span<const double> values, std::span<double>
   }
 }
 
+bool is_float(DType dtype) {
+  return is_floating(dtype) || dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2;
+}
+
+// Numbers in runs that share a scale.
+bool has_runs(DType dtype) {
+  return is_quantised(dtype) && !is_float(dtype) && dtype != DType::f8_e8m0;
+}
+
 double most_code(const io::Run& run) { return std::max(-run.first_code, run.last_code); }
 
 // Calls use(first, block) for every run of numbers with one scale.
@@ -97,8 +110,8 @@ void rounding_bounds(DType dtype, std::span<const std::byte> bytes, std::span<co
   require_length(dtype, bytes.size(), values.size());
   require_length(dtype, bytes.size(), below.size());
   require_length(dtype, bytes.size(), above.size());
-  if (is_floating(dtype)) return float_bounds(dtype, values, below, above);
-  if (!is_quantised(dtype)) {
+  if (is_float(dtype)) return float_bounds(dtype, values, below, above);
+  if (!has_runs(dtype)) {
     std::fill(below.begin(), below.end(), 0);
     std::fill(above.begin(), above.end(), 0);
     return;
@@ -126,7 +139,7 @@ void block_ends(DType dtype, std::span<const std::byte> bytes, std::span<const d
   require_length(dtype, bytes.size(), values.size());
   require_length(dtype, bytes.size(), ends.size());
   std::fill(ends.begin(), ends.end(), static_cast<signed char>(0));
-  if (!is_quantised(dtype)) return;
+  if (!has_runs(dtype)) return;
   for_each_run(dtype, bytes, [&](std::size_t first, std::size_t length, const io::Run& run) {
     if (run.step == 0) return;
     const signed char upwards = run.step > 0 ? 1 : -1;
@@ -142,7 +155,7 @@ template <class Scalar>
 void rounding_variances(DType dtype, std::span<const std::byte> bytes,
                         std::span<Scalar> variances) {
   require_length(dtype, bytes.size(), variances.size());
-  if (is_quantised(dtype)) {
+  if (has_runs(dtype)) {
     for_each_run(dtype, bytes, [&](std::size_t first, std::size_t length, const io::Run& run) {
       const double step = static_cast<double>(run.step) * run.used;
       // That of the scale, for a code in the middle of the range.
@@ -152,7 +165,7 @@ void rounding_variances(DType dtype, std::span<const std::byte> bytes,
     });
     return;
   }
-  if (!is_floating(dtype)) return std::fill(variances.begin(), variances.end(), Scalar{0});
+  if (!is_float(dtype)) return std::fill(variances.begin(), variances.end(), Scalar{0});
   const FloatType type = float_type(dtype);
   if (dtype == DType::bf16) {
     // The exponent's bits are those of a float. Squares of subnormal numbers are 0.

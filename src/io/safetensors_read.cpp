@@ -21,9 +21,13 @@ constexpr std::uint64_t kMaxHeader = 100'000'000;
 constexpr std::size_t kLengthBytes = 8;
 
 // Types that the safetensors package knows and this library does not read.
-constexpr std::array<std::string_view, 9> kUnread = {"F8_E4M3",     "F8_E5M2",     "F8_E8M0",
-                                                     "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F4",
+constexpr std::array<std::string_view, 6> kUnread = {"F8_E4M3FNUZ", "F8_E5M2FNUZ", "F4",
                                                      "F6_E2M3",     "F6_E3M2",     "C64"};
+
+// Of the read-only types those that the package knows.
+bool is_float8(DType dtype) {
+  return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2 || dtype == DType::f8_e8m0;
+}
 
 // Begins a message; put together only where there is one.
 struct Place {
@@ -55,7 +59,7 @@ DType read_dtype(const json& value, const Place& where) {
         fmt::format("{}: {} tensors are not read yet; convert to BF16", to_text(where), name));
   }
   const auto dtype = dtype_from_name(name);
-  if (!dtype || is_quantised(*dtype)) {
+  if (!dtype || (is_quantised(*dtype) && !is_float8(*dtype))) {
     throw CorruptFile(Corruption::unknown_dtype,
                       fmt::format("{}: '{}' is not a type of safetensors", to_text(where), name));
   }

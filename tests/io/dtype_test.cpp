@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -54,7 +55,8 @@ TEST(DTypes, NamesGoBothWays) {
     const auto dtype = static_cast<DType>(i);
     EXPECT_EQ(dtype_from_name(dtype_name(dtype)), dtype);
     EXPECT_EQ(stored_bytes(dtype, 3 * block_elements(dtype)), 3 * block_bytes(dtype));
-    EXPECT_EQ(is_quantised(dtype), block_elements(dtype) > 1);
+    EXPECT_TRUE(is_quantised(dtype) || block_elements(dtype) == 1);
+    EXPECT_FALSE(is_quantised(dtype) && is_floating(dtype));
   }
   EXPECT_EQ(dtype_name(DType::bf16), "BF16");
   EXPECT_EQ(dtype_name(DType::q4_k), "Q4_K");
@@ -214,12 +216,35 @@ TEST(DTypes, ReadsUnalignedBytes) {
   }
 }
 
+// The numbers of the OCP specification of 8-bit floats.
+TEST(DTypes, ReadsFloatsOfEightBits) {
+  const auto read = [](DType dtype, int code) {
+    const std::array byte = {static_cast<std::byte>(code)};
+    std::array<double, 1> value;
+    decode<double>(dtype, byte, value);
+    return value[0];
+  };
+  EXPECT_EQ(read(DType::f8_e4m3, 0x38), 1);
+  EXPECT_EQ(read(DType::f8_e4m3, 0xb9), -1.125);
+  EXPECT_EQ(read(DType::f8_e4m3, 0x7e), 448);
+  EXPECT_EQ(read(DType::f8_e4m3, 0x01), 0x1p-9);
+  EXPECT_TRUE(std::isnan(read(DType::f8_e4m3, 0xff)));
+  EXPECT_EQ(read(DType::f8_e5m2, 0x3c), 1);
+  EXPECT_EQ(read(DType::f8_e5m2, 0x7b), 57344);
+  EXPECT_EQ(read(DType::f8_e5m2, 0x81), -0x1p-16);
+  EXPECT_TRUE(std::isinf(read(DType::f8_e5m2, 0x7c)));
+  EXPECT_TRUE(std::isnan(read(DType::f8_e5m2, 0x7d)));
+  EXPECT_EQ(read(DType::f8_e8m0, 127), 1);
+  EXPECT_EQ(read(DType::f8_e8m0, 0), 0x1p-127);
+  EXPECT_TRUE(std::isnan(read(DType::f8_e8m0, 255)));
+}
+
 TEST(DTypes, DequantisesAsGgufDoes) {
   const Checkpoint reference = Checkpoint::open(fixture("quants.safetensors"));
   int tested = 0;
   for (int i = 0; i < kDTypes; ++i) {
     const auto dtype = static_cast<DType>(i);
-    if (!is_quantised(dtype)) continue;
+    if (block_elements(dtype) == 1) continue;
     const std::string name(dtype_name(dtype));
     const auto bytes = reference.bytes(reference.at(name + ".bytes"));
     const StoredTensor& expected = reference.at(name + ".values");

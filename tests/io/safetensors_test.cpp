@@ -56,7 +56,7 @@ TEST(Safetensors, KnowsTypesThatItDoesNotRead) {
   const TemporaryFolder folder;
   write_bytes(
       folder / "x.safetensors",
-      safetensors_bytes(R"({"a":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}})", "x"));
+      safetensors_bytes(R"({"a":{"dtype":"F8_E4M3FNUZ","shape":[1],"data_offsets":[0,1]}})", "x"));
   EXPECT_THROW(Checkpoint::open(folder / "x.safetensors"), UsageError);
 }
 

@@ -172,8 +172,8 @@ struct Model {
   // One parameter, or a slice of it, in the canonical form. Instantiated for float and double.
   template <class Scalar>
   Matrix<Scalar> read(std::string_view parameter, std::int64_t slice = Layout::kAll) const;
-  // The bytes of a slice of a stored tensor.
-  std::span<const std::byte> bytes(const Layout::Home& home) const;
+  // The numbers of a slice of a stored tensor.
+  Numbers numbers(const Layout::Home& home) const;
 };
 
 // Instantiated for float and double, as is write_parameters.

@@ -15,6 +15,7 @@ namespace regauge {
 
 // 16-bit and quantised numbers are worked on in float, wider ones in double.
 bool works_in_double(DType dtype);
+bool works_in_double(const StoredTensor& tensor);
 
 // What stands in the place of a canonical tensor, made from all as they were.
 struct Patch : std::function<Matrix<double>(const ReadTensor&)> {
@@ -73,11 +74,11 @@ class ParameterSource {
  private:
   template <class Scalar>
   Matrix<Scalar> read_file(std::string_view parameter, std::int64_t slice = kAll) const;
-  // One number for each stored one, as decode_all makes them of bytes of a type, in the place of
-  // the parameter's.
-  template <class Scalar, class DecodeAll>
+  // One number for each stored one, as make_all makes them of what is stored, in the place of the
+  // parameter's.
+  template <class Scalar, class MakeAll>
   Matrix<Scalar> gather(std::string_view parameter, std::int64_t slice,
-                        const DecodeAll& decode_all) const;
+                        const MakeAll& make_all) const;
   // What a patch made of a parameter, and where its numbers were rounded.
   struct Patched {
     const Patch& patch;

@@ -16,6 +16,7 @@
 
 #include "regauge/base/progress.h"
 #include "regauge/io/dtype.h"
+#include "regauge/io/numbers.h"
 
 namespace regauge {
 
@@ -34,10 +35,15 @@ struct StoredTensor {
   DType dtype = DType::f32;
   std::vector<std::int64_t> shape;
   std::int64_t shard = 0;   // index into Checkpoint::files()
-  std::int64_t offset = 0;  // of the first byte in that file
-  std::int64_t bytes = 0;
+  std::int64_t offset = 0;  // of the first byte in that file; in memory, which of the tensors
+  std::int64_t bytes = 0;   // of all parts
+  // How several tensors hold the numbers, and which; null if they lie in a row. They are then no
+  // tensors of the checkpoint by themselves, and what the config said of them is taken out of it.
+  std::shared_ptr<const Packing> packing = nullptr;
+  std::vector<StoredTensor> parts = {};
 
   std::int64_t elements() const;  // throws UsageError on overflow or a negative dimension
+  std::string type_name() const;  // that of its type, or of its packing
 };
 
 // A tensor that is in memory already, row-major; `owner` keeps its bytes there.
@@ -78,6 +84,8 @@ class Checkpoint {
   const std::vector<nlohmann::json>& file_metadata() const;
 
   // Throws FileError if a page of the tensor's file that was read was not there any more.
+  Numbers numbers(const StoredTensor& tensor) const;
+  // Throws UsageError for a packed one besides.
   std::span<const std::byte> bytes(const StoredTensor& tensor) const;
   // Name and bytes of each weight file as it is mapped, and of config.json as it was read: what the
   // tensors and config() were taken from, even if another file has taken the name since. Empty for
@@ -100,6 +108,9 @@ class Checkpoint {
   static Checkpoint open_file(const std::filesystem::path& path);
   static Checkpoint open_folder(const std::filesystem::path& path);
   static Checkpoint open_index(const std::filesystem::path& path);
+  void join_packed();
+  Numbers held(const StoredTensor& tensor) const;
+  void release_held(const StoredTensor& tensor) const;
   void add_file(const std::filesystem::path& path, std::shared_ptr<const io::MappedFile> mapping,
                 std::vector<StoredTensor> tensors, nlohmann::json metadata);
 

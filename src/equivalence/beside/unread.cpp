@@ -97,16 +97,18 @@ void compare_labels(const Model& a, const Model& b, Unread& result) {
 
 bool same_bytes_in(const Checkpoint& a, const StoredTensor& left, const Checkpoint& b,
                    const StoredTensor& right, Progress& progress) {
-  const auto x = a.bytes(left);
-  const auto y = b.bytes(right);
-  if (x.size() != y.size()) return false;
-  bool same = true;
-  for (std::size_t at = 0; same && at < x.size(); at += kPieceBytes) {
-    const std::size_t count = std::min(kPieceBytes, x.size() - at);
-    same = std::memcmp(x.data() + at, y.data() + at, count) == 0;
-    a.release(left);
-    b.release(right);
-    progress.advance(static_cast<std::int64_t>(count));
+  const auto of_a = a.numbers(left).all_bytes(), of_b = b.numbers(right).all_bytes();
+  bool same = of_a.size() == of_b.size();
+  for (std::size_t part = 0; same && part < of_a.size(); ++part) {
+    const auto x = of_a[part], y = of_b[part];
+    same = x.size() == y.size();
+    for (std::size_t at = 0; same && at < x.size(); at += kPieceBytes) {
+      const std::size_t count = std::min(kPieceBytes, x.size() - at);
+      same = std::memcmp(x.data() + at, y.data() + at, count) == 0;
+      a.release(left);
+      b.release(right);
+      progress.advance(static_cast<std::int64_t>(count));
+    }
   }
   return same;
 }
@@ -133,7 +135,7 @@ void compare_tensors(const Model& a, const std::vector<std::string>& of_a, const
     }
     const StoredTensor& left = a.checkpoint.at(name);
     const StoredTensor& right = b.checkpoint.at(name);
-    if (left.shape != right.shape || left.dtype != right.dtype) {
+    if (left.shape != right.shape || left.type_name() != right.type_name()) {
       differ.add(fmt::format("tensor '{}' {}; its shape or type differs", name, why));
     } else if (!same_bytes_in(a.checkpoint, left, b.checkpoint, right, progress)) {
       differ.add(fmt::format("tensor '{}' {}; its numbers differ", name, why));

@@ -19,17 +19,13 @@ bool rows_are_zero(const Model& model, const std::string& parameter, std::int64_
   const bool by_token = transposed == (parameter == "head.weight");
   if (!by_token || tensor.shape.size() != 2 || tensor.shape[0] < to) return false;
   const std::int64_t rows = tensor.shape[0], cols = tensor.shape[1];
-  const auto bytes = model.checkpoint.bytes(tensor);
-  if (rows == 0 || tensor.bytes % rows != 0) return false;
-  const std::int64_t stride = tensor.bytes / rows;
+  if (rows == 0 || cols % block_elements(tensor.dtype) != 0) return false;
+  const Numbers stored = model.checkpoint.numbers(tensor);
   std::vector<double> values;
   for (std::int64_t row = from; row < to; row += kPieceRows) {
     const std::int64_t count = std::min(kPieceRows, to - row);
     values.resize(static_cast<std::size_t>(count * cols));
-    decode<double>(tensor.dtype,
-                   bytes.subspan(static_cast<std::size_t>(row * stride),
-                                 static_cast<std::size_t>(count * stride)),
-                   values);
+    stored.range(row * cols, count * cols).decode<double>(values);
     if (std::any_of(values.begin(), values.end(), [](double x) { return x != 0; })) return false;
   }
   model.checkpoint.release(tensor);

@@ -11,6 +11,7 @@
 #include "action/standard_form.h"
 #include "action/unit_lengths.h"
 #include "canon_steps.h"
+#include "equivalence/rounding.h"
 #include "equivalence/stream_vectors.h"
 #include "numerics/dense.h"
 #include "numerics/polar.h"
@@ -67,7 +68,7 @@ class Canonical {
     for (const auto& spec : parameter_specs(symmetry.architecture)) {
       const StoredTensor* stored = source.stored(spec.name);
       if (spec.rows > 1 && stored != nullptr) {
-        rounding_ = std::max(rounding_, rounding_of(stored->dtype));
+        rounding_ = std::max(rounding_, rounding_of(*stored));
       }
     }
   }

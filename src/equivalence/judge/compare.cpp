@@ -162,6 +162,10 @@ double rounding_of(DType dtype) {
       return 1.4e-4;
     case DType::bf16:
       return 1.1e-3;
+    case DType::f8_e4m3:
+      return 2.6e-2;
+    case DType::f8_e5m2:
+      return 5.2e-2;
     case DType::q8_0:
       return 6e-3;
     case DType::q6_k:

@@ -9,7 +9,6 @@
 #include "equivalence/rounding.h"
 #include "equivalence/tolerances.h"
 #include "in_place.h"
-#include "io/rounding.h"
 #include "regauge/equivalence/compare.h"
 
 namespace regauge {
@@ -25,10 +24,8 @@ struct Side {
   const StoredTensor& tensor;
   Layout::Place place;
 
-  std::span<const std::byte> numbers(std::int64_t first, std::int64_t count) const {
-    const std::int64_t elements = block_elements(tensor.dtype), bytes = block_bytes(tensor.dtype);
-    return checkpoint.bytes(tensor).subspan(static_cast<std::size_t>(first / elements * bytes),
-                                            static_cast<std::size_t>(count / elements * bytes));
+  Numbers numbers(std::int64_t first, std::int64_t count) const {
+    return checkpoint.numbers(tensor).range(first, count);
   }
 };
 
@@ -127,11 +124,13 @@ void for_each_piece(const Runs& runs, const Side& a, const Side& b, Progress& pr
   drop();
 }
 
+// False as well where several tensors hold the numbers of one, whose values tell.
 bool same_bytes(const BothSides& pair, Progress& progress) {
   const auto& [a, b, runs] = pair;
-  bool same = true;
+  bool same = !a.tensor.packing && !b.tensor.packing;
+  if (!same) return false;
   for_each_piece(runs, a, b, progress, [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
-    const auto x = a.numbers(at_a, n), y = b.numbers(at_b, n);
+    const auto x = a.numbers(at_a, n).bytes(), y = b.numbers(at_b, n).bytes();
     same = std::memcmp(x.data(), y.data(), x.size()) == 0;
     return same;
   });
@@ -145,13 +144,13 @@ struct Decoded {
   void read_ends(const Side& side, std::int64_t first, std::int64_t count) {
     read(side, first, count, true);
     ends.resize(static_cast<std::size_t>(count));
-    block_ends(side.tensor.dtype, side.numbers(first, count), values, ends);
+    side.numbers(first, count).block_ends(values, ends);
   }
   void read(const Side& side, std::int64_t first, std::int64_t count, bool with_bounds) {
     for (auto* list : {&values, &below, &above}) list->resize(static_cast<std::size_t>(count));
-    const auto bytes = side.numbers(first, count);
-    decode<double>(side.tensor.dtype, bytes, values);
-    if (with_bounds) rounding_bounds(side.tensor.dtype, bytes, values, below, above);
+    const Numbers stored = side.numbers(first, count);
+    stored.decode<double>(values);
+    if (with_bounds) stored.rounding_bounds(values, below, above);
     if (side.place.offset == 0) return;
     for (double& value : values) value += side.place.offset;
   }
@@ -247,7 +246,7 @@ bool one_type(const ParameterSpec& spec, const ParameterSource& a, const Paramet
   const StoredTensor* y = b.stored(spec.name);
   if (x == nullptr || y == nullptr) return true;  // zeros that one of them leaves out
   const auto of_a = a.pieces(spec.name), of_b = b.pieces(spec.name);
-  return x->dtype == y->dtype && !of_a.empty() && !of_b.empty() &&
+  return x->type_name() == y->type_name() && !of_a.empty() && !of_b.empty() &&
          of_a.front().place.offset == of_b.front().place.offset;
 }
 

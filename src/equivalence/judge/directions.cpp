@@ -19,8 +19,10 @@ std::uint64_t directions_seed(const ParameterSource& a, const ParameterSource& b
   for (const ParameterSource* source : {&a, &b}) {
     const Checkpoint& checkpoint = source->model().checkpoint;
     for (const auto& tensor : checkpoint.tensors()) {
-      messages.push_back(checkpoint.bytes(tensor));
-      release.push_back([&] { checkpoint.release(tensor); });
+      for (const auto& part : checkpoint.numbers(tensor).all_bytes()) {
+        messages.push_back(part);
+        release.push_back([&] { checkpoint.release(tensor); });
+      }
       bytes += tensor.bytes;
       add(tensor.name);
     }

@@ -49,7 +49,7 @@ Parameters<double> FramedModel::layer(std::int64_t layer, const Frame& frame) co
   };
   for (const auto& tensor : plan.matrices) {
     const StoredTensor* stored = source_.stored(tensor.spec.name);
-    if (stored == nullptr || works_in_double(stored->dtype)) {
+    if (stored == nullptr || works_in_double(*stored)) {
       look(tensor, double{});
     } else {
       look(tensor, float{});
