@@ -55,6 +55,19 @@ function(regauge_embed_architectures target folder keys)
   target_sources(${target} PRIVATE "${output}")
 endfunction()
 
+# The model of `regauge demo`, compiled into the verbs.
+function(regauge_embed_demo target)
+  file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/data/demo/*")
+  set(output "${PROJECT_BINARY_DIR}/generated/demo_files.cpp")
+  add_custom_command(OUTPUT "${output}"
+    COMMAND ${CMAKE_COMMAND} "-DOUTPUT=${output}" "-DFILES=${files}"
+            -P "${PROJECT_SOURCE_DIR}/cmake/EmbedDemo.cmake"
+    DEPENDS ${files} "${PROJECT_SOURCE_DIR}/cmake/EmbedDemo.cmake" VERBATIM)
+  target_sources(${target} PRIVATE "${output}")
+  set_source_files_properties("${output}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON
+    INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/src/cli")
+endfunction()
+
 function(regauge_core_library)
   cmake_parse_arguments(ARG "" "" "MODULES" ${ARGN})
   add_library(regauge_core)
@@ -93,6 +106,7 @@ function(regauge_cli)
   set_target_properties(regauge_verbs PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(regauge_verbs PRIVATE regauge_core CLI11::CLI11 fmt::fmt)
   target_compile_definitions(regauge_verbs PRIVATE REGAUGE_VERSION="${PROJECT_VERSION}")
+  regauge_embed_demo(regauge_verbs)
   regauge_compile_options(regauge_verbs)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cli/core/*.cpp")
   regauge_program(regauge_cli LIBRARIES regauge_core SOURCES ${sources})

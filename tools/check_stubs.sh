@@ -10,4 +10,4 @@ python3 -m nanobind.stubgen -q -m regauge._core -o "$made"
 sed -i 's/os\.PathLike/os.PathLike[str]/g; s/NDArray,/NDArray[Any],/; s/^from typing import Annotated/&, Any/' "$made"
 if [[ ${1:-} == --fix ]]; then cp "$made" "$stubs"; fi
 diff -u "$stubs" "$made"
-python3 -m mypy --strict python/regauge
+MYPYPATH=python python3 -m mypy --strict python/regauge python/pytest_regauge

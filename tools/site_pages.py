@@ -9,6 +9,7 @@ import inspect
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -25,11 +26,14 @@ def output(*arguments: str) -> str:
 
 def command_line() -> str:
     overview = output("--help")
-    verbs = re.findall(r"^  (\w+) ", overview.split("Subcommands:")[1], re.MULTILINE)
+    verbs = re.findall(r"^  (\w+) ", overview.split("Verbs:")[1], re.MULTILINE)
     page = ["# The command line", f"```text\n{overview}```"]
     for verb in verbs:
-        if verb not in ("lab", "barrier"):  # of the program regauge-lab
+        if verb not in ("lab", "barrier") or shutil.which("regauge-lab"):
             page.append(f"## {verb}\n\n```text\n{output(verb, '--help')}```")
+    if shutil.which("regauge-lab"):
+        for verb in re.findall(r"^  (\w+) ", output("lab", "--help").split("Verbs:")[1], re.MULTILINE):
+            page.append(f"## lab {verb}\n\n```text\n{output('lab', verb, '--help')}```")
     return "\n\n".join(page)
 
 

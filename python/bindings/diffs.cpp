@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
+#include "diff_page.h"
 #include "diff_text.h"
 #include "progress.h"
 #include "regauge/base/error.h"
@@ -60,6 +61,13 @@ void save_certificate_of(const Comparison& self, const std::filesystem::path& pa
                       fingerprint(self.b, reporter), self.found.residuals},
                      path);
   });
+}
+
+void save_page(const Comparison& self, const std::filesystem::path& path) {
+  if (std::filesystem::exists(path)) {
+    throw UsageError(fmt::format("[diff] {} exists; choose another page", path.string()));
+  }
+  cli::write_diff_page(path, self.a, self.b, self.found, {});
 }
 
 Model repaired(const Comparison& self, const std::filesystem::path& path,
@@ -149,6 +157,7 @@ void add_diffs(nb::module_& module) {
       .def_prop_ro("a_from_b", a_from_b)
       .def("save_certificate", save_certificate_of, nb::arg("path"),
            nb::arg("progress") = nb::none())
+      .def("save_page", save_page, nb::arg("path"))
       .def("repair", repaired, nb::arg("path"), nb::arg("progress") = nb::none());
 
   module.def("diff", compare_models, nb::arg("a"), nb::arg("b"), nb::arg("progress") = nb::none());

@@ -1,23 +1,24 @@
-"""The parameter symmetries of Transformers.
+"""Are two checkpoints the same model, and if not, what broke?
 
 A Transformer's weights are one of infinitely many settings with the same function. Regauge knows
-that group exactly, and uses it to tell whether two checkpoints are the same model and to bring one
-into the coordinates of the other.
+the exact group of these settings, and uses it to find out whether two checkpoints are the same
+model, and to bring one into the coordinates of the other.
 
     >>> import regauge
-    >>> model = regauge.open("path/to/model")
-    >>> model.symmetry
-    >>> moved = regauge.act(model, model.symmetry.random_element(seed=1))
-    >>> regauge.diff(model, moved)
+    >>> found = regauge.diff("original", "converted")
+    >>> found.same, found.statement
+    >>> print(found)
 """
 
 from . import testing
-from ._align import Alignment, Barrier, Objective, align, barrier
+from ._align import Alignment, Objective, align
+from ._barrier import Barrier, barrier, plot
 from ._core import Cancelled, CorruptFile, Error, Factor, FileError, UsageError, version
 from ._diff import Cause, Diagnosis, Diff, TensorResidual, Verification, diff, verify
 from ._group import Element, Symmetry, symmetry_of
 from ._model import Model, Parameters, from_state_dict, open, register
 from ._progress import Progress, tqdm_progress
+from ._records import records
 from ._rewrite import act, canon, convert, fold
 
 __version__ = version()
@@ -52,6 +53,8 @@ __all__ = [
     "fold",
     "from_state_dict",
     "open",
+    "plot",
+    "records",
     "register",
     "symmetry_of",
     "testing",

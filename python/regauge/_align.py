@@ -1,13 +1,12 @@
-"""B in A's coordinates, and the line between two models."""
+"""B in A's coordinates."""
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Union
-
-import numpy
 
 from . import _core
 from ._group import Array, Element
@@ -16,7 +15,8 @@ from ._progress import Progress
 
 #: Parameters by canonical name to the loss and its gradients by the same names. An object that has
 #: a method advance() is told by it to go on to the next batch, one that has place(t) where on the
-#: line the next parameters lie. regauge.torch.Objective makes one from a module.
+#: line the next parameters lie, and one that has loss(parameters) gives the loss alone by it, which
+#: is what `barrier` asks for. regauge.torch.Objective makes one from a module.
 Objective = Callable[[Mapping[str, Array]], tuple[float, Mapping[str, Array]]]
 
 
@@ -26,6 +26,27 @@ class Alignment:
 
     a_from_b: Element
     report: Any  # of the method: objective by iteration, what was tried
+
+    def moved(self) -> list[str]:
+        """The spaces whose basis changes, each with what changes: blocks, their order, or both."""
+        lines = []
+        for name, (order, blocks) in self.a_from_b.maps.items():
+            what = []
+            if any(place != i for i, place in enumerate(order)):
+                what.append(f"{sum(p != i for i, p in enumerate(order))} of {len(order)} change places")
+            if blocks.size:
+                what.append("another basis")
+            if what:
+                lines.append(f"{name}: {', '.join(what)}")
+        return lines
+
+    def __repr__(self) -> str:
+        method = self.report.get("method", "") if isinstance(self.report, dict) else ""
+        return f"<regauge.Alignment by {method or 'learning'}: {self.a_from_b!r}>"
+
+    def _repr_html_(self) -> str:
+        items = "".join(f"<li>{html.escape(line)}</li>" for line in self.moved())
+        return f"<p>{html.escape(repr(self)[1:-1])}</p><ul>{items}</ul>"
 
 
 def align(
@@ -68,35 +89,3 @@ def align(
             a._core, b._core, method, scope, seed, iterations, starts, progress
         )
     return Alignment(Element(element), json.loads(report))
-
-
-@dataclass(frozen=True)
-class Barrier:
-    """Losses on the straight line between two models."""
-
-    places: Array  # from 0, which is A, to 1
-    losses: Array
-
-    @property
-    def height(self) -> float:
-        """The most by which the loss lies above the straight line between the ends' losses."""
-        straight = (1 - self.places) * self.losses[0] + self.places * self.losses[-1]
-        return float((self.losses - straight).max())
-
-
-def barrier(
-    a: ModelOrPath, b: ModelOrPath, objective: Objective, *, points: int = 25, batches: int = 1
-) -> Barrier:
-    """The loss at `points` places of the line from A to B, the mean over `batches`."""
-    from_a, from_b = dict(opened(a).parameters), dict(opened(b).parameters)
-    if {n: v.shape for n, v in from_a.items()} != {n: v.shape for n, v in from_b.items()}:
-        raise _core.UsageError("[barrier] the models have different tensors")
-    places = numpy.linspace(0, 1, points)
-    losses = numpy.zeros(points)
-    for batch in range(batches):
-        for i, t in enumerate(places.astype(numpy.float32)):
-            between = {name: (1 - t) * from_a[name] + t * from_b[name] for name in from_a}
-            losses[i] += objective(between)[0] / batches
-        if batch + 1 < batches:
-            getattr(objective, "advance")()
-    return Barrier(places, losses)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import warnings
 
 from . import _core
 from ._core import Cause, Diagnosis, TensorResidual, Verification
@@ -21,7 +22,7 @@ class Diff:
 
     @property
     def verdict(self) -> str:
-        """same; perturbed (the same model, changed); different; or undecided."""
+        """same; perturbed (the same model, modified); different; or undecided."""
         return self._core.verdict
 
     @property
@@ -31,9 +32,15 @@ class Diff:
 
     @property
     def same(self) -> bool:
+        """A and B compute the same function."""
         return self.verdict == "same"
 
     def __bool__(self) -> bool:
+        warnings.warn(
+            "a Diff is true where the models are the same, which surprises; use found.same",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         return self.same
 
     @property
@@ -78,6 +85,10 @@ class Diff:
         """Writes B with the causes of the diagnosis undone, and opens it."""
         return Model(self._core.repair(path, progress))
 
+    def save_page(self, path: Path) -> None:
+        """Writes a page for people to this new .html file, as `regauge diff --html` does."""
+        self._core.save_page(path)
+
     def worst(self, count: int = 8) -> list[TensorResidual]:
         return sorted(self.residuals, key=lambda r: -r.excess)[:count]
 
@@ -98,7 +109,12 @@ class Diff:
         return f"<regauge.Diff: {self}>"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        colour = {"same": "#1a7f37", "undecided": "#9a6700"}.get(self.verdict, "#cf222e")
+        head, *rest = str(self).split("\n")
+        return (
+            f'<p><strong style="color:{colour}">{html.escape(head)}</strong></p>'
+            f"<pre>{html.escape(chr(10).join(line.removeprefix('  ') for line in rest))}</pre>"
+        )
 
 
 def diff(a: ModelOrPath, b: ModelOrPath, *, progress: Progress | None = None) -> Diff:

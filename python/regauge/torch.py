@@ -8,13 +8,22 @@ from typing import Any
 import numpy
 import torch
 
+from ._core import UsageError
 from ._group import Array
 from ._model import Model, from_state_dict
 
 
 def from_module(module: torch.nn.Module, config: Any = None) -> Model:
     """The model that a module holds, without a copy; `config` is a transformers module's own."""
-    return from_state_dict(module.state_dict(), module.config if config is None else config)
+    if config is None:
+        config = getattr(module, "config", None)
+    if config is None:
+        raise UsageError(
+            "[from_module] the module has no .config: give config=, what its config.json would say; for "
+            "a family of your own, regauge.register reads a data file "
+            "(docs/adding-an-architecture.md)"
+        )
+    return from_state_dict(module.state_dict(), config)
 
 
 class Objective:
@@ -43,14 +52,23 @@ class Objective:
         self._places = _places(from_module(module, config), dict(module.named_parameters()))
 
     def __call__(self, parameters: Mapping[str, Array]) -> tuple[float, dict[str, Array]]:
-        with torch.no_grad():
-            for name, (stored, index, offset) in self._places.items():
-                value = torch.from_numpy(parameters[name]).to(stored) - offset
-                stored.view(-1)[index] = value
+        self._put(parameters)
         self._module.zero_grad(set_to_none=True)
         loss = self._loss(self._module, self._batch)
         loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
         return loss.item(), {name: _slope(*place) for name, place in self._places.items()}
+
+    def loss(self, parameters: Mapping[str, Array]) -> float:
+        """The loss alone, which takes no backward pass."""
+        self._put(parameters)
+        with torch.no_grad():
+            return self._loss(self._module, self._batch).item()
+
+    def _put(self, parameters: Mapping[str, Array]) -> None:
+        with torch.no_grad():
+            for name, (stored, index, offset) in self._places.items():
+                value = torch.from_numpy(parameters[name]).to(stored) - offset
+                stored.view(-1)[index] = value
 
     def advance(self) -> None:
         """Goes on to the next batch."""

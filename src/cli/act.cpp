@@ -29,8 +29,10 @@ void add_act(CLI::App& app, int& exit_code) {
   CLI::App* verb =
       app.add_subcommand("act", "Write a model with other numbers and the same function");
   options->declare(*verb, true);
-  auto* element = verb->add_option("--element", options->element, "the group element to apply");
-  auto* random = verb->add_option("--random", options->seed, "draw one by this seed");
+  auto* element =
+      verb->add_option("--element", options->element, "apply the group element in this file");
+  auto* random = verb->add_option("--random", options->seed,
+                                  "apply a random element, drawn with this seed (a whole number)");
   random->check([](const std::string& text) {
     const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
     return digits ? "" : fmt::format("'{}' is not a whole number from 0 on", text);

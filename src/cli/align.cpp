@@ -35,22 +35,22 @@ struct AlignVerbOptions : RewriteOptions {
                     "what may move: all, attention, block, or categories as in `act --only`; :0 or "
                     ":0-3 for some layers only")
         ->capture_default_str();
-    verb.add_option("--iterations", align.iterations, "at most, for each start")
+    verb.add_option("--iterations", align.iterations, "the most iterations of each start")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    verb.add_option("--starts", align.starts, "of the search; the best result counts")
+    verb.add_option("--starts", align.starts, "number of random restarts; the best result is kept")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     verb.add_flag("--compact", align.compact,
-                  "of two_stage: rotations and phases alone, without descent in the whole group");
+                  "two_stage: use rotations and phases alone, without descent in the whole group");
     verb.add_flag("--neurons", align.neurons,
-                  "of two_stage: also assign the feed-forward neurons by their weights");
+                  "two_stage: also match the feed-forward neurons by their weights");
     verb.add_option("--stream", stream,
-                    "of two_stage: map the residual stream first, fitted to embedding and head: "
+                    "two_stage: map the residual stream first, fitted to embedding and head: "
                     "none, permutation or orthogonal")
         ->capture_default_str();
-    verb.add_option("--seed", align.seed, "of random starts")->capture_default_str();
-    verb.add_option("--report", report, "write how it went to this file, as JSON");
+    verb.add_option("--seed", align.seed, "seed of the random starts")->capture_default_str();
+    verb.add_option("--report", report, "write the course of the alignment to this file, as JSON");
     declare_save_element(verb);
   }
 
@@ -115,8 +115,8 @@ void write_report(const std::string& path, const nlohmann::json& report) {
 
 void add_align(CLI::App& app, char** arguments, int& exit_code) {
   auto options = std::make_shared<AlignVerbOptions>();
-  CLI::App* verb =
-      app.add_subcommand("align", "Bring B into A's coordinates: the nearest equal model to A");
+  CLI::App* verb = app.add_subcommand(
+      "align", "Write B in A's coordinates: of all models equal to B, the one nearest to A");
   options->declare_all(*verb);
   const LabAligner with_lab = declare_lab_align(*verb, arguments);
   verb->callback([options, with_lab, verb, &exit_code] {

@@ -1,6 +1,7 @@
 #include "regauge/equivalence/diff.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "diff_page.h"
 #include "diff_text.h"
@@ -29,8 +30,20 @@ nlohmann::json as_json(const Diagnosis& diagnosis) {
           {"repairable", diagnosis.repairable}};
 }
 
+std::vector<std::string_view> mistakes(const Diagnosis& diagnosis) {
+  std::vector<std::string_view> names;
+  for (const auto& cause : diagnosis.causes) names.push_back(mistake_name(cause.mistake));
+  return names;
+}
+
+Colour colour_of(Verdict verdict) {
+  return verdict == Verdict::same        ? Colour::green
+         : verdict == Verdict::undecided ? Colour::yellow
+                                         : Colour::red;
+}
+
 void print(const Diff& result, bool all_tensors) {
-  answer("{}\n", verdict_sentence(result));
+  write_out(coloured(printable_lines(verdict_sentence(result)), colour_of(result.verdict)) + "\n");
   if (!result.movements.empty()) answer("  {}\n", movements_line(result));
   for (const auto& line : result.declarations) answer("  {}\n", line);
   for (const auto& reason : result.reasons) answer("  {}\n", reason);
@@ -38,7 +51,12 @@ void print(const Diff& result, bool all_tensors) {
   if (result.verdict != Verdict::same) {
     for (const auto& line : diagnosis_lines(result.diagnosis)) answer("{}\n", line);
   }
-  if (!result.residuals.empty()) print_residuals(result.residuals, all_tensors ? 0 : 8);
+  if (result.residuals.empty()) return;
+  if (result.verdict == Verdict::same && !all_tensors) {
+    answer("{}\n", grounds(result));
+  } else {
+    print_residuals(result.residuals, all_tensors ? 0 : 8);
+  }
 }
 
 // With the tokenizers: tokens that only stand in another order are brought into A's.
@@ -97,10 +115,10 @@ void add_diff(CLI::App& app, int& exit_code) {
     bool tokenizer = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb =
-      app.add_subcommand("diff", "Are two models the same function? Shows it, or what differs");
-  verb->add_option("A", options->a, "folder or file")->required();
-  verb->add_option("B", options->b, "folder or file")->required();
+  CLI::App* verb = app.add_subcommand(
+      "diff", "Find out whether two models are the same function; if not, what differs and why");
+  verb->add_option("A", options->a, "the original: a folder or file")->required();
+  verb->add_option("B", options->b, "the model to check: a folder or file")->required();
   const auto add_new_path = [&](const char* names, std::string& path, const char* help) {
     return verb->add_option(names, path, help)->check(CLI::NonexistentPath)->type_name("PATH");
   };
@@ -159,7 +177,13 @@ void add_diff(CLI::App& app, int& exit_code) {
     } else {
       print(result, options->all);
     }
-    if (repaired) say("{}: B with this undone: {}\n", options->output, written);
+    flush_out();  // what follows refers to it
+    if (repaired) {
+      say("Wrote {0}: B with {1} undone; {2}. Check: regauge diff {3} {0}\n", options->output,
+          fmt::format("{}", fmt::join(mistakes(result.diagnosis), ", ")), written, options->a);
+    } else if (!options->json && result.diagnosis.repairable && result.diagnosis.certain) {
+      say("Fix: regauge diff {} {} --repair -o FIXED\n", options->a, options->b);
+    }
     if (options->repair && !repaired) {
       say("not repaired: {}\n", same ? "B is the same function as A"
                                      : "the difference is no known mistake that can be undone");

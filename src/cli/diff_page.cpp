@@ -152,6 +152,10 @@ class Page {
                                 : fmt::format("<br /><span class=\"soft\">Repair: {}</span>",
                                               escaped(cause.repair)));
     }
+    if (diagnosis.certain && diagnosis.repairable && !b_.checkpoint.files().empty()) {
+      line("<p>Fix: <code>regauge diff {} {} --repair -o FIXED</code></p>",
+           escaped(a_.checkpoint.path().string()), escaped(b_.checkpoint.path().string()));
+    }
     out_ += "</div></section>\n";
   }
 

@@ -27,7 +27,7 @@ std::string verdict_sentence(const Diff& result) {
       return fmt::format("{}{}", what, result.declarations.empty() ? "" : ", declared differently");
     }
     case Verdict::perturbed:
-      return "not the same function: one model, changed";
+      return "not the same function: the same model, modified";
     case Verdict::different:
       return "not the same function";
     case Verdict::undecided:
@@ -54,7 +54,7 @@ std::string grounds(const Diff& result) {
   const TensorResidual& most = worst(result);
   const bool near = result.verdict == Verdict::same || result.verdict == Verdict::perturbed;
   const char* moved = result.a_from_b.is_identity() ? ""
-                      : near                        ? ", moved by the change of coordinates below,"
+                      : near ? ", moved by the change of coordinates that was found,"
                              : ", in the nearest coordinates that were found,";
   if (result.verdict == Verdict::same && most.residual == 0) {
     return fmt::format("All {} tensors of B{} are those of A, number for number.", all, moved);
@@ -73,17 +73,17 @@ std::string grounds(const Diff& result) {
 }
 
 std::vector<std::string> diagnosis_lines(const Diagnosis& diagnosis) {
-  if (diagnosis.causes.empty()) return {"no known mistake explains it"};
+  if (diagnosis.causes.empty()) return {"No known mistake explains it."};
   std::vector<std::string> lines = {
       fmt::format("{}{}:",
-                  !diagnosis.certain ? "what is known of it, perhaps not all"
-                  : diagnosis.is_exact()
-                      ? "the cause (verified: with it undone, B is A)"
-                      : "the cause (verified: with it undone, B is A but for the last digits)",
+                  !diagnosis.certain     ? "Known causes (perhaps not all)"
+                  : diagnosis.is_exact() ? "Cause (verified: undoing it makes B equal to A)"
+                                         : "Cause (verified: undoing it makes B equal to A but for "
+                                           "the last digits)",
                   diagnosis.moved ? ", in other coordinates" : "")};
   for (const auto& cause : diagnosis.causes) {
     lines.push_back(fmt::format("  {}: {}", mistake_name(cause.mistake), cause.sentence));
-    if (!cause.repair.empty()) lines.push_back(fmt::format("    repair: {}", cause.repair));
+    if (!cause.repair.empty()) lines.push_back(fmt::format("    to undo it: {}", cause.repair));
   }
   if (!diagnosis.besides.empty()) lines.push_back("  " + diagnosis.besides);
   return lines;

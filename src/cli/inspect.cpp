@@ -216,7 +216,8 @@ void add_inspect(CLI::App& app, int& exit_code) {
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand(
-      "inspect", "What a model is, and the group of parameter changes that leave it the same");
+      "inspect",
+      "Show what a model is, and which changes of its parameters leave its function the same");
   verb->add_option("MODEL", options->model, "folder or file")->required();
   verb->add_flag("--json", options->json, "everything, factor by factor, as JSON");
   verb->add_flag("--without-eps", options->exact,

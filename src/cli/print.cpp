@@ -1,9 +1,11 @@
 #include "print.h"
 
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace regauge::cli {
@@ -28,6 +30,14 @@ void flush_out() {
 
 void write_error(std::string_view text) noexcept {
   (void)std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+std::string coloured(const std::string& text, Colour colour) {
+  const char* refused = std::getenv("NO_COLOR");
+  const char* terminal = std::getenv("TERM");
+  const bool plain = isatty(STDOUT_FILENO) == 0 || (refused != nullptr && *refused != '\0') ||
+                     terminal == nullptr || std::string_view(terminal) == "dumb";
+  return plain ? text : fmt::format("\x1b[1;{}m{}\x1b[0m", static_cast<int>(colour), text);
 }
 
 void answer_json(const nlohmann::json& value) {

@@ -57,6 +57,10 @@ void say(fmt::format_string<Shown<T>...> format, const T&... values) {
   write_error(text_of<T...>(format, values...));
 }
 
+// The text in a colour where standard output is a terminal, NO_COLOR is empty and TERM is not dumb.
+enum class Colour { red = 31, green = 32, yellow = 33 };
+std::string coloured(const std::string& text, Colour colour);
+
 // To standard output, indented, in ASCII; strings that are not UTF-8 lose the bytes that are not.
 void answer_json(const nlohmann::json& value);
 

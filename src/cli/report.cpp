@@ -14,8 +14,8 @@ void add_report(CLI::App& app, int& exit_code) {
     bool json = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb =
-      app.add_subcommand("report", "A study of barriers as one page: tables, curves, planes");
+  CLI::App* verb = app.add_subcommand(
+      "report", "Write a study of barriers as one page: tables, curves, loss planes");
   verb->add_option("DIR", options->folder, "with records/*.jsonl, or the folder of the *.jsonl")
       ->required();
   verb->add_option("-o,--output", options->output, "the page, a new file (.html)")

@@ -12,14 +12,14 @@ void print_residuals(std::vector<TensorResidual> residuals, std::size_t lines) {
       residuals.begin(), residuals.end(),
       [](const TensorResidual& a, const TensorResidual& b) { return a.excess > b.excess; });
   const std::size_t count = lines == 0 ? residuals.size() : std::min(lines, residuals.size());
-  answer("  {:<34}{:>12}{:>12}  of its size; <- more than rounding explains\n", "tensor", "off by",
-         "rounding");
+  answer("  {:<34}{:>16}{:>16}  <- more than rounding explains\n", "tensor", "relative error",
+         "from rounding");
   for (std::size_t i = 0; i < count; ++i) {
     const TensorResidual& r = residuals[i];
     const double size = r.size > 0 ? r.size : 1;
     const std::string where =
         r.agrees() ? "" : "  <- " + (r.standing_out.empty() ? "as a whole" : r.standing_out);
-    answer("  {:<34}{:>12.2g}{:>12.2g}{}\n", r.tensor, r.residual / size, r.rounding / size, where);
+    answer("  {:<34}{:>16.2g}{:>16.2g}{}\n", r.tensor, r.residual / size, r.rounding / size, where);
   }
   if (count < residuals.size()) answer("  and {} more\n", residuals.size() - count);
 }

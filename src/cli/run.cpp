@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "help.h"
 #include "io/close_names.h"
 #include "io/json.h"
 #include "print.h"
@@ -66,7 +67,7 @@ std::string failure_message(const CLI::App* app, const CLI::Error& error) {
     verb += " " + app->get_name();
   }
   const auto words = app->remaining();
-  return fmt::format("regauge: {}\nSee {} --help for what there is.\n",
+  return fmt::format("regauge: {}\nRun {} --help for usage.\n",
                      words.empty() ? error.what() : unknown_word(*app, words), verb);
 }
 
@@ -78,6 +79,33 @@ void check_arguments(int argc, char** argv) {
           "argument {}, '{}', is not UTF-8; give files and folders other names", i, argv[i]));
     }
   }
+}
+
+int carry_out(int argc, char** argv);
+
+// `help VERB` is `VERB --help`, wherever the verb lives.
+void add_help(CLI::App& app, char** argv, int& exit_code) {
+  auto words = std::make_shared<std::vector<std::string>>();
+  CLI::App* verb = app.add_subcommand("help", "Print the help of a verb");
+  verb->add_option("VERB", *words, "one of the verbs; without it, the program's own help");
+  verb->callback([words, argv, &app, &exit_code] {
+    const CLI::App* about = &app;
+    std::vector<char*> arguments = {argv[0]};
+    for (auto& word : *words) {
+      if (!about->get_prefix_command()) {
+        const auto verbs = verbs_of(*about);
+        const auto found = std::find_if(verbs.begin(), verbs.end(),
+                                        [&](const auto* one) { return one->get_name() == word; });
+        if (found == verbs.end()) throw UsageError("help: " + unknown_word(*about, {word}));
+        about = *found;
+      }
+      arguments.push_back(word.data());
+    }
+    std::string flag = "--help";
+    arguments.push_back(flag.data());
+    arguments.push_back(nullptr);
+    exit_code = carry_out(static_cast<int>(arguments.size()) - 1, arguments.data());
+  });
 }
 
 void declare(CLI::App& app, char** argv, int& exit_code) {
@@ -94,12 +122,15 @@ void declare(CLI::App& app, char** argv, int& exit_code) {
       ->trigger_on_parse();
   app.require_subcommand(1);
   app.failure_message(failure_message);
-  app.footer(
+  const std::string common =
       "Results go to standard output, everything else to standard error.\n"
+      "A MODEL is a folder with config.json and weights (safetensors, or what torch saves), a .gguf\n"
+      "file, or a llama2.c .bin file.\n"
       "Exit: 0 done or yes, 1 a negative answer, 2 bad usage or input, 3 internal error, 4 the "
-      "answer could not be written to standard output, 130 cancelled (Ctrl-C, SIGTERM, SIGHUP).\n"
-      "A MODEL is a folder with config.json and weights (safetensors, or what torch saves), a .gguf "
-      "file, or a llama2.c .bin file.");
+      "answer\n"
+      "could not be written to standard output, 130 cancelled (Ctrl-C, SIGTERM, SIGHUP).";
+  app.footer(common);  // verbs without one of their own take it
+  add_demo(app, exit_code);
   add_inspect(app, exit_code);
   add_act(app, exit_code);
   add_fold(app, exit_code);
@@ -110,14 +141,24 @@ void declare(CLI::App& app, char** argv, int& exit_code) {
   add_align(app, argv, exit_code);
   add_report(app, exit_code);
   add_lab(app, argv, exit_code);
+  add_help(app, argv, exit_code);
+  add_completion(app, exit_code);
+  add_man(app, exit_code);
+  app.footer("Begin with: regauge demo demo, then regauge diff demo/original demo/converted\n" +
+             common);
+  arrange_help(app);
 }
 
 // What was asked for, up to the last byte of the answer.
 int carry_out(int argc, char** argv) {
   int exit_code = 0;
-  CLI::App app{"Regauge: the parameter symmetries of Transformers"};
+  CLI::App app{"Regauge: are two checkpoints the same model, and if not, what broke?"};
   declare(app, argv, exit_code);
   check_arguments(argc, argv);
+  if (argc == 1) {
+    write_error(app.help());
+    return kBadInput;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

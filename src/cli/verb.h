@@ -13,6 +13,7 @@
 namespace regauge::cli {
 
 // Each verb declares itself; its callback throws, or returns through `exit_code`.
+void add_demo(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
 void add_act(CLI::App& app, int& exit_code);
 void add_fold(CLI::App& app, int& exit_code);
@@ -22,6 +23,9 @@ void add_diff(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);
 void add_align(CLI::App& app, char** arguments, int& exit_code);
+// These print what the declared verbs say of themselves.
+void add_completion(CLI::App& app, int& exit_code);
+void add_man(CLI::App& app, int& exit_code);
 // In regauge-lab the lab's verbs, in regauge the way there; `arguments` is main's argv.
 void add_lab(CLI::App& app, char** arguments, int& exit_code);
 

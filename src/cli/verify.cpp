@@ -34,7 +34,9 @@ void add_verify(CLI::App& app, int& exit_code) {
       answer_json(summary);
       return;
     }
-    answer("{}\n", result.holds() ? "the certificate holds" : "the certificate does not hold");
+    write_out(coloured(result.holds() ? "the certificate holds" : "the certificate does not hold",
+                       result.holds() ? Colour::green : Colour::red) +
+              "\n");
     for (const auto& problem : result.problems) answer("  {}\n", problem);
     if (result.holds()) print_residuals(result.residuals, 5);
   });

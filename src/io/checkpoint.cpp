@@ -145,7 +145,14 @@ Checkpoint Checkpoint::open(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
-    throw FileError(fmt::format("[open] {}: no such file or folder", path.string()));
+    const bool may_be_id = path.is_relative() && std::distance(path.begin(), path.end()) == 2 &&
+                           !fs::exists(path.parent_path(), error);
+    throw FileError(fmt::format(
+        "[open] {}: no such file or folder{}", path.string(),
+        may_be_id ? fmt::format("; if it is a model on the Hugging Face Hub, `hf download {}` "
+                                "prints the folder to give here",
+                                path.string())
+                  : ""));
   }
   Checkpoint checkpoint;
   if (fs::is_directory(status)) {

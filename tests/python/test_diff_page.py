@@ -90,7 +90,7 @@ def test_of_a_changed_model(regauge, tmp_path):
     name = "model.layers.1.self_attn.o_proj.weight"
     change(source, other, lambda tensors: tensors[name][2, 3].add_(1e-3))
     _, words, text = page(regauge, source, other, tmp_path / "page.html", expect=1)
-    assert "not the same function: one model, changed" in words
+    assert "not the same function: the same model, modified" in words
     assert "layers.1.attn.o.weight" in words
     # One square is off, as the grid shows.
     squares = re.findall(r'class="cell s(\d)"', text)

@@ -155,8 +155,9 @@ CASES = {
         "whole number from 0 on",
     ),
     "not a seed": (["act", FIXTURES / "llama", "--random", "x", "-o", "{out}"], "--random"),
-    "unknown option": (["inspect", FIXTURES / "llama", "--nose"], "See regauge inspect --help"),
+    "unknown option": (["inspect", FIXTURES / "llama", "--nose"], "Run regauge inspect --help"),
     "unknown verb": (["nose"], "--help"),
+    "an id of the Hub": (["inspect", "meta-llama/Llama-3.2-1B"], "`hf download meta-llama/Llama-3.2-1B`"),
 }
 
 

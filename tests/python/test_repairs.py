@@ -74,7 +74,7 @@ def test_a_mistake_alone_is_undone(base, tmp_path, mistake):
     b = doctored(base, tmp_path / "b", mistake)
     said_so, written = repaired(base, b, tmp_path / "fixed")
     assert written, said_so
-    assert "verified: with it undone, B is A)" in said_so and "every number is A's" in said_so
+    assert "verified: undoing it makes B equal to A)" in said_so and "every number is A's" in said_so
     assert said(base, tmp_path / "fixed")["statement"] == "identical"
     assert (logits(base) - logits(tmp_path / "fixed")).abs().max() == 0
 
@@ -112,7 +112,7 @@ def test_what_was_calculated_is_told_to_differ_in_the_last_digits(base, tmp_path
     b = doctored(base, tmp_path / "b", mistake)
     said_so, written = repaired(base, b, tmp_path / "fixed")
     assert written, said_so
-    assert "verified: with it undone, B is A but for the last digits" in said_so
+    assert "verified: undoing it makes B equal to A but for the last digits" in said_so
     exact = said(base, tmp_path / "fixed")["statement"] == "identical"
     assert ("every number is A's" if exact else "A's numbers but for the last digits") in said_so
 
@@ -139,7 +139,7 @@ def test_a_mistake_in_a_moved_copy(regauge, wide, tmp_path):
     regauge("act", b, "-o", tmp_path / "moved", "--random", 3)
     said_so, written = repaired(wide, tmp_path / "moved", tmp_path / "fixed")
     assert written
-    assert "verified: with it undone, B is A but for the last digits" in said_so
+    assert "verified: undoing it makes B equal to A but for the last digits" in said_so
     assert "A's numbers but for the last digits: off by up to" in said_so
     assert (logits(wide) - logits(tmp_path / "fixed")).abs().max() < 1e-3
     tensors = said(wide, tmp_path / "fixed")["tensors"]  # moved back, and so rounded twice

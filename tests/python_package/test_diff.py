@@ -15,10 +15,10 @@ def test_a_moved_model_is_the_same(any_model):
     assert all(residual.agrees for residual in found.residuals)
     assert len(found.residuals) == len(any_model.parameters)
     if any_model.unread:  # a pooler reads the stream that was turned: nobody knows what it says now
-        assert found.statement == "undecided" and not found
+        assert found.statement == "undecided" and not found.same
         assert all(name in str(found) for name in any_model.unread)
     else:
-        assert found.statement == "other-coordinates" and found
+        assert found.statement == "other-coordinates" and found.same
         assert "the same function, in other coordinates" in str(found)
         assert_same_function(moved, any_model)
 
@@ -114,7 +114,7 @@ def test_other_architectures_are_different(llama):
     smaller = {**llama.config, "rms_norm_eps": 1e-2}
     other = regauge.from_state_dict(llama.state_dict(), smaller)
     found = regauge.diff(llama, other)
-    assert not found and found.verdict == "different" and found.reasons
+    assert not found.same and found.verdict == "different" and found.reasons
 
 
 def test_a_fine_tune_is_not_accused(llama):

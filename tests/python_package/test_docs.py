@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+import regauge
+
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [
     page
@@ -35,7 +37,7 @@ def shell(tmp_path):
     """Runs commands in tmp_path, with the installed package's `regauge` and `python`."""
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name, arguments in (("python", ""), ("regauge", "-m regauge")):
+    for name, arguments in (("python", ""), ("python3", ""), ("regauge", "-m regauge")):
         program = programs / name
         program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {arguments} "$@"\n')
         program.chmod(0o755)
@@ -78,7 +80,8 @@ def test_snippets_run(page, shell, monkeypatch, capsys):
 
 
 def test_the_readme_runs(shell, monkeypatch):
-    monkeypatch.chdir(ROOT)
+    assert shell("regauge demo demo").returncode == 0
+    monkeypatch.chdir(shell.folder)
     [(line, _, _, code)] = blocks(ROOT / "README.md", "python")
     exec(compile("\n" * line + code, "README.md", "exec"), {})
 
@@ -98,3 +101,25 @@ def test_the_jobs_of_ci(shell, same):
         result = shell(command)
         assert (result.returncode == 0) == same, result.stdout + result.stderr
     assert (shell.folder / "certificate.safetensors").exists() == same
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_the_action(shell, same):
+    """The steps of action.yml that compare, with what GitHub gives them."""
+    yaml = pytest.importorskip("yaml")
+    steps = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    compare, last = next(step for step in steps if step.get("id") == "diff"), steps[-1]
+    a = ROOT / "tests" / "fixtures" / "llama"
+    b = shell.folder / "converted"
+    regauge.convert(a if same else a.with_name("llama-bf16"), b)
+    given = f"export ORIGINAL={a} CONVERTED={b} GITHUB_OUTPUT=$PWD/outputs GITHUB_STEP_SUMMARY=$PWD/summary\n"
+    result = shell(given + compare["run"])
+    assert result.returncode == 0, result.stdout + result.stderr
+    outputs = dict(line.split("=", 1) for line in (shell.folder / "outputs").read_text().splitlines())
+    assert outputs["statement"] == ("identical" if same else "not-the-same")
+    assert outputs["statement"].split("-")[0] in (shell.folder / "summary").read_text()
+    kept = {path.name for path in pathlib.Path(outputs["out"]).iterdir()}
+    assert kept >= {"answer.html", "answer.json", "answer.txt"} and ("certificate.safetensors" in kept) == same
+    assert shell(f"STATUS={outputs['status']}\n{last['run']}").returncode == (0 if same else 1)
+    hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert (shell(f"{hooks[0]['entry']} {a} {b}").returncode == 0) == same

@@ -13,13 +13,16 @@ namespace regauge::cli {
 namespace {
 
 [[noreturn]] void hand_over(char** arguments, const std::string& verb) {
-  const auto self = std::filesystem::canonical("/proc/self/exe");
+  std::error_code unknown;  // Linux alone has the link
+  auto self = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  if (unknown) self = std::filesystem::absolute(arguments[0]);
   const auto program = self.parent_path() / "regauge-lab";
   execv(program.c_str(), arguments);
   execvp("regauge-lab", arguments);
   throw UsageError(fmt::format(
-      "{}: regauge-lab is neither in {} nor on PATH; build it with -DREGAUGE_WITH_LAB=ON", verb,
-      self.parent_path().string()));
+      "{}: regauge-lab is neither in {} nor on PATH; it is not part of the Python wheel: build it "
+      "from source with -DREGAUGE_WITH_LAB=ON (docs/lab.md)",
+      verb, self.parent_path().string()));
 }
 
 }  // namespace
@@ -28,8 +31,9 @@ namespace {
 // libtorch; it takes the whole command line.
 void add_lab(CLI::App& app, char** arguments, int&) {
   constexpr std::array<std::pair<const char*, const char*>, 2> kVerbs{{
-      {"barrier", "Loss and accuracy on the straight line between two models (regauge-lab)"},
-      {"lab", "Run, train and measure models on libtorch (the program regauge-lab)"},
+      {"barrier",
+       "Measure loss and accuracy on the straight line between two models (regauge-lab)"},
+      {"lab", "Run, train and measure models on libtorch (regauge-lab)"},
   }};
   for (const auto& [name, what] : kVerbs) {
     auto* verb = app.add_subcommand(name, what);
