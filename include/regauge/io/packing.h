@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -20,6 +21,8 @@ class Packing {
   virtual std::string name() const = 0;
   // A typical relative root mean square error of the rounding.
   virtual double typical_rounding() const = 0;
+  // The plain type that holds the numbers as well as this does; none if a quantiser rounded them.
+  virtual std::optional<DType> plain_type() const { return std::nullopt; }
   // The numbers are wider than a float.
   virtual bool in_double() const { return false; }
 

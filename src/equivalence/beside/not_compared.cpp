@@ -77,7 +77,7 @@ std::set<std::string> beside(const Model& model) {
   for (const auto& file : model.checkpoint.files()) read.insert(file.filename().string());
   if (!read.contains("model.safetensors")) read.insert("model.safetensors.index.json");
   std::error_code ignored;
-  const bool is_folder = fs::is_directory(model.checkpoint.path(), ignored);
+  const bool is_folder = !model.checkpoint.folder().empty();
   const fs::path folder = model.checkpoint.files().front().parent_path();
   for (fs::directory_iterator at(folder.empty() ? fs::path(".") : folder, ignored), end;
        !ignored && at != end; at.increment(ignored)) {
