@@ -35,6 +35,11 @@ class Packing {
   virtual void rounding_bounds(std::span<const Numbers> parts, std::int64_t first,
                                std::span<const double> values, std::span<double> below,
                                std::span<double> above) const = 0;
+  // As Numbers::rounding_variances, which count where an element mixes numbers; from the bounds
+  // unless a packing says otherwise.
+  virtual void rounding_variances(std::span<const Numbers> parts, std::int64_t first,
+                                  std::span<const double> values,
+                                  std::span<double> variances) const;
   // As Numbers::block_ends; nothing is cut off unless a packing says so.
   virtual void block_ends(std::span<const Numbers> parts, std::int64_t first,
                           std::span<const double> values, std::span<signed char> ends) const;

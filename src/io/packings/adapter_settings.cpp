@@ -55,14 +55,14 @@ double required_number(const json& settings, const char* key) {
 // Python's patterns, of which those that people write mean the same here; none that a matcher that
 // tries everything would take long for.
 bool is_simple(const std::string& pattern) {
-  constexpr std::size_t kLongest = 200;
-  constexpr auto kMostRepeats = 4;
+  constexpr std::size_t kLongestPattern = 200;
+  constexpr auto kMostRepeated = 4;
   const auto repeats = [](char c) { return c == '*' || c == '+' || c == '{' || c == '?'; };
   for (std::size_t i = 1; i < pattern.size(); ++i) {
     if (repeats(pattern[i]) && (pattern[i - 1] == ')' || repeats(pattern[i - 1]))) return false;
   }
-  return pattern.size() <= kLongest &&
-         std::count_if(pattern.begin(), pattern.end(), repeats) <= kMostRepeats;
+  return pattern.size() <= kLongestPattern &&
+         std::count_if(pattern.begin(), pattern.end(), repeats) <= kMostRepeated;
 }
 
 // As PEFT does: the module's name, or what is behind one of its dots, is the pattern.
@@ -104,8 +104,8 @@ AdapterSettings::AdapterSettings(const json& settings) {
     }
   }
   const double rank = required_number(settings, "r");
-  constexpr double kLargest = 1 << 24;
-  if (!(rank >= 1 && rank <= kLargest) || rank != std::floor(rank)) {
+  constexpr double kLargestRank = 1 << 24;
+  if (!(rank >= 1 && rank <= kLargestRank) || rank != std::floor(rank)) {
     throw UsageError(
         fmt::format("[adapter] 'r' of the config is {}; expected a rank above 0", rank));
   }

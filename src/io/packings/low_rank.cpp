@@ -169,7 +169,11 @@ template <class Scalar>
 void LowRank::add(std::span<const Numbers> parts, std::int64_t first,
                   std::span<Scalar> values) const {
   const auto count = static_cast<std::int64_t>(values.size());
-  parts[0].range(first, count).decode<Scalar>(values);
+  if (form_.alone) {
+    std::fill(values.begin(), values.end(), Scalar{0});
+  } else {
+    parts[0].range(first, count).decode<Scalar>(values);
+  }
   if (form_.rank == 0) return;
   const auto held = decoded(parts);
   std::vector<double> added;
@@ -243,6 +247,16 @@ void LowRank::rounding_bounds(std::span<const Numbers> parts, std::int64_t first
                  });
   }
   std::copy(below.begin(), below.end(), above.begin());
+}
+
+void LowRank::rounding_variances(std::span<const Numbers> parts, std::int64_t first,
+                                 std::span<const double> values,
+                                 std::span<double> variances) const {
+  Packing::rounding_variances(parts, first, values, variances);
+  if (form_.alone) return;
+  std::vector<double> of_base(values.size());
+  parts[0].range(first, static_cast<std::int64_t>(values.size())).rounding_variances<double>(of_base);
+  for (std::size_t i = 0; i < values.size(); ++i) variances[i] += of_base[i];
 }
 
 }  // namespace regauge::io

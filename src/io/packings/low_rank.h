@@ -35,6 +35,7 @@ class LowRank : public Packing {
     bool output_is_row = true;     // the rows of a matrix are its outputs: lora_B is the left factor
     std::int64_t experts = 1;      // whose ranks lie together in one pair of factors
     std::optional<std::size_t> magnitudes = std::nullopt;  // the part
+    bool alone = false;  // without the base: only what is added
     bool operator==(const Form&) const = default;
   };
   // What both factors look like when decoded, and the factor of each output.
@@ -76,6 +77,10 @@ class LowRank : public Packing {
   void rounding_bounds(std::span<const Numbers> parts, std::int64_t first,
                        std::span<const double> values, std::span<double> below,
                        std::span<double> above) const override;
+  // The base's own rounding besides: a moved base was rounded again when it was written.
+  void rounding_variances(std::span<const Numbers> parts, std::int64_t first,
+                          std::span<const double> values,
+                          std::span<double> variances) const override;
 
  private:
   template <class Scalar>
