@@ -1,12 +1,12 @@
 #include "regauge/action/moved_adapter.h"
 
-#include <fmt/format.h>
-
 #include <Eigen/QR>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "io/adapter.h"
 #include "io/packings/low_rank.h"
@@ -92,8 +92,8 @@ void write_moved_adapter(const Model& both, const std::filesystem::path& adapter
                          const std::filesystem::path& path, Progress& progress) {
   const io::AdapterFiles files = io::open_adapter(adapter);
   Model added = both;
-  added.checkpoint = both.checkpoint.repacked(
-      [](const StoredTensor& tensor) -> std::shared_ptr<const Packing> {
+  added.checkpoint =
+      both.checkpoint.repacked([](const StoredTensor& tensor) -> std::shared_ptr<const Packing> {
         const LowRank* packing = low_rank_of(tensor);
         if (packing == nullptr) return nullptr;
         LowRank::Form form = packing->form();
@@ -102,7 +102,8 @@ void write_moved_adapter(const Model& both, const std::filesystem::path& adapter
               "[adapter] '{}' has {}, which is not carried along; merge the adapter, or make a new "
               "one for the moved base",
               tensor.name,
-              form.magnitudes ? "the magnitudes of a DoRA" : "one pair of factors for all experts"));
+              form.magnitudes ? "the magnitudes of a DoRA"
+                              : "one pair of factors for all experts"));
         }
         form.alone = true;
         return packing->with(form);

@@ -34,8 +34,7 @@ void check_adapter(const Model& both, const ActOptions& options, const Symmetry&
                    const Element& element, Progress& progress) {
   const Model moved = Model::open(options.output + "+" + options.adapter_output);
   const ParameterSource before(both, symmetry.architecture), after(moved, symmetry.architecture);
-  const auto residuals =
-      compare(symmetry, inverse(symmetry, element), before, after, progress);
+  const auto residuals = compare(symmetry, inverse(symmetry, element), before, after, progress);
   const auto wrong = std::ranges::find_if(residuals, [](const auto& r) { return !r.agrees(); });
   if (wrong == residuals.end()) return;
   throw UsageError(fmt::format(

@@ -36,7 +36,8 @@ std::optional<std::pair<fs::path, fs::path>> base_and_adapter(const fs::path& pa
 
 AdapterFiles open_adapter(const fs::path& folder) {
   const std::string where = "[adapter] " + folder.string();
-  if (!exists_now(folder)) throw FileError(where + ": no such folder; expected the adapter of a base");
+  if (!exists_now(folder))
+    throw FileError(where + ": no such folder; expected the adapter of a base");
   if (!exists_now(folder / kAdapterConfig)) {
     throw UsageError(fmt::format(
         "{}: holds no {}; expected a folder as PEFT's save_pretrained writes it (BASE+ADAPTER)",
@@ -48,9 +49,10 @@ AdapterFiles open_adapter(const fs::path& folder) {
   adapter.path = folder / kAdapterWeights;
   if (!exists_now(adapter.path)) {
     if (exists_now(folder / kPickledAdapter)) {
-      throw UsageError(fmt::format("{}: {} is a PyTorch pickle, which is not read; load and save "
-                                   "the adapter with PEFT, which writes {}",
-                                   where, kPickledAdapter, kAdapterWeights));
+      throw UsageError(
+          fmt::format("{}: {} is a PyTorch pickle, which is not read; load and save "
+                      "the adapter with PEFT, which writes {}",
+                      where, kPickledAdapter, kAdapterWeights));
     }
     throw UsageError(fmt::format("{}: holds no {}", where, kAdapterWeights));
   }

@@ -189,6 +189,23 @@ def test_adapters_add_up(regauge, made, tmp_path):
     assert diff(regauge, f"{m.both}+{m.adapter}", merged, same=True)["statement"] == "same-numbers"
 
 
+def test_experts_as_peft_wrote_them_before_0_19(regauge, made, tmp_path):
+    """lora_A then had the columns of the transposed map; the sum is the same."""
+
+    def before(tensors):
+        result = dict(tensors)
+        for name in [n for n in tensors if ".experts." in n and "lora_A" in n]:
+            a, b = tensors[name], tensors[name.replace("lora_A", "lora_B")]
+            result[name] = b.reshape(b.shape[0], -1, 4).permute(2, 1, 0).reshape(-1, b.shape[0])
+            result[name.replace("lora_A", "lora_B")] = a.reshape(4, -1, a.shape[1]).permute(2, 1, 0).reshape(a.shape[1], -1)
+        return result
+
+    m = made("experts")
+    adapter = edited(m, tmp_path / "edited", {"peft_version": "0.18.1"}, before)
+    merged = merge(m.base, m.adapter, tmp_path / "merged", m.dtype)
+    assert diff(regauge, f"{m.base}+{adapter}", merged, same=True)["statement"] == "same-numbers"
+
+
 def edited(m, folder, config=None, tensors=None):
     """The adapter with some keys of its config, or some tensors, changed."""
     shutil.copytree(m.adapter, folder)

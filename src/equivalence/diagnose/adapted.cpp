@@ -19,8 +19,8 @@ Form transposed(Form form) {
   return form;
 }
 
-// lora_B of several experts is out x [rank, expert], lora_A [expert, rank] x in; here with the ranks
-// of each expert next to each other in lora_B, or with the experts of each rank in lora_A.
+// lora_B of several experts is out x [rank, expert], lora_A [expert, rank] x in; here with the
+// ranks of each expert next to each other in lora_B, or with the experts of each rank in lora_A.
 Form regrouped(Form form, std::size_t part) {
   if (form.experts == 1) return form;
   for (LowRank::Factor* factor : {&form.left, &form.right}) {
@@ -34,7 +34,7 @@ Form regrouped(Form form, std::size_t part) {
       factor->matrix = factor->matrix == 0 ? 0 : form.rank;
       factor->step = 1;
     } else {
-      factor->first = expert * factor->step;
+      factor->first = expert * factor->step + factor->first % of_one;
       factor->matrix = factor->matrix == 0 ? 0 : factor->step;
       factor->step *= form.experts;
     }
@@ -43,10 +43,10 @@ Form regrouped(Form form, std::size_t part) {
 }
 
 ReadTensor read_with(const Model& model, const Architecture& shape,
-                  const std::function<Form(Form)>& change) {
+                     const std::function<Form(Form)>& change) {
   const auto changed = std::make_shared<Model>(model);
-  changed->checkpoint = model.checkpoint.repacked(
-      [&](const StoredTensor& tensor) -> std::shared_ptr<const Packing> {
+  changed->checkpoint =
+      model.checkpoint.repacked([&](const StoredTensor& tensor) -> std::shared_ptr<const Packing> {
         const LowRank* packing = low_rank(&tensor);
         return packing == nullptr ? nullptr : packing->with(change(packing->form()));
       });

@@ -26,12 +26,13 @@ std::vector<KnownFactor> known_factors(const io::LowRank::Form& form) {
       {-1, Mistake::adapter_scale, "what the adapter adds was subtracted"},
       {1 / form.scale, Mistake::adapter_scale, "the adapter has scale 1 (alpha and r ignored)"},
       {form.alpha / form.scale, Mistake::adapter_scale, "the adapter has scale alpha, not over r"},
-      {1 / (rank * form.scale), Mistake::adapter_scale, "the adapter has scale 1/r (alpha ignored)"},
+      {1 / (rank * form.scale), Mistake::adapter_scale,
+       "the adapter has scale 1/r (alpha ignored)"},
       form.rank_stabilised
           ? KnownFactor{1 / root, Mistake::adapter_scale,
-                   "the adapter has scale alpha/r, not alpha/sqrt(r) (use_rslora ignored)"}
+                        "the adapter has scale alpha/r, not alpha/sqrt(r) (use_rslora ignored)"}
           : KnownFactor{root, Mistake::adapter_scale,
-                   "the adapter has scale alpha/sqrt(r) (rsLoRA), not alpha/r"}};
+                        "the adapter has scale alpha/sqrt(r) (rsLoRA), not alpha/r"}};
   constexpr double kEqual = 1e-9;
   std::vector<KnownFactor> different;
   for (KnownFactor& factor : factors) {
@@ -48,7 +49,9 @@ std::vector<KnownFactor> known_factors(const io::LowRank::Form& form) {
   return different;
 }
 
-double inner_product(const Matrix<double>& x, const Matrix<double>& y) { return (x.array() * y.array()).sum(); }
+double inner_product(const Matrix<double>& x, const Matrix<double>& y) {
+  return (x.array() * y.array()).sum();
+}
 
 // Read when it is needed, so that nothing is held.
 Patch adding(const std::string& name, std::function<Matrix<double>()> what) {
@@ -65,9 +68,8 @@ Change restored(const std::string& name, Mistake mistake, std::string what, cons
   change.mistake = mistake;
   change.what = std::move(what);
   change.repair = "merge the adapter again";
-  change.undo[name] = adding(name, [=]() -> Matrix<double> {
-    return factor * (to(name) - from(name));
-  });
+  change.undo[name] =
+      adding(name, [=]() -> Matrix<double> { return factor * (to(name) - from(name)); });
   return change;
 }
 
@@ -98,8 +100,8 @@ void add_factor(const Pair& pair, const std::string& name, const Measured& m,
   constexpr double kNearKnown = 0.05;  // a factor is known as well as rounding leaves it
   const auto to = [&](double factor, Mistake mistake, const std::string& what) {
     if (!explains(m.off, m.added, factor)) return;
-    changes.push_back(restored(name, mistake, what, pair.adapted->base, pair.adapted->whole,
-                               1 - factor));
+    changes.push_back(
+        restored(name, mistake, what, pair.adapted->base, pair.adapted->whole, 1 - factor));
   };
   const double found = factor_of(m.off, m.added);
   std::vector<KnownFactor> factors = known_factors(form);
@@ -124,8 +126,9 @@ std::string runs_of(const std::vector<std::int64_t>& numbers) {
     i = end;
   }
   const std::size_t shown = std::min(kShown, runs.size());
-  return fmt::format("{}{}", fmt::join(runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-                     shown < runs.size() ? ", ..." : "");
+  return fmt::format(
+      "{}{}", fmt::join(runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+      shown < runs.size() ? ", ..." : "");
 }
 
 // Applied to some of the experts of a layer.
@@ -183,11 +186,11 @@ void add_exchanged_halves(const Pair& pair, std::int64_t layer, std::vector<Chan
   change.what = "what the adapter adds to gate and to up was exchanged";
   change.repair = "merge the adapter again";
   for (const auto& [name, other] : {std::pair{gate, up}, {up, gate}}) {
-    change.undo[name] = adding(
-        name, [name = name, other = other, whole = pair.adapted->whole,
-               base = pair.adapted->base]() -> Matrix<double> {
-          return (whole(name) - base(name)) - (whole(other) - base(other));
-        });
+    change.undo[name] = adding(name,
+                               [name = name, other = other, whole = pair.adapted->whole,
+                                base = pair.adapted->base]() -> Matrix<double> {
+                                 return (whole(name) - base(name)) - (whole(other) - base(other));
+                               });
   }
   changes.push_back(std::move(change));
 }
@@ -206,8 +209,8 @@ void add_adapter_changes(const Pair& pair, std::int64_t layer, std::vector<Chang
     for (const auto& variant : pair.adapted->variants) {
       const Matrix<double> wrong = variant.read(spec.name) - pair.adapted->base(spec.name);
       if (!((m->off - wrong).norm() < (m->off - m->added).norm())) continue;
-      changes.push_back(restored(spec.name, variant.mistake, variant.what, variant.read,
-                                 pair.adapted->whole, 1));
+      changes.push_back(
+          restored(spec.name, variant.mistake, variant.what, variant.read, pair.adapted->whole, 1));
     }
   }
   const bool gated = layer >= 0 && pair.architecture.layer(layer).ffn.gated;
@@ -217,8 +220,8 @@ void add_adapter_changes(const Pair& pair, std::int64_t layer, std::vector<Chang
 }
 
 std::optional<Change> other_base(const Pair& pair, const std::string& tensor) {
-  constexpr double kSureFactor = 0.1;   // of the factor
-  constexpr double kNearOne = 3;  // standard errors
+  constexpr double kSureFactor = 0.1;  // of the factor
+  constexpr double kNearOne = 3;       // standard errors
   if (!pair.adapted || pair.adapted->packing(tensor) == nullptr) return std::nullopt;
   const auto m = measured(pair, tensor);
   if (!m) return std::nullopt;

@@ -1,11 +1,12 @@
 #include "adapter_settings.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <cstdio>
 #include <regex>
 #include <set>
 #include <string_view>
@@ -22,18 +23,38 @@ constexpr const char* kMerge =
 
 // Keys that are read, and keys that say nothing of the sum: where a pair of factors belongs is said
 // by its name.
-const std::set<std::string_view> kKnown = {
-    "alpha_pattern",    "auto_mapping",      "base_model_name_or_path",
-    "bias",             "corda_config",      "ensure_weight_tying",
-    "eva_config",       "exclude_modules",   "fan_in_fan_out",
-    "inference_mode",   "init_lora_weights", "layers_pattern",
-    "layers_to_transform", "loftq_config",   "lora_alpha",
-    "lora_bias",        "lora_dropout",      "lora_ga_config",
-    "megatron_core",    "modules_to_save",   "peft_type",
-    "peft_version",     "qalora_group_size", "r",
-    "rank_pattern",     "revision",          "runtime_config",
-    "target_modules",   "target_parameters", "task_type",
-    "use_dora",         "use_rslora"};
+const std::set<std::string_view> kKnown = {"alpha_pattern",
+                                           "auto_mapping",
+                                           "base_model_name_or_path",
+                                           "bias",
+                                           "corda_config",
+                                           "ensure_weight_tying",
+                                           "eva_config",
+                                           "exclude_modules",
+                                           "fan_in_fan_out",
+                                           "inference_mode",
+                                           "init_lora_weights",
+                                           "layers_pattern",
+                                           "layers_to_transform",
+                                           "loftq_config",
+                                           "lora_alpha",
+                                           "lora_bias",
+                                           "lora_dropout",
+                                           "lora_ga_config",
+                                           "megatron_core",
+                                           "modules_to_save",
+                                           "peft_type",
+                                           "peft_version",
+                                           "qalora_group_size",
+                                           "r",
+                                           "rank_pattern",
+                                           "revision",
+                                           "runtime_config",
+                                           "target_modules",
+                                           "target_parameters",
+                                           "task_type",
+                                           "use_dora",
+                                           "use_rslora"};
 
 bool says_nothing(const json& value) {
   return value.is_null() || value == false || value.empty() || value == "";
@@ -67,7 +88,8 @@ bool is_simple(const std::string& pattern) {
 
 // As PEFT does: the module's name, or what is behind one of its dots, is the pattern.
 bool matches(const std::string& pattern, const std::string& module) {
-  if (!is_simple(pattern)) refuse_method(fmt::format("the pattern '{}' is not understood", pattern));
+  if (!is_simple(pattern))
+    refuse_method(fmt::format("the pattern '{}' is not understood", pattern));
   try {
     const std::regex whole(pattern);
     if (std::regex_match(module, whole)) return true;
@@ -88,11 +110,12 @@ AdapterSettings::AdapterSettings(const json& settings) {
   const json method = settings.value("peft_type", json());
   if (method != "LORA") {
     refuse_method(fmt::format("the adapter is of type {}, and only LORA is read",
-                       method.is_string() ? method.get<std::string>() : method.dump()));
+                              method.is_string() ? method.get<std::string>() : method.dump()));
   }
   for (const auto& [key, value] : settings.items()) {
     if (kKnown.contains(key) || says_nothing(value)) continue;
-    refuse_method(fmt::format("'{}' of the adapter's config is {}, which is not read", key, value.dump()));
+    refuse_method(
+        fmt::format("'{}' of the adapter's config is {}, which is not read", key, value.dump()));
   }
   const json start = settings.value("init_lora_weights", json());
   if (start.is_string()) {
@@ -100,7 +123,7 @@ AdapterSettings::AdapterSettings(const json& settings) {
     static const std::set<std::string> kHarmless = {"gaussian", "eva", "orthogonal", "mica"};
     if (!kHarmless.contains(start.get<std::string>())) {
       refuse_method(fmt::format("'init_lora_weights' is '{}', which changes the base besides",
-                         start.get<std::string>()));
+                                start.get<std::string>()));
     }
   }
   const double rank = required_number(settings, "r");
@@ -113,6 +136,13 @@ AdapterSettings::AdapterSettings(const json& settings) {
   alpha_ = required_number(settings, "lora_alpha");
   fan_in_fan_out_ = settings.value("fan_in_fan_out", json(false)) == true;
   rank_stabilised_ = settings.value("use_rslora", json(false)) == true;
+  const json version = settings.value("peft_version", json());
+  int major = 0, minor = 0;
+  if (version.is_string() &&
+      std::sscanf(version.get<std::string>().c_str(), "%4d.%4d", &major, &minor) == 2) {
+    constexpr int kSince = 19;
+    swaps_experts_ = major > 0 || minor >= kSince;
+  }
   ranks_ = patterns(settings, "rank_pattern");
   alphas_ = patterns(settings, "alpha_pattern");
 }
@@ -122,8 +152,10 @@ AdapterSettings::Patterns AdapterSettings::patterns(const json& settings, const 
   Patterns result;
   if (says_nothing(found)) return result;
   if (!found.is_object()) {
-    throw UsageError(fmt::format("[adapter] '{}' of the config is {}; expected a number for each "
-                                 "pattern", key, found.dump()));
+    throw UsageError(
+        fmt::format("[adapter] '{}' of the config is {}; expected a number for each "
+                    "pattern",
+                    key, found.dump()));
   }
   for (const auto& [pattern, value] : found.items()) {
     if (!value.is_number()) {

@@ -18,6 +18,8 @@ class AdapterSettings {
 
   bool fan_in_fan_out() const { return fan_in_fan_out_; }
   bool rank_stabilised() const { return rank_stabilised_; }
+  // Written by a PEFT that takes the rows of a stacked map for its outputs (0.19 and later).
+  bool swaps_experts() const { return swaps_experts_; }
   // By the name of a module, as the base model has it: "model.layers.0.self_attn.q_proj".
   std::int64_t rank(const std::string& module) const;
   double alpha(const std::string& module) const;
@@ -32,7 +34,7 @@ class AdapterSettings {
 
   std::int64_t rank_ = 0;
   double alpha_ = 0;
-  bool fan_in_fan_out_ = false, rank_stabilised_ = false;
+  bool fan_in_fan_out_ = false, rank_stabilised_ = false, swaps_experts_ = false;
   Patterns ranks_, alphas_;
 };
 

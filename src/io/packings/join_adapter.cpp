@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 
@@ -90,15 +90,15 @@ class Join {
     };
     if (take(".lora_A.weight", &Pair::a) || take(".lora_B.weight", &Pair::b) ||
         take(".lora_B.bias", &Pair::bias) || take(".lora_embedding_A", &Pair::a) ||
-        take(".lora_embedding_B", &Pair::b) ||
-        take(".lora_magnitude_vector", &Pair::magnitudes) ||
+        take(".lora_embedding_B", &Pair::b) || take(".lora_magnitude_vector", &Pair::magnitudes) ||
         take(".lora_magnitude_vector.weight", &Pair::magnitudes)) {
       return;
     }
     if (name.find("lora_") != std::string::npos || name.find("trainable_tokens") != name.npos) {
-      refuse_adapter(fmt::format("'{}' is not read; merge the adapter into its base with PEFT's "
-                         "merge_and_unload and name the merged model",
-                         tensor.name));
+      refuse_adapter(
+          fmt::format("'{}' is not read; merge the adapter into its base with PEFT's "
+                      "merge_and_unload and name the merged model",
+                      tensor.name));
     }
     for (const std::string_view between : {".base_layer.", ".modules_to_save."}) {
       const std::size_t at = name.rfind(between);
@@ -140,7 +140,7 @@ class Join {
     if (before == nullptr) {
       if (!name.ends_with("lm_head.weight")) {
         refuse_adapter(fmt::format("'{}' has no counterpart in the base; is it another model's?",
-                           tensor.name));
+                                   tensor.name));
       }
       own.name = name;
       places_.emplace(name, base_.size());
@@ -149,8 +149,8 @@ class Join {
       return;
     }
     if (before->shape != tensor.shape) {
-      refuse_adapter(fmt::format("{} stands for the base's {}; is it another model's?", as_shown(tensor),
-                         as_shown(*before)));
+      refuse_adapter(fmt::format("{} stands for the base's {}; is it another model's?",
+                                 as_shown(tensor), as_shown(*before)));
     }
     own.name = before->name;
     *before = std::move(own);
@@ -177,16 +177,17 @@ class Join {
     }
     for (const StoredTensor* factor : {pair.a, pair.b}) {
       if (factor->shape.size() != 2 || !is_floating(factor->dtype)) {
-        refuse_adapter(fmt::format("{} is {}; expected a matrix of floating-point numbers", as_shown(*factor),
-                           factor->type_name()));
+        refuse_adapter(fmt::format("{} is {}; expected a matrix of floating-point numbers",
+                                   as_shown(*factor), factor->type_name()));
       }
     }
     if (pair.a->dtype != pair.b->dtype) {
       refuse_adapter(fmt::format("{} is {} and {} is {}; expected one type", as_shown(*pair.a),
-                         pair.a->type_name(), as_shown(*pair.b), pair.b->type_name()));
+                                 pair.a->type_name(), as_shown(*pair.b), pair.b->type_name()));
     }
     if (pair.a->shape[0] != pair.b->shape[1]) {
-      refuse_adapter(fmt::format("{} and {} have different ranks", as_shown(*pair.a), as_shown(*pair.b)));
+      refuse_adapter(
+          fmt::format("{} and {} have different ranks", as_shown(*pair.a), as_shown(*pair.b)));
     }
     std::string owner = module;
     while (cut_end(owner, kBaseLayer)) {
@@ -194,9 +195,10 @@ class Join {
     if (StoredTensor* weight = find(owner + ".weight")) {
       add_to_matrix(owner, pair, *weight);
     } else if (!add_to_experts(owner, pair)) {
-      refuse_adapter(fmt::format("'{}' has no counterpart in the base ('{}.weight'); is it another "
-                         "model's, or is the base tied where the adapter is not?",
-                         pair.a->name, owner));
+      refuse_adapter(
+          fmt::format("'{}' has no counterpart in the base ('{}.weight'); is it another "
+                      "model's, or is the base tied where the adapter is not?",
+                      pair.a->name, owner));
     }
   }
 
@@ -209,9 +211,10 @@ class Join {
     form.alpha = settings_.alpha(module);
     form.rank_stabilised = settings_.rank_stabilised();
     if (form.rank * experts != pair.a->shape[0] || form.rank != form.lora_rank) {
-      refuse_adapter(fmt::format("{} is of rank {}, and the config says {}{}", as_shown(*pair.a),
-                         pair.a->shape[0] / experts, form.lora_rank,
-                         experts > 1 ? fmt::format(" for each of {} experts", experts) : ""));
+      refuse_adapter(
+          fmt::format("{} is of rank {}, and the config says {}{}", as_shown(*pair.a),
+                      pair.a->shape[0] / experts, form.lora_rank,
+                      experts > 1 ? fmt::format(" for each of {} experts", experts) : ""));
     }
     return form;
   }
@@ -219,18 +222,18 @@ class Join {
   void join(StoredTensor& target, Form form, std::vector<StoredTensor> parts) {
     const std::optional<DType> base = target.plain_type();
     if (!base && !target.packing) {
-      refuse_adapter(fmt::format("{} of the base is {}; an adapter is added to floating-point numbers",
-                         as_shown(target), target.type_name()));
+      refuse_adapter(
+          fmt::format("{} of the base is {}; an adapter is added to floating-point numbers",
+                      as_shown(target), target.type_name()));
     }
     if (base && !is_floating(*base)) {
-      refuse_adapter(fmt::format("{} of the base is {}; expected floating-point numbers", as_shown(target),
-                         target.type_name()));
+      refuse_adapter(fmt::format("{} of the base is {}; expected floating-point numbers",
+                                 as_shown(target), target.type_name()));
     }
     StoredTensor packed = target;
     packed.dtype = DType::packed;
     const std::int64_t shared_by = form.experts / form.matrices;
-    packed.packing =
-        std::make_shared<LowRank>(std::move(form), base, parts.front().dtype, recent_);
+    packed.packing = std::make_shared<LowRank>(std::move(form), base, parts.front().dtype, recent_);
     packed.parts = {target};
     for (StoredTensor& part : parts) {
       packed.bytes += part.bytes / shared_by;
@@ -250,7 +253,7 @@ class Join {
     const bool is_turned = pair.embedding || (square ? transposed_ : weight.shape == turned);
     if (weight.shape != (is_turned ? turned : plain)) {
       refuse_adapter(fmt::format("{} and {} make a matrix of [{}, {}], and the base's is {}",
-                         as_shown(*pair.a), as_shown(*pair.b), out, in, as_shown(weight)));
+                                 as_shown(*pair.a), as_shown(*pair.b), out, in, as_shown(weight)));
     }
     form.rows = weight.shape[0];
     form.cols = weight.shape[1];
@@ -260,13 +263,14 @@ class Join {
     std::vector<StoredTensor> parts = {*pair.a, *pair.b};
     if (pair.magnitudes != nullptr) {
       if (pair.embedding) {
-        refuse_adapter(fmt::format("'{}': a DoRA of an embedding is not read; merge it into its base with "
-                           "PEFT's merge_and_unload and name the merged model",
-                           pair.magnitudes->name));
+        refuse_adapter(
+            fmt::format("'{}': a DoRA of an embedding is not read; merge it into its base with "
+                        "PEFT's merge_and_unload and name the merged model",
+                        pair.magnitudes->name));
       }
       if (pair.magnitudes->elements() != out || !is_floating(pair.magnitudes->dtype)) {
-        refuse_adapter(fmt::format("{} is not one number for each of {} outputs", as_shown(*pair.magnitudes),
-                           out));
+        refuse_adapter(fmt::format("{} is not one number for each of {} outputs",
+                                   as_shown(*pair.magnitudes), out));
       }
       form.magnitudes = 3;
       parts.push_back(*pair.magnitudes);
@@ -278,7 +282,8 @@ class Join {
   void add_to_bias(const std::string& module, const Pair& pair) {
     StoredTensor* bias = find(module + ".bias");
     if (bias == nullptr) {
-      refuse_adapter(fmt::format("{} belongs to a bias that the base does not have", as_shown(*pair.bias)));
+      refuse_adapter(
+          fmt::format("{} belongs to a bias that the base does not have", as_shown(*pair.bias)));
     }
     Form form = form_of(module, pair, 1);
     form.rank = 1;
@@ -287,7 +292,8 @@ class Join {
     form.left = {1, 0, 0, 1, 0};
     form.right = {0, 0, 0, 0, 0};
     if (pair.bias->elements() != form.rows || !is_floating(pair.bias->dtype)) {
-      refuse_adapter(fmt::format("{} does not fit the base's {}", as_shown(*pair.bias), as_shown(*bias)));
+      refuse_adapter(
+          fmt::format("{} does not fit the base's {}", as_shown(*pair.bias), as_shown(*bias)));
     }
     join(*bias, form, {*pair.bias});
   }
@@ -301,8 +307,9 @@ class Join {
   Form form_of_expert(Form form, const Experts& of, std::int64_t expert, std::int64_t begin,
                       bool turned) const {
     const std::int64_t together = of.count * of.rank;
-    const LowRank::Factor of_a{1, expert * of.rank * of.in, of.rank * of.in, 1, of.in};
-    const LowRank::Factor of_b{2, begin * together + expert, 1, together, of.count};
+    const std::int64_t a_from = turned ? begin : 0, b_from = turned ? 0 : begin;
+    const LowRank::Factor of_a{1, expert * of.rank * of.in + a_from, of.rank * of.in, 1, of.in};
+    const LowRank::Factor of_b{2, b_from * together + expert, 1, together, of.count};
     form.left = turned ? of_a : of_b;
     form.right = turned ? of_b : of_a;
     form.output_is_row = !turned;
@@ -330,10 +337,13 @@ class Join {
     if (fitting.empty()) return false;
     if (fitting.size() > 1) {
       refuse_adapter(fmt::format("{} and {} fit {} and {} of the base alike", as_shown(*pair.a),
-                         as_shown(*pair.b), as_shown(*fitting[0]), as_shown(*fitting[1])));
+                                 as_shown(*pair.b), as_shown(*fitting[0]), as_shown(*fitting[1])));
     }
     StoredTensor* found = fitting.front();
-    if (in == out) turned = experts_are_transposed(owner, *found);
+    if (in == out) {
+      require_settled(pair);
+      turned = experts_are_transposed(owner, *found);
+    }
     const std::int64_t count = found->shape[0];
     if (count == 0) return false;
     Form form = form_of(found->name, pair, count);
@@ -345,6 +355,16 @@ class Join {
     return true;
   }
 
+  // Where both readings fit, only what wrote the adapter says which is meant.
+  void require_settled(const Pair& pair) const {
+    if (settings_.swaps_experts()) return;
+    refuse_adapter(fmt::format(
+        "{} and {} fit experts in two ways, and PEFT changed from one to the other in 0.19; "
+        "'peft_version' of the config does not say that it is that or later. Merge it with the "
+        "version that wrote it, and name the merged model",
+        as_shown(*pair.a), as_shown(*pair.b)));
+  }
+
   // A square map tells nothing; the fused one beside it is twice as long on the side of its
   // outputs.
   bool experts_are_transposed(const std::string& owner, const StoredTensor& square) const {
@@ -354,8 +374,8 @@ class Join {
       if (tensor.shape[1] == tensor.shape[2]) continue;
       return tensor.shape[2] > tensor.shape[1];
     }
-    refuse_adapter(fmt::format("{} is square, and nothing beside it tells which side its outputs are",
-                       as_shown(square)));
+    refuse_adapter(fmt::format(
+        "{} is square, and nothing beside it tells which side its outputs are", as_shown(square)));
   }
 
   // The base holds each expert's maps by themselves.
@@ -368,12 +388,20 @@ class Join {
       if (at(0, names.gate) == nullptr || at(0, names.down) == nullptr) continue;
       std::int64_t count = 1;
       while (at(count, names.gate) != nullptr) ++count;
-      const std::vector<std::int64_t> gate = at(0, names.gate)->shape, down = at(0, names.down)->shape;
+      const std::vector<std::int64_t> gate = at(0, names.gate)->shape,
+                                      down = at(0, names.down)->shape;
       if (gate.size() != 2 || down.size() != 2) continue;
-      const bool fused = in == gate[1] && out == 2 * gate[0];
-      const bool single = in == down[1] && out == down[0];
-      if (fused == single) continue;
-      const Form form = form_of(fused ? owner + ".gate_up_proj" : owner + ".down_proj", pair, count);
+      // PEFT took the two sides of such a map the other way round before 0.19.
+      const bool fused_now = in == gate[1] && out == 2 * gate[0];
+      const bool fused_before = out == gate[1] && in == 2 * gate[0];
+      const bool single_now = in == down[1] && out == down[0];
+      const bool single_before = out == down[1] && in == down[0];
+      const bool now = fused_now || single_now;
+      if (!now && !fused_before && !single_before) continue;
+      if (now && (fused_before || single_before)) require_settled(pair);
+      const bool fused = now ? fused_now : fused_before;
+      const Form form =
+          form_of(fused ? owner + ".gate_up_proj" : owner + ".down_proj", pair, count);
       const Experts experts{count, form.rank, in, out};
       for (std::int64_t expert = 0; expert < count; ++expert) {
         std::int64_t begin = 0;
@@ -382,9 +410,9 @@ class Join {
           StoredTensor* tensor = at(expert, map);
           if (tensor == nullptr || tensor->shape != (fused ? gate : down)) {
             refuse_adapter(fmt::format("the base has no '{}.{}.{}.weight' [{}]", owner, expert, map,
-                               fmt::join(fused ? gate : down, ", ")));
+                                       fmt::join(fused ? gate : down, ", ")));
           }
-          Form own = form_of_expert(form, experts, expert, begin, false);
+          Form own = form_of_expert(form, experts, expert, begin, !now);
           own.rows = tensor->shape[0];
           own.cols = tensor->shape[1];
           join(*tensor, own, {*pair.a, *pair.b});

@@ -10,9 +10,9 @@
 namespace regauge::io {
 namespace {
 
-constexpr std::size_t kKept = 4;               // tensors
-constexpr std::int64_t kBaseNumbers = 1 << 16;     // numbers of the base decoded at a time
-constexpr double kHalfUnitOfFloat = 0x1p-24;             // half a unit, of a number's size
+constexpr std::size_t kKept = 4;                // tensors
+constexpr std::int64_t kBaseNumbers = 1 << 16;  // numbers of the base decoded at a time
+constexpr double kHalfUnitOfFloat = 0x1p-24;    // half a unit, of a number's size
 
 // Half a unit of a type, of a number's size.
 double half_unit(DType type) {
@@ -54,8 +54,7 @@ std::shared_ptr<const std::vector<double>> LowRank::Recent::all_of(const Numbers
   for (const auto& [place, numbers] : parts_) {
     if (place == where) return numbers;
   }
-  auto numbers =
-      std::make_shared<std::vector<double>>(static_cast<std::size_t>(part.count()));
+  auto numbers = std::make_shared<std::vector<double>>(static_cast<std::size_t>(part.count()));
   part.decode<double>(*numbers);
   parts_.emplace_back(where, numbers);
   if (parts_.size() > kKept) parts_.pop_front();
@@ -73,9 +72,7 @@ double LowRank::typical_rounding() const {
   return kTypicalShare * half_unit(factors_);
 }
 
-bool LowRank::in_double() const {
-  return base_ == DType::f64 || base_ == DType::f32 || !base_;
-}
+bool LowRank::in_double() const { return base_ == DType::f64 || base_ == DType::f32 || !base_; }
 
 std::shared_ptr<const LowRank::Decoded> LowRank::decoded(std::span<const Numbers> parts) const {
   const std::scoped_lock lock(mutex_);
@@ -139,8 +136,7 @@ void add_products(const LowRank::Form& form, const std::vector<double>& left,
 
 }  // namespace
 
-std::vector<double> LowRank::lengths(std::span<const Numbers> parts,
-                                     const Decoded& factors) const {
+std::vector<double> LowRank::lengths(std::span<const Numbers> parts, const Decoded& factors) const {
   const std::int64_t all = form_.matrices * form_.rows * form_.cols;
   std::vector<double> squares(
       static_cast<std::size_t>(form_.output_is_row ? form_.matrices * form_.rows : form_.cols), 0);
@@ -185,8 +181,9 @@ void LowRank::add(std::span<const Numbers> parts, std::int64_t first,
                  for (std::size_t j = 0; j < length; ++j) {
                    double value = static_cast<double>(values[begin + j]) + form_.scale * added[j];
                    if (form_.magnitudes) {
-                     value *= held->factors[form_.output_is_row ? static_cast<std::size_t>(row)
-                                                                : static_cast<std::size_t>(col) + j];
+                     value *=
+                         held->factors[form_.output_is_row ? static_cast<std::size_t>(row)
+                                                           : static_cast<std::size_t>(col) + j];
                    }
                    values[begin + j] = static_cast<Scalar>(value);
                  }
@@ -216,7 +213,8 @@ void LowRank::rounding_bounds(std::span<const Numbers> parts, std::int64_t first
     const bool sixteen = half_unit(factors_) > kHalfUnitOfFloat;
     // The product is rounded, and once more when it is scaled.
     const double casts = sixteen && !is_power_of_two(form_.scale) ? 2 : 1;
-    const double terms = static_cast<double>(form_.rank + 2) * std::max(kHalfUnitOfFloat, half_unit(DType::f64));
+    const double terms =
+        static_cast<double>(form_.rank + 2) * std::max(kHalfUnitOfFloat, half_unit(DType::f64));
     // Halves of the smallest numbers of 16 bits.
     const double least = base == DType::f16 || factors_ == DType::f16 ? casts * 0x1p-25 : 0;
     std::vector<double> originals(values.size()), sizes, sums;
@@ -232,14 +230,14 @@ void LowRank::rounding_bounds(std::span<const Numbers> parts, std::int64_t first
                    for (std::size_t j = 0; j < length; ++j) {
                      const double added = std::abs(form_.scale * sums[j]);
                      double open = terms * std::abs(form_.scale) * sizes[j] +
-                                   (narrow > kHalfUnitOfFloat ? casts * narrow * added : 0) + least +
-                                   of_base * std::abs(originals[begin + j]);
+                                   (narrow > kHalfUnitOfFloat ? casts * narrow * added : 0) +
+                                   least + of_base * std::abs(originals[begin + j]);
                      if (form_.magnitudes) {
                        // Sum, length, quotient and product, in the wider of the two types.
                        const double wide = std::min(half_unit(base), half_unit(factors_));
-                       open *= std::abs(held->factors[form_.output_is_row
-                                                          ? static_cast<std::size_t>(row)
-                                                          : static_cast<std::size_t>(col) + j]);
+                       open *= std::abs(
+                           held->factors[form_.output_is_row ? static_cast<std::size_t>(row)
+                                                             : static_cast<std::size_t>(col) + j]);
                        open += 4 * std::max(wide, kHalfUnitOfFloat) * std::abs(values[begin + j]);
                      }
                      below[begin + j] = open;
@@ -255,7 +253,9 @@ void LowRank::rounding_variances(std::span<const Numbers> parts, std::int64_t fi
   Packing::rounding_variances(parts, first, values, variances);
   if (form_.alone) return;
   std::vector<double> of_base(values.size());
-  parts[0].range(first, static_cast<std::int64_t>(values.size())).rounding_variances<double>(of_base);
+  parts[0]
+      .range(first, static_cast<std::int64_t>(values.size()))
+      .rounding_variances<double>(of_base);
   for (std::size_t i = 0; i < values.size(); ++i) variances[i] += of_base[i];
 }
 

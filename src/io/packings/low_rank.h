@@ -32,10 +32,10 @@ class LowRank : public Packing {
     double scale = 1, alpha = 1;  // alpha as the adapter's config has it
     std::int64_t lora_rank = 1;   // r of the config
     bool rank_stabilised = false;
-    bool output_is_row = true;     // the rows of a matrix are its outputs: lora_B is the left factor
-    std::int64_t experts = 1;      // whose ranks lie together in one pair of factors
+    bool output_is_row = true;  // the rows of a matrix are its outputs: lora_B is the left factor
+    std::int64_t experts = 1;   // whose ranks lie together in one pair of factors
     std::optional<std::size_t> magnitudes = std::nullopt;  // the part
-    bool alone = false;  // without the base: only what is added
+    bool alone = false;                                    // without the base: only what is added
     bool operator==(const Form&) const = default;
   };
   // What both factors look like when decoded, and the factor of each output.
