@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
 #include <nlohmann/json.hpp>
+
 #include <optional>
 #include <string_view>
 
@@ -47,7 +47,8 @@ std::optional<std::pair<std::int64_t, std::int64_t>> declared_block(const json& 
 // How the scales lie over the codes. A stack of matrices counts as one, each below the other.
 Scaled::Blocks blocks_of(const StoredTensor& codes, const StoredTensor& scales,
                          std::optional<std::pair<std::int64_t, std::int64_t>> declared) {
-  const std::int64_t cols = codes.shape.back(), rows = codes.elements() / std::max<std::int64_t>(cols, 1);
+  const std::int64_t cols = codes.shape.back(),
+                     rows = codes.elements() / std::max<std::int64_t>(cols, 1);
   const std::int64_t count = scales.elements();
   if (count == 1) return {rows, cols, std::max<std::int64_t>(rows, 1), cols};
   const std::int64_t of_one = codes.shape[codes.shape.size() - 2];  // the rows of one matrix
@@ -64,17 +65,18 @@ Scaled::Blocks blocks_of(const StoredTensor& codes, const StoredTensor& scales,
   if (!matrices) throw refuse("a matrix of them");
   const std::int64_t down = scales.shape[scales.shape.size() - 2];
   if (across == 0 || down == 0) throw refuse("at least one");
-  const auto blocks = declared.value_or(
-      std::pair((of_one + down - 1) / down, (cols + across - 1) / across));
+  const auto blocks =
+      declared.value_or(std::pair((of_one + down - 1) / down, (cols + across - 1) / across));
   const auto [block_rows, block_cols] = blocks;
-  const auto needed = [](std::int64_t side, std::int64_t block) { return (side + block - 1) / block; };
+  const auto needed = [](std::int64_t side, std::int64_t block) {
+    return (side + block - 1) / block;
+  };
   const bool fits = needed(of_one, block_rows) == down && needed(cols, block_cols) == across &&
                     rows / std::max<std::int64_t>(of_one, 1) * down * across == count;
   const bool whole = rows == of_one || of_one % block_rows == 0;
   if (!fits || !whole) {
-    throw refuse(fmt::format("[{}, {}], one for each block of {} x {}",
-                             needed(of_one, block_rows), needed(cols, block_cols), block_rows,
-                             block_cols));
+    throw refuse(fmt::format("[{}, {}], one for each block of {} x {}", needed(of_one, block_rows),
+                             needed(cols, block_cols), block_rows, block_cols));
   }
   return {rows, cols, block_rows, block_cols};
 }

@@ -1,7 +1,8 @@
 #include "join.h"
 
-#include <array>
 #include <nlohmann/json.hpp>
+
+#include <array>
 #include <string_view>
 
 #include "fp8.h"
@@ -24,8 +25,8 @@ constexpr std::array<Method, 2> kMethods = {{{"fp8", join_fp8}, {"fbgemm_fp8", j
 
 void join_packed(json& config, std::vector<StoredTensor>& tensors) {
   Joiner joiner(tensors);
-  const bool declared = config.is_object() && config.contains(kSettings) &&
-                        config[kSettings].is_object();
+  const bool declared =
+      config.is_object() && config.contains(kSettings) && config[kSettings].is_object();
   if (!declared) {
     join_fp8(json(), joiner);  // its names say all
   } else {
