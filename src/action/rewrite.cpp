@@ -77,8 +77,8 @@ Rewrite::Decision Rewrite::decide(const Layout::Stored& stored) const {
                       !(vector && target_.format == Format::gguf && (converts_ || target_.dtype));
   if (narrow && target_.dtype) {
     decision.dtype = *target_.dtype;
-  } else if (narrow && origin != nullptr && !is_quantised(origin->dtype)) {
-    decision.dtype = origin->dtype;
+  } else if (narrow && origin != nullptr && origin->plain_type()) {
+    decision.dtype = *origin->plain_type();
   }
   // What is stored wide is to show its own rounding alone, not that of sums in float.
   decision.in_double = decision.in_double || (moved && works_in_double(decision.dtype));
@@ -94,8 +94,11 @@ void Rewrite::plan_files() {
   const Checkpoint& original = model.checkpoint;
   const bool folder = target_.format == Format::safetensors;
   if (!converts_ && folder) {
-    files_.files = io::names_as_safetensors(original.files());
+    files_.files = io::names_as_safetensors(
+        {original.files().begin(),
+         original.files().begin() + static_cast<std::ptrdiff_t>(original.own_files())});
     files_.file_metadata = original.file_metadata();
+    files_.file_metadata.resize(std::min(files_.file_metadata.size(), original.own_files()));
   } else {
     files_.files = {folder ? "model.safetensors" : "model"};
   }
@@ -143,7 +146,7 @@ void Rewrite::plan_files() {
   for (const auto& name : model.unclaimed) {
     if (outdated.contains(name)) continue;
     const StoredTensor& tensor = original.at(name);
-    add(name, tensor.packing ? target_.dtype.value_or(DType::f32) : tensor.dtype, tensor.shape);
+    add(name, tensor.packing ? unpacked_type(tensor) : tensor.dtype, tensor.shape);
     copied_.push_back(name);
     if (apart.contains(name)) continue;
     const bool wide = std::find(tensor.shape.begin(), tensor.shape.end(),
@@ -297,9 +300,7 @@ void Rewrite::run(const std::filesystem::path& path, Progress& progress) const {
         path.string()));
   }
   if (!folder) files.files = {path.filename().string()};
-  if (folder && std::filesystem::is_directory(original.path())) {
-    files.companions_from = original.path();
-  }
+  if (folder) files.companions_from = original.folder();
   CheckpointWriter writer(path, std::move(files));
   progress.start("writing " + path.filename().string(), bytes());
   write_all([&](const std::string& name, std::span<const std::byte> piece,
@@ -311,8 +312,8 @@ void Rewrite::run(const std::filesystem::path& path, Progress& progress) const {
 
 std::vector<std::string> Rewrite::left_out() const {
   const Checkpoint& original = source_.model().checkpoint;
-  if (!std::filesystem::is_directory(original.path())) return {};
-  std::vector<std::string> names = io::left_out(original.path());
+  if (original.folder().empty()) return {};
+  std::vector<std::string> names = io::left_out(original.folder());
   std::erase_if(names, [&](const std::string& name) {
     return name == io::kIndexFile || name == io::kTorchIndexFile ||
            std::ranges::any_of(original.files(),
@@ -374,10 +375,14 @@ void Rewrite::move(std::span<const TensorPlan> fused, Executor& executor, Sink& 
   }
 }
 
+DType Rewrite::unpacked_type(const StoredTensor& tensor) const {
+  return target_.dtype.value_or(tensor.plain_type().value_or(DType::f32));
+}
+
 // One that holds no parameter, number by number.
 void Rewrite::write_unpacked(const StoredTensor& tensor, const Write& write,
                              Progress& progress) const {
-  const DType dtype = target_.dtype.value_or(DType::f32);
+  const DType dtype = unpacked_type(tensor);
   const Numbers stored = source_.model().checkpoint.numbers(tensor);
   std::vector<double> values;
   std::vector<std::byte> bytes;

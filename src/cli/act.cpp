@@ -1,9 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 
+#include "regauge/action/moved_adapter.h"
 #include "regauge/base/error.h"
+#include "regauge/equivalence/compare.h"
 #include "rewriting.h"
 
 namespace regauge::cli {
@@ -16,16 +20,33 @@ std::set<Category> categories(const std::vector<std::string>& names) {
   return result;
 }
 
+struct ActOptions : RewriteOptions {
+  std::string element;
+  std::uint64_t seed = 0;
+  std::vector<std::string> only;
+  bool inverse = false;
+  std::string adapter, adapter_output;
+};
+
+// Compares the moved base and adapter with the two that there were: a tensor that an element moves
+// by what is in others is not what they add up to.
+void check_adapter(const Model& both, const ActOptions& options, const Symmetry& symmetry,
+                   const Element& element, Progress& progress) {
+  const Model moved = Model::open(options.output + "+" + options.adapter_output);
+  const ParameterSource before(both, symmetry.architecture), after(moved, symmetry.architecture);
+  const auto residuals = compare(symmetry, inverse(symmetry, element), before, after, progress);
+  const auto wrong = std::ranges::find_if(residuals, [](const auto& r) { return !r.agrees(); });
+  if (wrong == residuals.end()) return;
+  throw UsageError(fmt::format(
+      "act: the adapter cannot follow this element, and was not written: {} depends on the sum of "
+      "base and adapter; draw an element without shifts: --only {}",
+      wrong->tensor, category_names(",", false)));
+}
+
 }  // namespace
 
 void add_act(CLI::App& app, int& exit_code) {
-  struct Options : RewriteOptions {
-    std::string element;
-    std::uint64_t seed = 0;
-    std::vector<std::string> only;
-    bool inverse = false;
-  };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ActOptions>();
   CLI::App* verb =
       app.add_subcommand("act", "Write a model with other numbers and the same function");
   options->declare(*verb, true);
@@ -42,6 +63,13 @@ void add_act(CLI::App& app, int& exit_code) {
       ->delimiter(',')
       ->needs(random);
   verb->add_flag("--inverse", options->inverse, "apply the inverse of the element, the way back");
+  auto* adapter =
+      verb->add_option("--adapter", options->adapter,
+                       "a LoRA adapter of MODEL (a folder that PEFT wrote), which is to follow it");
+  auto* adapter_output = verb->add_option("--adapter-output", options->adapter_output,
+                                          "where the moved adapter goes; must not exist yet");
+  adapter->needs(adapter_output);
+  adapter_output->needs(adapter)->check(CLI::NonexistentPath)->type_name("PATH");
   options->declare_save_element(*verb);
   verb->callback([options, random, element, &exit_code] {
     if (random->count() + element->count() == 0) {
@@ -65,7 +93,21 @@ void add_act(CLI::App& app, int& exit_code) {
       }
     }
     if (options->inverse) chosen = inverse(symmetry, chosen);
-    options->carry_out(source, symmetry, chosen, Rewrite::same_as(model));
+    if (options->adapter.empty() || options->dry_run) {
+      options->carry_out(source, symmetry, chosen, Rewrite::same_as(model));
+    } else {
+      const auto progress = make_progress();
+      const Model both = Model::open(options->model + "+" + options->adapter);
+      write_moved_adapter(both, options->adapter, symmetry, chosen, options->adapter_output,
+                          *progress);
+      try {
+        options->carry_out(source, symmetry, chosen, Rewrite::same_as(model));
+        check_adapter(both, *options, symmetry, chosen, *progress);
+      } catch (...) {
+        std::filesystem::remove_all(options->adapter_output);
+        throw;
+      }
+    }
     exit_code = 0;
   });
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "adapter.h"
 #include "checked.h"
 #include "close_names.h"
 #include "corrupt.h"
@@ -17,6 +18,7 @@
 #include "llama2c.h"
 #include "mapping.h"
 #include "packings/join.h"
+#include "packings/join_adapter.h"
 #include "pieces.h"
 #include "regauge/base/error.h"
 #include "regauge/io/packing.h"
@@ -88,6 +90,7 @@ struct Checkpoint::Metadata {
 
   json config;
   std::optional<std::string> config_text;  // of a config.json
+  std::vector<std::string> adapters;       // the adapter_config.json of each
   std::vector<json> files;
 };
 
@@ -103,6 +106,8 @@ void Checkpoint::Metadata::read_config_beside(const fs::path& file) {
 }
 
 Checkpoint::Checkpoint() : metadata_(std::make_shared<Metadata>()) {}
+
+std::size_t Checkpoint::own_files() const { return files_.size() - metadata_->adapters.size(); }
 
 const json& Checkpoint::config() const { return metadata_->config; }
 
@@ -136,6 +141,11 @@ std::int64_t StoredTensor::elements() const {
   return *count;
 }
 
+std::optional<DType> StoredTensor::plain_type() const {
+  if (packing) return packing->plain_type();
+  return is_quantised(dtype) ? std::nullopt : std::optional(dtype);
+}
+
 std::string StoredTensor::type_name() const {
   return packing ? packing->name() : std::string(dtype_name(dtype));
 }
@@ -145,6 +155,12 @@ Checkpoint Checkpoint::open(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
+    if (const auto pair = io::base_and_adapter(path)) {
+      Checkpoint checkpoint = open(pair->first);
+      checkpoint.add_adapter(pair->second);
+      checkpoint.path_ = path;
+      return checkpoint;
+    }
     const bool may_be_id = path.is_relative() && std::distance(path.begin(), path.end()) == 2 &&
                            !fs::exists(path.parent_path(), error);
     throw FileError(fmt::format(
@@ -157,6 +173,7 @@ Checkpoint Checkpoint::open(const fs::path& path) {
   Checkpoint checkpoint;
   if (fs::is_directory(status)) {
     checkpoint = open_folder(path);
+    checkpoint.folder_ = path;
   } else if (path.string().ends_with(".safetensors.index.json") ||
              path.string().ends_with(".bin.index.json")) {
     checkpoint = open_index(path);
@@ -170,8 +187,39 @@ Checkpoint Checkpoint::open(const fs::path& path) {
   return checkpoint;
 }
 
+void Checkpoint::add_adapter(const fs::path& folder) {
+  io::AdapterFiles adapter = io::open_adapter(folder);
+  if (format_ != Format::safetensors) {
+    throw UsageError(fmt::format(
+        "[adapter] {}: the base, {}, is {}; PEFT's adapters are read with a safetensors model",
+        folder.string(), path_.string(), format_name(format_)));
+  }
+  for (StoredTensor& tensor : adapter.tensors) {
+    tensor.shard = static_cast<std::int64_t>(files_.size());
+  }
+  tensors_ = io::join_adapter(adapter.settings, adapter.tensors, tensors_, metadata_->config);
+  files_.push_back(adapter.path);
+  metadata_->files.push_back(json::object());
+  mappings_.push_back(std::move(adapter.mapping));
+  metadata_->adapters.push_back(std::move(adapter.settings_text));
+  index_tensors();
+}
+
+Checkpoint Checkpoint::repacked(const Repack& other) const {
+  Checkpoint copy = *this;
+  for (StoredTensor& tensor : copy.tensors_) {
+    if (!tensor.packing) continue;
+    if (auto packing = other(tensor)) tensor.packing = std::move(packing);
+  }
+  return copy;
+}
+
 void Checkpoint::join_packed() {
   io::join_packed(metadata_->config, tensors_);
+  index_tensors();
+}
+
+void Checkpoint::index_tensors() {
   index_.clear();
   for (std::size_t i = 0; i < tensors_.size(); ++i) index_.emplace(tensors_[i].name, i);
 }
@@ -429,8 +477,18 @@ Numbers Checkpoint::held(const StoredTensor& tensor) const {
 
 std::vector<std::pair<std::string, std::span<const std::byte>>> Checkpoint::mapped_files() const {
   std::vector<std::pair<std::string, std::span<const std::byte>>> files;
+  // Of several adapters, which all have the same names, the second is "2/adapter_model.safetensors".
+  const std::size_t adapters = metadata_->adapters.size(), own = own_files();
+  const auto numbered = [](std::size_t adapter, const std::string& name) {
+    return adapter == 0 ? name : fmt::format("{}/{}", adapter + 1, name);
+  };
   for (std::size_t i = 0; i < files_.size(); ++i) {
-    files.emplace_back(files_[i].filename().string(), mappings_[i]->bytes());
+    const std::string name = files_[i].filename().string();
+    files.emplace_back(i < own ? name : numbered(i - own, name), mappings_[i]->bytes());
+  }
+  for (std::size_t i = 0; i < adapters; ++i) {
+    files.emplace_back(numbered(i, io::kAdapterConfig),
+                       std::as_bytes(std::span(metadata_->adapters[i])));
   }
   if (metadata_->config_text) {
     files.emplace_back("config.json", std::as_bytes(std::span(*metadata_->config_text)));

@@ -109,19 +109,17 @@ void Numbers::rounding_bounds(std::span<const double> values, std::span<double> 
 template <class Scalar>
 void Numbers::rounding_variances(std::span<Scalar> variances) const {
   if (!parts_) return regauge::rounding_variances<Scalar>(dtype_, bytes_, variances);
+  require_lengths(count_, variances.size());
   if (pieces_) {
-    require_lengths(count_, variances.size());
     return for_each_row([&](const Numbers& row, std::size_t at, std::size_t count) {
       row.rounding_variances<Scalar>(variances.subspan(at, count));
     });
   }
-  std::vector<double> values(variances.size()), below(variances.size()), above(variances.size());
+  std::vector<double> values(variances.size()), found(variances.size());
   decode<double>(values);
-  rounding_bounds(values, below, above);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double width = below[i] + above[i];
-    variances[i] = static_cast<Scalar>(width * width / 12);
-  }
+  packing_->rounding_variances(*parts_, first_, values, found);
+  std::ranges::transform(found, variances.begin(),
+                         [](double variance) { return static_cast<Scalar>(variance); });
 }
 template void Numbers::rounding_variances(std::span<float>) const;
 template void Numbers::rounding_variances(std::span<double>) const;
@@ -190,6 +188,17 @@ void Packing::decode(std::span<const Numbers> parts, std::int64_t first,
   std::vector<float> floats(values.size());
   decode(parts, first, std::span(floats));
   std::copy(floats.begin(), floats.end(), values.begin());
+}
+
+void Packing::rounding_variances(std::span<const Numbers> parts, std::int64_t first,
+                                 std::span<const double> values,
+                                 std::span<double> variances) const {
+  std::vector<double> below(values.size()), above(values.size());
+  rounding_bounds(parts, first, values, below, above);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double width = below[i] + above[i];
+    variances[i] = width * width / 12;
+  }
 }
 
 void Packing::block_ends(std::span<const Numbers> /*parts*/, std::int64_t /*first*/,

@@ -61,6 +61,8 @@ def test_there_are_pages():
 @pytest.mark.skipif(not installed("mathformer"), reason="pip install --no-deps mathformer==2.0.0")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_snippets_run(page, shell, monkeypatch, capsys):
+    if "import peft" in page.read_text() and not installed("peft", "torch", "transformers"):
+        pytest.skip("pip install peft")
     monkeypatch.chdir(shell.folder)
     namespace = {}
     printed = ""

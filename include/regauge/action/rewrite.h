@@ -67,6 +67,7 @@ class Rewrite {
   // Bytes of a stored tensor, from `offset` on.
   using Write = std::function<void(const std::string& name, std::span<const std::byte> bytes,
                                    std::int64_t offset)>;
+  DType unpacked_type(const StoredTensor& tensor) const;
   void write_unpacked(const StoredTensor& tensor, const Write& write, Progress& progress) const;
   void write_all(const Write& write, Progress& progress) const;
   // Matrices of a layer that lie in one tensor of the target, slice by slice.

@@ -32,6 +32,13 @@ enum class Mistake {
   across_heads,         // coordinates of one head in another
   rotation_unfolded,    // the stream rotated without the norms' gains being folded
   rotation_incomplete,  // the stream rotated, but not in embedding or head: a tie, or an oversight
+  adapter_missing,      // of a base and an adapter: only the base is there
+  adapter_doubled,      // merged twice
+  adapter_scale,        // merged with another scale than the adapter's config says
+  adapter_transposed,   // B A added on its side
+  adapter_halves,       // gate's part added to up, and up's to gate
+  adapter_experts,      // factors of several experts cut into ranks in the wrong order
+  adapter_base,         // merged into another base
   rope,                 // the config's rotary frequencies
   constant,             // another number or switch of the config
   lost,                 // zero everywhere

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,6 +48,8 @@ struct StoredTensor {
 
   std::int64_t elements() const;  // throws UsageError on overflow or a negative dimension
   std::string type_name() const;  // that of its type, or of its packing
+  // The plain type that holds its numbers as well; none if a quantiser rounded them.
+  std::optional<DType> plain_type() const;
 };
 
 // A tensor that is in memory already, row-major; `owner` keeps its bytes there.
@@ -67,7 +71,8 @@ class Checkpoint {
   // *.bin.index.json, a folder that holds config.json with model.safetensors, pytorch_model.bin or
   // the index of one of them, or one of torch.distributed.checkpoint with a config.json in it or
   // beside it. One part of a split GGUF file stands for all, as does a folder that holds nothing
-  // but them.
+  // but them. Or BASE+ADAPTER, one of these and a folder that PEFT wrote, unless something has that
+  // very name: it holds base and adapter as one model.
   static Checkpoint open(const std::filesystem::path& path);
   // What a folder with this config.json and these tensors would hold; `files` is then empty and
   // `path` a description. Throws UsageError for a name that is there twice or bytes that are not
@@ -76,7 +81,10 @@ class Checkpoint {
 
   Format format() const { return format_; }
   const std::filesystem::path& path() const { return path_; }
+  // The folder that was opened, of base and adapter the base's; empty if it was no folder.
+  const std::filesystem::path& folder() const { return folder_; }
   const std::vector<std::filesystem::path>& files() const { return files_; }
+  std::size_t own_files() const;  // without those of adapters, which come last
   // In file order (shard by shard, by offset).
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   const StoredTensor* find(std::string_view name) const;
@@ -87,6 +95,11 @@ class Checkpoint {
   const nlohmann::json& config() const;
   // __metadata__ of each safetensors file, by shard; empty objects elsewhere.
   const std::vector<nlohmann::json>& file_metadata() const;
+
+  // A copy in which packed tensors are read otherwise, from the same parts; where `other` gives
+  // null, as before.
+  using Repack = std::function<std::shared_ptr<const Packing>(const StoredTensor& tensor)>;
+  Checkpoint repacked(const Repack& other) const;
 
   // Throws FileError if a page of the tensor's file that was read was not there any more.
   Numbers numbers(const StoredTensor& tensor) const;
@@ -116,14 +129,16 @@ class Checkpoint {
   static Checkpoint open_distributed(const std::filesystem::path& path);
   static Checkpoint open_gguf_parts(const std::vector<std::filesystem::path>& parts);
   void require_new(const StoredTensor& tensor, const std::string& file) const;
+  void add_adapter(const std::filesystem::path& folder);
   void join_packed();
+  void index_tensors();
   Numbers held(const StoredTensor& tensor) const;
   void release_held(const StoredTensor& tensor) const;
   void add_file(const std::filesystem::path& path, std::shared_ptr<const io::MappedFile> mapping,
                 std::vector<StoredTensor> tensors, nlohmann::json metadata);
 
   Format format_ = Format::safetensors;
-  std::filesystem::path path_;
+  std::filesystem::path path_, folder_;
   std::vector<std::filesystem::path> files_;
   std::vector<StoredTensor> tensors_;
   std::shared_ptr<Metadata> metadata_;

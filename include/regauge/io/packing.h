@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -20,6 +21,8 @@ class Packing {
   virtual std::string name() const = 0;
   // A typical relative root mean square error of the rounding.
   virtual double typical_rounding() const = 0;
+  // The plain type that holds the numbers as well as this does; none if a quantiser rounded them.
+  virtual std::optional<DType> plain_type() const { return std::nullopt; }
   // The numbers are wider than a float.
   virtual bool in_double() const { return false; }
 
@@ -32,6 +35,11 @@ class Packing {
   virtual void rounding_bounds(std::span<const Numbers> parts, std::int64_t first,
                                std::span<const double> values, std::span<double> below,
                                std::span<double> above) const = 0;
+  // As Numbers::rounding_variances, which count where an element mixes numbers; from the bounds
+  // unless a packing says otherwise.
+  virtual void rounding_variances(std::span<const Numbers> parts, std::int64_t first,
+                                  std::span<const double> values,
+                                  std::span<double> variances) const;
   // As Numbers::block_ends; nothing is cut off unless a packing says so.
   virtual void block_ends(std::span<const Numbers> parts, std::int64_t first,
                           std::span<const double> values, std::span<signed char> ends) const;

@@ -82,7 +82,7 @@ std::set<std::string> beside(const Model& model) {
     read.insert(torch ? io::kTorchIndexFile : io::kIndexFile);
   }
   std::error_code ignored;
-  const bool is_folder = fs::is_directory(model.checkpoint.path(), ignored);
+  const bool is_folder = !model.checkpoint.folder().empty();
   const fs::path folder = model.checkpoint.files().front().parent_path();
   for (fs::directory_iterator at(folder.empty() ? fs::path(".") : folder, ignored), end;
        !ignored && at != end; at.increment(ignored)) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "adapted.h"
 #include "regauge/equivalence/diagnosis.h"
 
 namespace regauge {
@@ -14,6 +15,7 @@ struct Pair {
   Architecture architecture;
   ReadTensor a, b;
   bool halves = false;  // B's file stores rotary pairs as halves
+  std::optional<Adapted> adapted = std::nullopt;  // if A is a base and an adapter
 };
 
 // A known mistake on the tensors of one place, and how it is undone.
@@ -27,6 +29,7 @@ struct Change {
 };
 
 // What may have happened to the tensors of one layer (-1: embedding and head).
+void add_adapter_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_rotary_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_gain_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_centring_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
@@ -37,6 +40,8 @@ void add_transpose_changes(const Pair& pair, std::int64_t layer, std::vector<Cha
 void add_post_gain_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_expert_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);  // all these
+// B's tensor has what the adapter adds, above other numbers; what they are is lost.
+std::optional<Change> other_base(const Pair& pair, const std::string& tensor);
 // Two layers in each other's place; nothing if they are not of one shape.
 std::optional<Change> layer_exchange(const Pair& pair, std::int64_t first, std::int64_t second);
 

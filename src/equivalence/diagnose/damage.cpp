@@ -66,6 +66,13 @@ std::string whereabouts(const Matrix<double>& off, double rounding) {
 
 }  // namespace
 
+void Explainer::find_other_base() {
+  if (!pair_.adapted) return;
+  for (const auto& name : unexplained()) {
+    if (auto change = other_base(pair_, name)) accept(std::move(*change));
+  }
+}
+
 void Explainer::locate_damage() {
   const auto names = unexplained();
   if (names.size() > kPlaces && 4 * names.size() > residuals_.size()) return;  // no place

@@ -108,6 +108,7 @@ class Diagnostician {
     Pair result;
     result.architecture = shape;
     result.a = reader(a_, shape, {});
+    result.adapted = adapted_of(a_, shape);
     result.b = reader(b_, shape, element.is_identity() ? Patches{} : moved_by(symmetry, element));
     for (std::int64_t n = 0; n < shape.layers && !result.halves; ++n) {
       if (shape.layer(n).has_delta()) continue;
@@ -362,6 +363,7 @@ class Diagnostician {
       explainer.explain(Explainer::Where::in_place);
       explainer.explain(Explainer::Where::trained);
     }
+    explainer.find_other_base();
     explainer.locate_damage();
     conclude(shape_, explainer.changes(), false);
     if (result_.moved) result_.repairable = false;

@@ -59,6 +59,20 @@ std::string_view mistake_name(Mistake mistake) {
       return "rotation-unfolded";
     case Mistake::rotation_incomplete:
       return "rotation-incomplete";
+    case Mistake::adapter_missing:
+      return "adapter-missing";
+    case Mistake::adapter_doubled:
+      return "adapter-doubled";
+    case Mistake::adapter_scale:
+      return "adapter-scale";
+    case Mistake::adapter_transposed:
+      return "adapter-transposed";
+    case Mistake::adapter_halves:
+      return "adapter-halves";
+    case Mistake::adapter_experts:
+      return "adapter-experts";
+    case Mistake::adapter_base:
+      return "adapter-other-base";
     case Mistake::rope:
       return "rope";
     case Mistake::constant:

@@ -31,6 +31,8 @@ class Explainer {
   };
   // Known mistakes, then tensors and rows that stand elsewhere.
   void explain(Where where);
+  // Tensors to which an adapter was added that have another base.
+  void find_other_base();
   // Where the rest differs, unless that is nearly everywhere.
   void locate_damage();
 

@@ -192,7 +192,7 @@ void forgive_cut_off(const std::vector<BothSides>& pairs, TensorResidual& result
   Decoded x, y;
   for (const auto& pair : pairs) {
     const auto& [a, b, runs] = pair;
-    if (!is_quantised(a.tensor.dtype) && !is_quantised(b.tensor.dtype)) return;
+    if (a.tensor.plain_type() && b.tensor.plain_type()) return;
     for_each_piece(
         runs, a, b, Progress::silent(), [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
           for (std::int64_t first = 0; first < n && others == 0; first += kDecoded) {
