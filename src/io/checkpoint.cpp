@@ -142,7 +142,8 @@ Checkpoint Checkpoint::open(const fs::path& path) {
 }
 
 void Checkpoint::join_packed() {
-  io::join_packed(metadata_->config, tensors_);
+  io::join_packed(metadata_->config, tensors_,
+                  [&](const StoredTensor& tensor) { return held(tensor).bytes(); });
   index_.clear();
   for (std::size_t i = 0; i < tensors_.size(); ++i) index_.emplace(tensors_[i].name, i);
 }
