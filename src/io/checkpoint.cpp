@@ -215,7 +215,8 @@ Checkpoint Checkpoint::repacked(const Repack& other) const {
 }
 
 void Checkpoint::join_packed() {
-  io::join_packed(metadata_->config, tensors_);
+  io::join_packed(metadata_->config, tensors_,
+                  [&](const StoredTensor& tensor) { return held(tensor).bytes(); });
   index_tensors();
 }
 

@@ -1,14 +1,15 @@
-#include "fp8.h"
+#include "floats8.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
 
 #include <optional>
 #include <string_view>
 
+#include "grouped.h"
+#include "methods.h"
 #include "regauge/base/error.h"
-#include "scaled.h"
 
 namespace regauge::io {
 namespace {
@@ -44,58 +45,99 @@ std::optional<std::pair<std::int64_t, std::int64_t>> declared_block(const json& 
   return std::pair(sides[0].get<std::int64_t>(), sides[1].get<std::int64_t>());
 }
 
-// How the scales lie over the codes. A stack of matrices counts as one, each below the other.
-Scaled::Blocks blocks_of(const StoredTensor& codes, const StoredTensor& scales,
-                         std::optional<std::pair<std::int64_t, std::int64_t>> declared) {
-  const std::int64_t cols = codes.shape.back(),
-                     rows = codes.elements() / std::max<std::int64_t>(cols, 1);
-  const std::int64_t count = scales.elements();
-  if (count == 1) return {rows, cols, std::max<std::int64_t>(rows, 1), cols};
+std::int64_t needed(std::int64_t side, std::int64_t block) { return (side + block - 1) / block; }
+
+// How the scales lie over `rows` x `cols` numbers of such a shape. A stack of matrices counts as
+// one, each below the other.
+Grouped::Blocks blocks_of(const StoredTensor& codes, std::int64_t cols, const StoredTensor& scales,
+                          std::optional<std::pair<std::int64_t, std::int64_t>> declared) {
   const std::int64_t of_one = codes.shape[codes.shape.size() - 2];  // the rows of one matrix
+  const std::int64_t rows = codes.elements() / codes.shape.back(), count = scales.elements();
+  if (count == 1) return {rows, cols, 1, 1};
   const std::int64_t across = scales.shape.back();
   const bool matrices = scales.shape.size() == codes.shape.size();
-  if (count == rows && (!matrices || across == 1)) return {rows, cols, 1, cols};
+  if (count == rows && (!matrices || across == 1)) return {1, cols, 1, 1};
   const auto refuse = [&](const std::string& expected) {
+    const bool turned = scales.shape.size() == 2 && scales.shape[0] == needed(cols, 128) &&
+                        scales.shape[1] == needed(of_one, 128);
     return UsageError(fmt::format(
-        "[packed] '{}' is {} and its scales '{}' are [{}]; expected one scale, one for each row, "
-        "or {}; are they transposed, or those of another tensor?",
-        codes.name, fmt::format("[{}]", fmt::join(codes.shape, ", ")), scales.name,
-        fmt::join(scales.shape, ", "), expected));
+        "[packed] '{}' is {} and its scales '{}' are {}; expected one scale, one for each row, "
+        "or {}{}",
+        codes.name, shape_text(codes.shape), scales.name, shape_text(scales.shape), expected,
+        turned ? ": they are transposed"
+               : "; are they transposed, those of a tensor that was split or fused since, or is "
+                 "the size of a block another one?"));
   };
   if (!matrices) throw refuse("a matrix of them");
   const std::int64_t down = scales.shape[scales.shape.size() - 2];
   if (across == 0 || down == 0) throw refuse("at least one");
-  const auto blocks =
-      declared.value_or(std::pair((of_one + down - 1) / down, (cols + across - 1) / across));
-  const auto [block_rows, block_cols] = blocks;
-  const auto needed = [](std::int64_t side, std::int64_t block) {
-    return (side + block - 1) / block;
-  };
+  const auto [block_rows, block_cols] =
+      declared.value_or(std::pair(needed(of_one, down), needed(cols, across)));
   const bool fits = needed(of_one, block_rows) == down && needed(cols, block_cols) == across &&
-                    rows / std::max<std::int64_t>(of_one, 1) * down * across == count;
+                    rows / of_one * down * across == count;
   const bool whole = rows == of_one || of_one % block_rows == 0;
   if (!fits || !whole) {
     throw refuse(fmt::format("[{}, {}], one for each block of {} x {}", needed(of_one, block_rows),
                              needed(cols, block_cols), block_rows, block_cols));
   }
-  return {rows, cols, block_rows, block_cols};
+  return {block_rows, block_cols, across, 1};
+}
+
+std::string name_of(std::string_view codes, std::int64_t rows, std::int64_t cols,
+                    const Grouped::Blocks& blocks) {
+  if (blocks.cols >= cols && blocks.rows >= rows) return fmt::format("{} with one scale", codes);
+  if (blocks.cols >= cols && blocks.rows == 1) {
+    return fmt::format("{} with a scale for each row", codes);
+  }
+  return fmt::format("{} with a scale for each block of {} x {}", codes, blocks.rows, blocks.cols);
 }
 
 }  // namespace
 
+void join_floats8(const StoredTensor& codes, const StoredTensor& scales,
+                  std::optional<std::pair<std::int64_t, std::int64_t>> declared, Joiner& joiner) {
+  // Two floats of four bits in a byte, each block as the scales say.
+  const bool pairs = codes.dtype == DType::i8;
+  if (codes.elements() == 0) return;
+  std::vector<std::int64_t> shape = codes.shape;
+  if (pairs) shape.back() *= 2;
+  const std::int64_t cols = shape.back(), rows = codes.elements() / codes.shape.back();
+  const auto blocks = blocks_of(codes, cols, scales, pairs ? std::nullopt : declared);
+  Codes places;
+  places.bits = pairs ? 4 : 8;
+  places.line_bytes = codes.shape.back();
+  const std::string_view type = pairs ? "E2M1" : dtype_name(codes.dtype);
+  constexpr double kThreeDigits = 2.6e-2, kTwoDigits = 5.2e-2, kOneDigit = 0.12;
+  Grouped::Plan plan{
+      .name = name_of(type, rows, cols, blocks),
+      .typical_rounding = pairs                             ? kOneDigit
+                          : codes.dtype == DType::f8_e4m3 ? kThreeDigits
+                                                            : kTwoDigits,
+      .shape = {1, rows, cols},
+      .codes = places,
+      .grid = pairs ? Grid::e2m1(1) : Grid::floats8(codes.dtype),
+      .blocks = blocks,
+      .scales = scales.dtype == DType::u8 ? Grouped::powers_of_two(1) : Grouped::plain(1),
+      .divided_in = scales.dtype};
+  joiner.join(codes.name, std::move(shape), std::make_shared<Grouped>(std::move(plan)),
+              {&codes, &scales});
+}
+
 void join_fp8(const json& settings, Joiner& joiner) {
   const auto declared = declared_block(settings);
   for (const StoredTensor& codes : joiner.tensors()) {
-    if (!is_float8(codes.dtype) || codes.shape.size() < 2) continue;
+    if (codes.shape.size() < 2 || joiner.is_taken(codes)) continue;
+    const bool pairs = codes.dtype == DType::i8 && settings.is_object();
+    if (!is_float8(codes.dtype) && !pairs) continue;
     const StoredTensor* scales = scales_of(codes, joiner);
     if (scales == nullptr) {
-      if (!settings.is_object()) continue;  // plain numbers of eight bits
-      throw UsageError(fmt::format(
-          "[packed] '{}' is {} and has no scales; expected '{}_scale_inv' or '{}_scale'",
-          codes.name, dtype_name(codes.dtype), codes.name, codes.name));
+      if (!settings.is_object() || pairs) continue;  // plain numbers of eight bits
+      throw UsageError(
+          fmt::format("[packed] '{}' is {} and has no scales; expected '{}_scale_inv' or "
+                      "'{}_scale'; were they lost, or do they belong to a fused tensor?",
+                      codes.name, dtype_name(codes.dtype), codes.name, codes.name));
     }
-    auto packing = std::make_shared<Scaled>(codes.dtype, blocks_of(codes, *scales, declared));
-    joiner.join(codes.name, codes.shape, std::move(packing), {&codes, scales});
+    join_floats8(codes, *scales, declared, joiner);
   }
 }
 

@@ -1,12 +1,14 @@
 #include "join.h"
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include <array>
 #include <string_view>
+#include <utility>
 
-#include "fp8.h"
-#include "joiner.h"
+#include "methods.h"
 
 namespace regauge::io {
 namespace {
@@ -14,30 +16,44 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kSettings = "quantization_config";
+constexpr const char* kMlx = "quantization";
 
 struct Method {
   std::string_view name;  // quant_method of the config
   void (*join)(const json& settings, Joiner& joiner);
 };
-constexpr std::array<Method, 2> kMethods = {{{"fp8", join_fp8}, {"fbgemm_fp8", join_fp8}}};
+constexpr std::array kMethods = {Method{"fp8", join_fp8},
+                                 Method{"fbgemm_fp8", join_fp8},
+                                 Method{"compressed-tensors", join_compressed_tensors},
+                                 Method{"gptq", join_gptq},
+                                 Method{"awq", join_awq},
+                                 Method{"mxfp4", join_mxfp4},
+                                 Method{"bitsandbytes", join_bitsandbytes},
+                                 Method{"modelopt", join_modelopt}};
+
+const json* object_at(const json& config, const char* key) {
+  if (!config.is_object()) return nullptr;
+  const auto found = config.find(key);
+  return found != config.end() && found->is_object() ? &*found : nullptr;
+}
 
 }  // namespace
 
-void join_packed(json& config, std::vector<StoredTensor>& tensors) {
-  Joiner joiner(tensors);
-  const bool declared =
-      config.is_object() && config.contains(kSettings) && config[kSettings].is_object();
-  if (!declared) {
-    join_fp8(json(), joiner);  // its names say all
-  } else {
-    const std::string name = config[kSettings].value("quant_method", json()).is_string()
-                                 ? config[kSettings]["quant_method"].get<std::string>()
-                                 : "";
-    const auto* method = std::find_if(kMethods.begin(), kMethods.end(),
-                                      [&](const Method& known) { return known.name == name; });
-    if (method == kMethods.end()) return;
-    method->join(config[kSettings], joiner);
+void join_packed(json& config, std::vector<StoredTensor>& tensors, BytesOf bytes) {
+  Joiner joiner(tensors, std::move(bytes));
+  if (const json* mlx = object_at(config, kMlx)) {
+    join_mlx(*mlx, joiner);
+    config.erase(kMlx);
     config.erase(kSettings);
+  } else if (const json* settings = object_at(config, kSettings)) {
+    const json name = settings->value("quant_method", json());
+    const auto* method = std::find_if(kMethods.begin(), kMethods.end(),
+                                      [&](const Method& known) { return name == known.name; });
+    if (method == kMethods.end()) return;
+    method->join(*settings, joiner);
+    config.erase(kSettings);
+  } else {
+    join_fp8(json(), joiner);  // its names say all
   }
   tensors = std::move(joiner).joined();
 }

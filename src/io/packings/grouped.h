@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codes.h"
+#include "grid.h"
+#include "regauge/io/packing.h"
+
+namespace regauge::io {
+
+// number = (value of its code - zero) * scale, or value of its code * scale + zero, where numbers
+// of a block share scale and zero. Parts: codes, then what `scales` and `zeros` read.
+class Grouped : public Packing {
+ public:
+  // A stack of `matrices` of `rows` x `cols`; of the last row there may be fewer.
+  struct Shape {
+    std::int64_t matrices, rows, cols;
+  };
+  // The scale of row r and column c of matrix m is number m * matrix_stride + r / rows * row_stride
+  // + c / cols * col_stride of all.
+  struct Blocks {
+    std::int64_t rows, cols;
+    std::int64_t row_stride, col_stride, matrix_stride = 0;
+  };
+  // Some of the numbers of a part: from `first` on, each `stride` behind the one before.
+  using Read = std::function<void(std::span<const Numbers> parts, std::int64_t first,
+                                  std::int64_t stride, std::span<float> values)>;
+  // The zeros of rows of a matrix and groups of columns, row by row.
+  using ReadWindow = std::function<void(std::span<const Numbers> parts, const Window& groups,
+                                        std::span<float> values)>;
+  struct Plan {
+    std::string name;
+    double typical_rounding;
+    Shape shape;
+    Codes codes;
+    Grid grid;
+    Blocks blocks;
+    Read scales;
+    Read zeros = nullptr;            // that lie as the scales do
+    ReadWindow packed_zeros = nullptr;  // or otherwise
+    bool added = false;              // the zeros, to the product
+    Read scale_errors = nullptr;     // how far a scale may be from the one that codes were found by
+    float factor = 1;                // behind the scale
+    std::vector<std::int32_t> groups = {};  // of each column, if they are not in order
+    DType divided_in = DType::f32;   // the type in which a quantiser divides by the scale
+    bool cuts_off = false;           // a quantiser looks for the best range, and cuts off the rest
+  };
+  explicit Grouped(Plan plan) : plan_(std::move(plan)) {}
+
+  // The numbers of a part as they are.
+  static Read plain(std::size_t part);
+  // Powers of two, of which U8 holds the exponents.
+  static Read powers_of_two(std::size_t part);
+  // Codes of a part, and what each stands for.
+  static ReadWindow packed(std::size_t part, Codes codes, std::vector<float> values);
+
+  std::string name() const override { return plan_.name; }
+  double typical_rounding() const override { return plan_.typical_rounding; }
+  using Packing::decode;
+  void decode(std::span<const Numbers> parts, std::int64_t first,
+              std::span<float> values) const override;
+  void rounding_bounds(std::span<const Numbers> parts, std::int64_t first,
+                       std::span<const double> values, std::span<double> below,
+                       std::span<double> above) const override;
+  void block_ends(std::span<const Numbers> parts, std::int64_t first,
+                  std::span<const double> values, std::span<signed char> ends) const override;
+
+ private:
+  template <class Use>
+  void for_each_run(std::span<const Numbers> parts, std::int64_t first, std::size_t count,
+                    Use use) const;
+  class Scales;
+  Plan plan_;
+};
+
+}  // namespace regauge::io

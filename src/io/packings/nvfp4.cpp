@@ -1,0 +1,49 @@
+#include "nvfp4.h"
+
+#include <fmt/format.h>
+
+#include "grouped.h"
+#include "regauge/base/error.h"
+
+namespace regauge::io {
+
+void join_nvfp4(const std::string& name, const StoredTensor& codes, const StoredTensor& scales,
+                const StoredTensor& second, SecondScale how, Joiner& joiner) {
+  constexpr std::int64_t kBlock = 16;
+  if (codes.elements() == 0) return;
+  std::vector<std::int64_t> shape = codes.shape, blocks = codes.shape;
+  shape.back() *= 2;
+  blocks.back() = shape.back() / kBlock;
+  Joiner::require_shape(scales, blocks, codes, "one for each block of 16; was it fused or split?");
+  const std::int64_t cols = shape.back(), rows = codes.elements() / codes.shape.back();
+  if (cols % kBlock != 0 || second.elements() != 1 || scales.dtype != DType::f8_e4m3) {
+    throw UsageError(fmt::format(
+        "[packed] '{}' is {} with scales of {} and {} of '{}'; expected blocks of 16 with scales "
+        "of F8_E4M3 and one number",
+        codes.name, shape_text(codes.shape), scales.type_name(), second.elements(), second.name));
+  }
+  Codes places;
+  places.bits = 4;
+  places.line_bytes = codes.shape.back();
+  const auto read = [how, blocks_of = Grouped::plain(1)](std::span<const Numbers> parts,
+                                                         std::int64_t first, std::int64_t stride,
+                                                         std::span<float> values) {
+    blocks_of(parts, first, stride, values);
+    float one = 0;
+    parts[2].decode<float>({&one, 1});
+    for (float& value : values) {
+      value = how == SecondScale::times ? value * one : value / one;
+    }
+  };
+  Grouped::Plan plan{.name = "NVFP4",
+                     .typical_rounding = 0.1,
+                     .shape = {1, rows, cols},
+                     .codes = places,
+                     .grid = Grid::e2m1(0),
+                     .blocks = {1, kBlock, cols / kBlock, 1},
+                     .scales = read};
+  joiner.join(name, std::move(shape), std::make_shared<Grouped>(std::move(plan)),
+              {&codes, &scales, &second});
+}
+
+}  // namespace regauge::io
