@@ -1,20 +1,6 @@
 """Small models, and copies of them that somebody has doctored.
 
-The attacks of issue 17, and the tests that they became:
-
-| attack | tests |
-|---|---|
-| tamper_real, tamper_edits | test_tampering |
-| inflated_rounding, inflated_f32, coarsest, coarsest_gguf, gguf_blocks, q4_noise, known_signs | test_allowances |
-| exact_scales, extreme_one, extreme_elements, random_elements | test_honest_copies |
-| certificates, toctou | test_certificates |
-| repair, repair_wrong | test_repairs |
-| config_fields, ignored_tensors | test_keys (what `inspect` says), test_unread (what `diff` says) |
-| forged_terminal | test_hostile_names, test_unread |
-| parsers, gguf_parser | test_hostile_names, test_hostile_files |
-| writers | test_signals, test_streaming, test_writing |
-| resources | test_resources, test_streaming |
-| edits that know the group | test_edits_of_families |
+docs/promise.md lists the attacks, and the tests that they became.
 
 An attack must not be called the same; beside it an honest copy must not be called changed. Open points are marked
 xfail, strictly, so that the mark goes when the point does.

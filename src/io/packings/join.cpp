@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-
-#include <array>
 #include <string_view>
 #include <utility>
 
