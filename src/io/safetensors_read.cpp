@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 6> kUnread = {"F8_E4M3FNUZ", "F8_E5M2FNUZ
                                                      "F6_E2M3",     "F6_E3M2",     "C64"};
 
 // Of the read-only types those that the package knows.
-bool is_float8(DType dtype) {
+bool is_in_safetensors(DType dtype) {
   return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2 || dtype == DType::f8_e8m0;
 }
 
@@ -59,7 +59,7 @@ DType read_dtype(const json& value, const Place& where) {
         fmt::format("{}: {} tensors are not read yet; convert to BF16", to_text(where), name));
   }
   const auto dtype = dtype_from_name(name);
-  if (!dtype || (is_quantised(*dtype) && !is_float8(*dtype))) {
+  if (!dtype || (is_quantised(*dtype) && !is_in_safetensors(*dtype))) {
     throw CorruptFile(Corruption::unknown_dtype,
                       fmt::format("{}: '{}' is not a type of safetensors", to_text(where), name));
   }

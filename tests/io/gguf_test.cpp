@@ -66,11 +66,11 @@ TEST(Gguf, KnowsTypesThatItDoesNotRead) {
 // Part `index` from 0 of `count`, with one number in one tensor.
 std::string part(std::uint32_t index, std::uint32_t count, const std::string& tensor,
                  std::int8_t value, std::uint32_t tensors) {
-  constexpr std::uint32_t kU32Value = 4;
-  std::vector<std::string> pairs = {gguf_pair("split.no", kU32Value, raw(index)),
-                                    gguf_pair("split.count", kU32Value, raw(count)),
-                                    gguf_pair("split.tensors.count", kU32Value, raw(tensors))};
-  if (index == 0) pairs.push_back(gguf_pair("general.alignment", kU32Value, raw(32u)));
+  constexpr std::uint32_t kUnsigned = 4;
+  std::vector<std::string> pairs = {gguf_pair("split.no", kUnsigned, raw(index)),
+                                    gguf_pair("split.count", kUnsigned, raw(count)),
+                                    gguf_pair("split.tensors.count", kUnsigned, raw(tensors))};
+  if (index == 0) pairs.push_back(gguf_pair("general.alignment", kUnsigned, raw(32u)));
   return gguf_bytes(pairs, {gguf_tensor(tensor, {1}, 24, 0)}, raw(value));
 }
 
