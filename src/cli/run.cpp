@@ -98,7 +98,8 @@ void declare(CLI::App& app, char** argv, int& exit_code) {
       "Results go to standard output, everything else to standard error.\n"
       "Exit: 0 done or yes, 1 a negative answer, 2 bad usage or input, 3 internal error, 4 the "
       "answer could not be written to standard output, 130 cancelled (Ctrl-C, SIGTERM, SIGHUP).\n"
-      "A MODEL is a folder with config.json and weights (safetensors, or what torch saves), a .gguf "
+      "A MODEL is a folder with config.json and weights (safetensors, or what torch saves), a "
+      ".gguf "
       "file, or a llama2.c .bin file.");
   add_inspect(app, exit_code);
   add_act(app, exit_code);
