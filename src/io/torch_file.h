@@ -44,9 +44,9 @@ TorchTensor parse_torch_tensor(std::span<const std::byte> file, const std::strin
 // another name.
 std::string_view dtype_of_torch(std::string_view global);
 
-// Whether the file begins as a zip archive, as torch.save's do. Throws UsageError for other pickles,
-// parts of a distributed checkpoint and other files that are called .pt, .pth or .ckpt; `path` is
-// for messages.
+// Whether the file begins as a zip archive, as torch.save's do. Throws UsageError for other
+// pickles, parts of a distributed checkpoint and other files that are called .pt, .pth or .ckpt;
+// `path` is for messages.
 bool is_torch_file(std::span<const std::byte> bytes, const std::filesystem::path& path);
 
 }  // namespace regauge::io

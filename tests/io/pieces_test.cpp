@@ -190,6 +190,33 @@ TEST(TorchFile, ViewsOfOneStorageAreReadRight) {
   EXPECT_EQ(checkpoint.at("turned").type_name(), "F32");
 }
 
+TEST(TorchFile, SaysWhichFilesItDoesNotOpen) {
+  const TemporaryFolder folder;
+  const auto expect = [&](const char* name, const std::string& bytes, const std::string& said) {
+    write_bytes(folder / name, bytes);
+    try {
+      Checkpoint::open(folder / name);
+      ADD_FAILURE() << said;
+    } catch (const UsageError& error) {
+      EXPECT_NE(std::string(error.what()).find(said), std::string::npos) << error.what();
+    }
+  };
+  const std::string pickle = "\x80\x02}.";
+  expect("x.bin", "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", "before 1.6");
+  expect("x.bin", pickle, "a bare pickle");
+  expect("x.pt", "hello", "not what torch.save writes");
+  expect("__0_0.distcp", zip_bytes({}), "name its folder");
+  expect(".metadata", pickle, "name its folder");
+  expect("x.bin", zip_bytes({{"word/document.xml", ""}}), "no data.pkl");
+  expect("x.pt", zip_bytes({{"x/data.pkl", pickle}, {"y/data.pkl", pickle}}), "more than one");
+  expect("x.pt", zip_bytes({{"x/data.pkl", pickle}, {"x/constants.pkl", ""}}), "TorchScript");
+  expect("x.pt", zip_bytes({{"x/data.pkl", pickle}, {"x/byteorder", "big"}}), "big-endian");
+  expect("x.pt", zip_bytes({{"x/data.pkl", pickle}}), "no tensors");
+  std::string compressed = zip_bytes({{"x/data.pkl", pickle}});
+  compressed[compressed.find("PK\1\2") + 10] = 8;
+  expect("x.pt", compressed, "is compressed");
+}
+
 // Written by megatron-core 0.16.1, two processes: 0 ... 59 in BF16 as [10, 6], halved by rows and
 // by columns; the same and one more as two layers; five ones; and a state of each process.
 TEST(Distributed, MegatronsFolderIsRead) {
