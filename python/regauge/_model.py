@@ -118,6 +118,8 @@ def open(path: Path) -> Model:
     """Opens a folder with config.json and weights (safetensors, or what torch saves), a .gguf file or a llama2.c
     .bin file.
 
+    "base+adapter", a folder and one that PEFT wrote, is the model that the two make.
+
     Reads headers only; tensors are read when they are asked for.
     """
     return Model(_core.open(path))

@@ -8,6 +8,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "adapter_settings.h"
@@ -104,7 +105,9 @@ class Join {
       const std::size_t at = name.rfind(between);
       if (at != std::string::npos) name.replace(at, between.size(), ".");
     }
-    whole_[name] = &tensor;
+    if (!whole_.emplace(name, &tensor).second) {
+      refuse_adapter(fmt::format("'{}' is there twice", name));
+    }
   }
 
   // A module's or a tensor's name in the base's file: a prefix more or less makes no difference.
@@ -232,6 +235,9 @@ class Join {
     }
     StoredTensor packed = target;
     packed.dtype = DType::packed;
+    if (!joined_.insert(target.name).second) {
+      refuse_adapter(fmt::format("two pairs of factors add to '{}'", target.name));
+    }
     const std::int64_t shared_by = form.experts / form.matrices;
     packed.packing = std::make_shared<LowRank>(std::move(form), base, parts.front().dtype, recent_);
     packed.parts = {target};
@@ -460,6 +466,7 @@ class Join {
   std::map<std::string, std::size_t> places_;
   std::map<std::string, Pair> pairs_;  // by module
   std::map<std::string, const StoredTensor*> whole_;
+  std::set<std::string> joined_;
   std::shared_ptr<LowRank::Recent> recent_ = std::make_shared<LowRank::Recent>();
   bool transposed_ = false;
 };
