@@ -119,7 +119,12 @@ bool is_one_of(const std::vector<std::string>& patterns, const Family& family,
       if (fits_layers(full, name)) return true;
     }
   }
-  return std::ranges::any_of(family.beside,
+  return false;
+}
+
+bool is_dead(const Family& family, std::string_view name) {
+  return is_one_of(family.dead, family, name) ||
+         std::ranges::any_of(family.beside,
                              [&](const Family& other) { return is_dead(other, name); });
 }
 
@@ -228,7 +233,7 @@ Model Model::open(Checkpoint opened) {
     const bool setting = family.rope && (family.rope->divisors == tensor.name ||
                                          is_one_of(family.rope->frequencies, family, tensor.name));
     if (!setting && !is_apart(family, tensor.name, model.architecture.layers) &&
-        !is_one_of(family.dead, family, tensor.name))
+        !is_dead(family, tensor.name))
       model.unread.push_back(tensor.name);
   }
   return model;
