@@ -12,9 +12,11 @@
 #include "corrupt.h"
 #include "gguf.h"
 #include "gguf_split.h"
+#include "hub_cache.h"
 #include "json.h"
 #include "llama2c.h"
 #include "mapping.h"
+#include "not_read.h"
 #include "packings/join.h"
 #include "regauge/base/error.h"
 #include "regauge/io/packing.h"
@@ -39,6 +41,7 @@ bool looks_like_safetensors(std::span<const std::byte> bytes) {
 }
 
 Format recognise(const fs::path& path, std::span<const std::byte> bytes) {
+  io::refuse_file(path, bytes);
   const std::string extension = path.extension().string();
   if (extension == ".safetensors") return Format::safetensors;
   if (extension == ".gguf" || starts_with(bytes, io::kGgufMagic)) return Format::gguf;
@@ -120,13 +123,11 @@ std::string StoredTensor::type_name() const {
   return packing ? packing->name() : std::string(dtype_name(dtype));
 }
 
-Checkpoint Checkpoint::open(const fs::path& path) {
-  io::require_utf8(path, "open");
+Checkpoint Checkpoint::open(const fs::path& given) {
+  io::require_utf8(given, "open");
+  const fs::path path = io::find_model(given);
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status)) {
-    throw FileError(fmt::format("[open] {}: no such file or folder", path.string()));
-  }
   Checkpoint checkpoint;
   if (fs::is_directory(status)) {
     checkpoint = open_folder(path);
@@ -138,7 +139,10 @@ Checkpoint Checkpoint::open(const fs::path& path) {
     if (checkpoint.format_ == Format::safetensors) checkpoint.metadata_->read_config_beside(path);
   }
   checkpoint.path_ = path;
-  if (checkpoint.format_ == Format::safetensors) checkpoint.join_packed();
+  if (checkpoint.format_ == Format::safetensors) {
+    io::refuse_config(path, checkpoint.config());
+    checkpoint.join_packed();
+  }
   return checkpoint;
 }
 
@@ -242,6 +246,7 @@ void Checkpoint::require_new(const StoredTensor& tensor, const std::string& file
 Checkpoint Checkpoint::open_folder(const fs::path& path) {
   if (!is_file(path / "config.json")) {
     if (const fs::path part = io::first_gguf_part(path); !part.empty()) return open_file(part);
+    io::refuse_folder(path);
     for (const auto& entry : fs::directory_iterator(path)) {
       if (entry.path().extension() != ".gguf") continue;
       throw UsageError(fmt::format("[open] {}: the folder has no config.json; for its GGUF name {}",
@@ -251,6 +256,7 @@ Checkpoint Checkpoint::open_folder(const fs::path& path) {
   }
   const bool single = is_file(path / io::kSingleFile);
   if (!single && !is_file(path / io::kIndexFile)) {
+    io::refuse_folder(path);
     throw UsageError(
         fmt::format("[open] {}: the folder has neither {} nor {}; convert other weights "
                     "to safetensors",
