@@ -237,10 +237,10 @@ Checkpoint Checkpoint::open_gguf_parts(const std::vector<fs::path>& parts) {
 void Checkpoint::require_new(const StoredTensor& tensor, const std::string& file) const {
   const StoredTensor* other = find(tensor.name);
   if (other == nullptr) return;
-  throw CorruptFile(Corruption::tensor_in_two_shards,
-                    fmt::format("[open] tensor '{}' is in {} and in {}", tensor.name,
-                                files_[static_cast<std::size_t>(other->shard)].filename().string(),
-                                file));
+  throw CorruptFile(
+      Corruption::tensor_in_two_shards,
+      fmt::format("[open] tensor '{}' is in {} and in {}", tensor.name,
+                  files_[static_cast<std::size_t>(other->shard)].filename().string(), file));
 }
 
 Checkpoint Checkpoint::open_folder(const fs::path& path) {

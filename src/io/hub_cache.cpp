@@ -51,8 +51,9 @@ fs::path find_model(const fs::path& path) {
   std::ifstream ref(model / "refs" / "main");
   std::string commit;
   ref >> commit;
-  const bool plain = !commit.empty() && std::all_of(commit.begin(), commit.end(),
-                                                    [](unsigned char c) { return std::isxdigit(c); });
+  const bool plain =
+      !commit.empty() &&
+      std::all_of(commit.begin(), commit.end(), [](unsigned char c) { return std::isxdigit(c); });
   const fs::path snapshot = model / "snapshots" / commit;
   if (plain && fs::is_directory(snapshot, ignored)) return snapshot;
   throw FileError(

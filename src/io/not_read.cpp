@@ -31,8 +31,8 @@ bool exists(const fs::path& path) {
 }
 
 bool digits(std::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  return !text.empty() && std::all_of(text.begin(), text.end(),
+                                      [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
 // NAME-00002-of-00003.safetensors: how many there are; empty for other names and for one of one.
@@ -80,9 +80,10 @@ void refuse_file(const fs::path& file, std::span<const std::byte> bytes) {
 
 void refuse_folder(const fs::path& folder) {
   if (exists(folder / "adapter_config.json")) {
-    refuse(folder,
-           "a PEFT adapter, which changes the weights of another model; merge it (merge_and_unload, "
-           "save_pretrained) and name the merged model");
+    refuse(
+        folder,
+        "a PEFT adapter, which changes the weights of another model; merge it (merge_and_unload, "
+        "save_pretrained) and name the merged model");
   }
   const std::vector<std::string> names = names_in(folder);
   if (exists(folder / "model_index.json")) {
@@ -94,10 +95,11 @@ void refuse_folder(const fs::path& folder) {
                                parts.empty() ? "" : ": ", fmt::join(parts, ", ")));
   }
   if (exists(folder / ".metadata")) {
-    refuse(folder,
-           "a checkpoint of torch.distributed, which is not read; turn it into a file with `python "
-           "-m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE` and save that as "
-           "safetensors");
+    refuse(
+        folder,
+        "a checkpoint of torch.distributed, which is not read; turn it into a file with `python "
+        "-m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE` and save that as "
+        "safetensors");
   }
   if (exists(folder / "params.json") && exists(folder / "consolidated.safetensors")) {
     refuse(folder,
@@ -108,8 +110,8 @@ void refuse_folder(const fs::path& folder) {
   if (!exists(folder / "config.json")) return;
   std::vector<std::string> variants;
   for (const std::string& name : names) {
-    const bool variant = name.starts_with("model.") && name.ends_with(".safetensors") &&
-                         shards_of(name).empty();
+    const bool variant =
+        name.starts_with("model.") && name.ends_with(".safetensors") && shards_of(name).empty();
     if (variant) variants.push_back((folder / name).string());
   }
   if (!variants.empty()) {
