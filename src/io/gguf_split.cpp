@@ -40,9 +40,9 @@ Part part_of(const fs::path& file, const json& config) {
   const Part part{whole_number(config, "split.no", where),
                   whole_number(config, "split.count", where)};
   if (part.count > 0 && part.index >= part.count) {
-    throw CorruptFile(Corruption::bad_metadata,
-                      fmt::format("{}: split.no is {}, but split.count is {}", where, part.index,
-                                  part.count));
+    throw CorruptFile(
+        Corruption::bad_metadata,
+        fmt::format("{}: split.no is {}, but split.count is {}", where, part.index, part.count));
   }
   return part;
 }

@@ -88,8 +88,8 @@ inline constexpr std::int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -
 inline constexpr std::int8_t kFp4Levels[16] = {0, 1,  2,  3,  4,  6,  8,  12,
                                                0, -1, -2, -3, -4, -6, -8, -12};
 
-// Blocks of the IQ types with codebooks, as numbers; and the scale of run `i`: of 16 numbers (IQ1_M,
-// IQ2_XS, IQ2_S) or 32.
+// Blocks of the IQ types with codebooks, as numbers; and the scale of run `i`: of 16 numbers
+// (IQ1_M, IQ2_XS, IQ2_S) or 32.
 void iq1_s(const std::uint8_t* block, float* out);
 void iq1_m(const std::uint8_t* block, float* out);
 void iq2_xxs(const std::uint8_t* block, float* out);

@@ -8,8 +8,9 @@
 
 namespace regauge::io {
 
-// Whole blocks of a quantised type as floats, bit for bit as gguf-py's gguf.quants.dequantize, or as
-// llama.cpp's dequantize_row_* where it has none (Q8_K, Q1_0; Q8_1, which is not stored, as Q8_0).
+// Whole blocks of a quantised type as floats, bit for bit as gguf-py's gguf.quants.dequantize, or
+// as llama.cpp's dequantize_row_* where it has none (Q8_K, Q1_0; Q8_1, which is not stored, as
+// Q8_0).
 void dequantise(DType dtype, std::span<const std::byte> bytes, float* values);
 
 // Consecutive numbers of a block that share a scale: number = origin + step * code, where codes are

@@ -70,7 +70,9 @@ void put(const std::array<std::int8_t, 8>& word, float scale, bool below, float*
   for (std::size_t i = 0; i < 8; ++i) out[i] = scale * (static_cast<float>(word[i]) + shift);
 }
 
-int nibble(const std::uint8_t* bytes, std::size_t i) { return (bytes[i / 2] >> (4 * (i % 2))) & 15; }
+int nibble(const std::uint8_t* bytes, std::size_t i) {
+  return (bytes[i / 2] >> (4 * (i % 2))) & 15;
+}
 
 float with_half(float d, int factor) { return d * (static_cast<float>(factor) + 0.5f); }
 float odd(float d, int factor) { return d * static_cast<float>(2 * factor + 1); }
@@ -116,8 +118,7 @@ void iq1_m(const std::uint8_t* block, float* out) {
   for (std::size_t run = 0; run < 16; ++run) {
     const float scale = iq1_m_scale(block, run);
     for (const std::size_t i : {2 * run, 2 * run + 1}) {
-      const std::size_t index =
-          block[i] | static_cast<std::size_t>(nibble(block + 32, i) & 7) << 8;
+      const std::size_t index = block[i] | static_cast<std::size_t>(nibble(block + 32, i) & 7) << 8;
       put(kWords1[index], scale, iq1_m_below(block, i), out + 8 * i);
     }
   }

@@ -91,8 +91,8 @@ std::string complaint(const std::filesystem::path& path) {
 TEST(SplitGguf, OnePartOrTheFolderOpensAll) {
   const TemporaryFolder folder;
   write_parts(folder);
-  for (const auto& path : {folder / "m-00001-of-00002.gguf", folder / "m-00002-of-00002.gguf",
-                           folder.path()}) {
+  for (const auto& path :
+       {folder / "m-00001-of-00002.gguf", folder / "m-00002-of-00002.gguf", folder.path()}) {
     const Checkpoint checkpoint = Checkpoint::open(path);
     EXPECT_EQ(checkpoint.files().size(), 2u);
     EXPECT_EQ(checkpoint.tensors().size(), 2u);

@@ -122,7 +122,8 @@ Stored levels(const std::vector<int>& first_codes) {
 }
 
 TEST(RoundingBounds, LevelsReachHalfWayToTheirNeighbours) {
-  const Stored stored = levels({0, 1, 8, 14});  // -127, -104, 1, 89; beside them -83, -10, 13, 69, 113
+  const Stored stored =
+      levels({0, 1, 8, 14});  // -127, -104, 1, 89; beside them -83, -10, 13, 69, 113
   constexpr double kStep = 0x1p-7;
   EXPECT_EQ(stored.values[1], -104 * kStep);
   const auto near = [&](double found, double steps) {

@@ -267,9 +267,9 @@ void judge_jointly(const std::vector<BothSides>& pairs, const ParameterSpec& spe
   }
   const bool in_a = is_chosen_jointly(spec, a);
   result.relation = Relation::hidden;
-  result.standing_out = fmt::format(
-      "{} of {} chooses the codes of a block together and tells no single number",
-      (in_a ? a : b).stored(spec.name)->type_name(), in_a ? "A" : "B");
+  result.standing_out =
+      fmt::format("{} of {} chooses the codes of a block together and tells no single number",
+                  (in_a ? a : b).stored(spec.name)->type_name(), in_a ? "A" : "B");
 }
 
 Entries entries_of_values(const ParameterSpec& spec, const ParameterSource& a,

@@ -5,9 +5,9 @@
 
 namespace regauge {
 
-// Two tensors' numbers by stretches of 256, the length of the blocks whose codes are chosen jointly.
-// Such a quantiser fits a scale to each block, so that what it writes points where the numbers
-// point, however far a single one is off; numbers from elsewhere do not.
+// Two tensors' numbers by stretches of 256, the length of the blocks whose codes are chosen
+// jointly. Such a quantiser fits a scale to each block, so that what it writes points where the
+// numbers point, however far a single one is off; numbers from elsewhere do not.
 class Stretches {
  public:
   void add(std::span<const double> a, std::span<const double> b);
