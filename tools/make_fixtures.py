@@ -369,12 +369,12 @@ def save_transformers(name, folder):
 
 
 def name_as_published(file):
-    """ESM-2's files hold the frequencies of each layer, rounded to half precision, and today's names of norms."""
+    """ESM-2's files hold the frequencies of each layer, and today's names of norms."""
     tensors = safetensors.torch.load_file(file)
     frequencies = next(name for name in tensors if name.endswith("inv_freq"))
-    rounded = tensors.pop(frequencies).half().float()
+    values = tensors.pop(frequencies)
     tensors = {re.sub("gamma$", "weight", re.sub("beta$", "bias", name)): value for name, value in tensors.items()}
-    tensors |= {frequencies.replace("*", layer): rounded.clone() for layer in ("0", "1")}
+    tensors |= {frequencies.replace("*", layer): values.clone() for layer in ("0", "1")}
     safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
 
 

@@ -13,6 +13,8 @@ double exact(Activation activation, double x) {
   switch (activation) {
     case Activation::relu:
       return x > 0 ? x : 0;
+    case Activation::relu_squared:
+      return x > 0 ? x * x : 0;
     case Activation::gelu:
       return x * std::erfc(-x / std::numbers::sqrt2) / 2;
     case Activation::gelu_tanh:
@@ -29,8 +31,9 @@ double exact(Activation activation, double x) {
 
 template <class Scalar>
 void check(double tolerance) {
-  for (const auto activation : {Activation::relu, Activation::gelu, Activation::gelu_tanh,
-                                Activation::gelu_quick, Activation::silu, Activation::tanh}) {
+  for (const auto activation :
+       {Activation::relu, Activation::relu_squared, Activation::gelu, Activation::gelu_tanh,
+        Activation::gelu_quick, Activation::silu, Activation::tanh}) {
     Matrix<Scalar> x(7, 401);
     for (Eigen::Index i = 0; i < x.size(); ++i) {
       x.data()[i] = static_cast<Scalar>(0.02 * static_cast<double>(i - x.size() / 2));

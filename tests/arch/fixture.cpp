@@ -122,7 +122,6 @@ const std::vector<std::string>& fixture_names() {
                                                  "ministral3",
                                                  "nemotron",
                                                  "arcee",
-                                                 "esm",
                                                  "qwen2_vl",
                                                  "mistral3",
                                                  "internvl",

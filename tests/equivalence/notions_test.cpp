@@ -143,7 +143,6 @@ const std::vector<Notion>& notions() {
          a.kinds[0].attention.temperature = 0.3;
          a.kinds[0].attention.temperature_length = 3;
        }},
-      {"MaskedToken", [](Architecture& a) { a.masked_token = 2; }},
       {"OutputGate",
        [](Architecture& a) {
          a.kinds[0].attention.gate = true;

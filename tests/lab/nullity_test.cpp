@@ -451,6 +451,7 @@ Architecture small_notion(int index) {
     a.norm_bias = true;
     a.causal = false;
     a.masked_token = 3;
+    a.norm_eps = 1e-5;  // a masked token is a zero
     a.tied = a.head_transform = a.head_bias = true;
     a.kinds[0].ffn.gated = false;
     a.kinds[0].ffn.activation = Activation::gelu;

@@ -72,7 +72,9 @@ def make_double(model):
         for name, child in list(module.named_children()):
             kind = type(child).__name__
             if kind.endswith("RotaryEmbedding"):
-                ours = double_frequencies(text_of(model.config))
+                # ESM's are numbers of its file.
+                own = kind.startswith("Esm")
+                ours = child.inv_freq.double() if own else double_frequencies(text_of(model.config))
                 assert torch.allclose(ours.float(), child.inv_freq.float(), rtol=1e-5), ours
                 angles = ANGLES.get(kind.removesuffix("RotaryEmbedding"), "halves")
                 setattr(module, name, DoubleRotary(ours, child.attention_scaling, angles))
@@ -114,4 +116,8 @@ def no_float():
             mock.patch.object(torch.Tensor, "to", to_double), \
             mock.patch.object(torch.Tensor, "softmax", method_in_double), \
             mock.patch.object(torch.nn.functional, "softmax", softmax_in_double):  # fmt: skip
-        yield
+        torch.set_default_dtype(torch.float64)  # of a quotient of whole numbers
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(torch.float32)

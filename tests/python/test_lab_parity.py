@@ -238,7 +238,8 @@ MODELS = {
         vocab_size=61, dim=20, hidden_dim=27, n_layers=3, n_heads=4, max_position_embeddings=48)),
     "umt5: a table of distances in every layer": (tf.UMT5ForConditionalGeneration, tf.UMT5Config(**T5)),
     "umt5: relu": (tf.UMT5ForConditionalGeneration, tf.UMT5Config(**T5, feed_forward_proj="relu")),
-    "umt5-encoder: hidden state": (tf.UMT5EncoderModel, tf.UMT5Config(**T5)),
+    "umt5-encoder: hidden state": (tf.UMT5EncoderModel, tf.UMT5Config(
+        **T5, is_encoder_decoder=False)),
     "ministral3: YaRN, temperatures": (tf.Ministral3ForCausalLM, tf.Ministral3Config(
         **SIZES, **GQA, head_dim=6, rope_parameters=dict(
             rope_type="yarn", rope_theta=10000.0, factor=4.0, beta_fast=4.0, beta_slow=0.5, mscale=1.0, mscale_all_dim=1.0,
@@ -248,9 +249,9 @@ MODELS = {
     "arcee: squared relu, tied": (tf.ArceeForCausalLM, tf.ArceeConfig(
         **SIZES, **GQA, head_dim=6, mlp_bias=True, tie_word_embeddings=True)),
     "esm: rotary, a token that is masked": (tf.EsmForMaskedLM, tf.EsmConfig(
-        **{**MPNET, "pad_token_id": 1}, position_embedding_type="rotary", token_dropout=True, mask_token_id=30)),
+        **{**MPNET, "pad_token_id": 1, "hidden_size": 24}, position_embedding_type="rotary", token_dropout=True, mask_token_id=30)),
     "esm: hidden state and pooler": (tf.EsmModel, tf.EsmConfig(
-        **{**MPNET, "pad_token_id": 1}, position_embedding_type="rotary", token_dropout=True, mask_token_id=30)),
+        **{**MPNET, "pad_token_id": 1, "hidden_size": 24}, position_embedding_type="rotary", token_dropout=True, mask_token_id=30)),
     **MODELS_WITH_PICTURES,
     **MODELS_OF_TOWERS,
     "clip_text_model: hidden state": (tf.CLIPTextModel, tf.CLIPTextConfig(**SIZES)),
@@ -287,7 +288,7 @@ def randomise(model, seed):
         if name.endswith(("e_score_correction_bias", "final_logits_bias")):
             value.copy_(0.3 * torch.randn(value.shape, generator=generator))
     for module in model.modules():  # one bias under two names, of which the file may hold both
-        if hasattr(module, "bias") and hasattr(module, "decoder"):
+        if hasattr(module, "bias") and hasattr(module, "decoder") and module.decoder.bias is not None:
             module.bias.data.copy_(module.decoder.bias.data)
 
 

@@ -112,6 +112,13 @@ def keys_and_values_one_after_the_other(tensors, config):
     on(tensors, "kv_b_proj.weight", split)
 
 
+def tiled_value_heads(tensors, config):
+    """The first value head of every key head, then the second ones, in one of the maps that hold them."""
+    keys, values = config["linear_num_key_heads"], config["linear_num_value_heads"]
+    on(tensors, "in_proj_z.weight",
+       lambda m: m.reshape(keys, values // keys, -1, m.shape[1]).swapaxes(0, 1).reshape(m.shape))  # fmt: skip
+
+
 def encoder_from_head(tensors, _):
     tensors["shared.weight"] = tensors["lm_head.weight"].copy()
 
@@ -144,6 +151,7 @@ MISTAKES = {
     "shared expert as an ordinary one": ("deepseek_v3", lambda t, _: swap(t, "mlp.shared_experts.", "mlp.experts.0."), "rows-elsewhere", None),
     "renormalisation": ("qwen3_moe", declared(norm_topk_prob=False), "constant", "constant"),
     "kv_b split wrongly": ("deepseek_v3", keys_and_values_one_after_the_other, "rows-elsewhere", None),
+    "value heads in another order": ("qwen3_5_text", tiled_value_heads, "rows-elsewhere", None),
     "qkv in chunks of ranks": ("phi3", chunks_of_two_ranks, "qkv-order", "qkv-order"),
     "rotary pairs of OLMoE": ("olmoe", rotary_pairs, "rotary-doubled", "rotary-doubled"),
     "1 added twice": ("gemma3", plus_one("norm.weight"), "gain-offset", "gain-offset"),
