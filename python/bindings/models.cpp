@@ -81,8 +81,9 @@ nb::object stored_tensor(nb::handle model, const std::string& name) {
   const Model& self = nb::cast<const Model&>(model);
   const StoredTensor& tensor = self.checkpoint.at(name);
   if (tensor.packing) {
-    throw UsageError(fmt::format("tensor '{}' is {}: it has no array of its own; read the parameters",
-                                 name, tensor.type_name()));
+    throw UsageError(
+        fmt::format("tensor '{}' is {}: it has no array of its own; read the parameters", name,
+                    tensor.type_name()));
   }
   const auto bytes = self.checkpoint.bytes(tensor);
   const auto type = array_type(tensor.dtype);

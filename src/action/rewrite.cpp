@@ -147,7 +147,8 @@ void Rewrite::plan_files() {
     if (apart.contains(name)) continue;
     const bool wide = std::find(tensor.shape.begin(), tensor.shape.end(),
                                 source_.architecture().width) != tensor.shape.end();
-    if (stream_moves && wide && (is_floating(tensor.dtype) || tensor.packing)) unadapted_.push_back(name);
+    if (stream_moves && wide && (is_floating(tensor.dtype) || tensor.packing))
+      unadapted_.push_back(name);
   }
   // The source's own order, so that an untouched file comes out as it went in; what is new behind.
   std::unordered_map<std::string_view, std::size_t> places;

@@ -156,11 +156,12 @@ void check_tensors(const Family& family, const Checkpoint& checkpoint, const Lay
     }
     for (const auto& parameter : stored.parameters) {
       const StoredTensor* first = checkpoint.find(layout.holder(parameter).name);
-      if (first == nullptr || first->type_name() == tensor->type_name() || !stored.copy_of.empty()) continue;
-      problems.push_back(fmt::format(
-          "tensor '{}' is {} and '{}', of another expert, {}; expected "
-          "one type for all experts of a layer",
-          stored.name, tensor->type_name(), first->name, first->type_name()));
+      if (first == nullptr || first->type_name() == tensor->type_name() || !stored.copy_of.empty())
+        continue;
+      problems.push_back(
+          fmt::format("tensor '{}' is {} and '{}', of another expert, {}; expected "
+                      "one type for all experts of a layer",
+                      stored.name, tensor->type_name(), first->name, first->type_name()));
     }
     const StoredTensor* original =
         stored.copy_of.empty() ? nullptr : checkpoint.find(stored.copy_of);

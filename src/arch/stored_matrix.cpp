@@ -100,8 +100,8 @@ template <class Scalar>
 void StoredMatrix<Scalar>::decode_rows(const Slice& slice, std::int64_t first, std::int64_t count,
                                        std::span<Scalar> numbers) const {
   const std::int64_t stride = slice.place.stride;
-  const Numbers stored = checkpoint_->numbers(*slice.tensor)
-                             .range((slice.first + first) * stride, count * stride);
+  const Numbers stored =
+      checkpoint_->numbers(*slice.tensor).range((slice.first + first) * stride, count * stride);
   if (of_ == Of::numbers) return stored.decode<Scalar>(numbers);
   if (of_ == Of::variances) {
     if (share_ == 0) return stored.rounding_variances<Scalar>(numbers);

@@ -15,7 +15,8 @@ float from_bits(int bits, int exponent_bits, int bias) {
   const int exponent = (bits & 0x7f) >> digits, digit = bits & ((1 << digits) - 1);
   const bool normal = exponent > 0;
   const int significand = digit + (normal ? 1 << digits : 0);
-  const float size = std::ldexp(static_cast<float>(significand), (normal ? exponent : 1) - bias - digits);
+  const float size =
+      std::ldexp(static_cast<float>(significand), (normal ? exponent : 1) - bias - digits);
   return (bits & 0x80) != 0 ? -size : size;
 }
 

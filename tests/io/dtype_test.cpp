@@ -55,7 +55,7 @@ TEST(DTypes, NamesGoBothWays) {
     const auto dtype = static_cast<DType>(i);
     EXPECT_EQ(dtype_from_name(dtype_name(dtype)), dtype);
     EXPECT_EQ(stored_bytes(dtype, 3 * block_elements(dtype)), 3 * block_bytes(dtype));
-    EXPECT_TRUE(block_elements(dtype) == 1 || is_quantised(dtype));
+    EXPECT_TRUE(is_quantised(dtype) || block_elements(dtype) == 1);
     EXPECT_FALSE(is_quantised(dtype) && is_floating(dtype));
   }
   EXPECT_EQ(dtype_name(DType::bf16), "BF16");

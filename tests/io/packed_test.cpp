@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "regauge/base/error.h"
 #include "regauge/io/checkpoint.h"
@@ -29,7 +29,8 @@ std::vector<std::byte> floats(std::vector<float> values) {
 // blocks is cut.
 std::vector<std::byte> ones() { return std::vector<std::byte>(24, std::byte{0x38}); }
 
-const json kBlocks = {{"quantization_config", {{"quant_method", "fp8"}, {"weight_block_size", {2, 4}}}}};
+const json kBlocks = {
+    {"quantization_config", {{"quant_method", "fp8"}, {"weight_block_size", {2, 4}}}}};
 
 std::vector<float> all(const Checkpoint& checkpoint, const std::string& name) {
   const Numbers numbers = checkpoint.numbers(checkpoint.at(name));
@@ -48,9 +49,8 @@ TEST(Packed, CodesTakeTheScaleOfTheirBlock) {
   EXPECT_EQ(packed.shape, (std::vector<std::int64_t>{4, 6}));
   EXPECT_EQ(packed.type_name(), "F8_E4M3 with a scale for each block of 2 x 4");
   EXPECT_FALSE(checkpoint.config().contains("quantization_config"));
-  EXPECT_EQ(all(checkpoint, "x.weight"),
-            (std::vector<float>{1, 1, 1, 1, 2, 2, 1, 1, 1, 1, 2, 2,
-                                3, 3, 3, 3, 4, 4, 3, 3, 3, 3, 4, 4}));
+  EXPECT_EQ(all(checkpoint, "x.weight"), (std::vector<float>{1, 1, 1, 1, 2, 2, 1, 1, 1, 1, 2, 2,
+                                                             3, 3, 3, 3, 4, 4, 3, 3, 3, 3, 4, 4}));
   EXPECT_THROW(checkpoint.bytes(packed), UsageError);
 }
 
@@ -101,10 +101,9 @@ TEST(Packed, ScalesMayBeOneOrOneForEachRow) {
 
 TEST(Packed, ScalesThatDoNotFitAreRefused) {
   const auto open = [](const json& config, std::vector<std::int64_t> shape, std::size_t count) {
-    return Checkpoint::in_memory(
-        config, {tensor("x.weight", DType::f8_e4m3, {4, 6}, ones()),
-                 tensor("x.weight_scale_inv", DType::f32, std::move(shape),
-                        floats(std::vector<float>(count, 1)))});
+    return Checkpoint::in_memory(config, {tensor("x.weight", DType::f8_e4m3, {4, 6}, ones()),
+                                          tensor("x.weight_scale_inv", DType::f32, std::move(shape),
+                                                 floats(std::vector<float>(count, 1)))});
   };
   json other = kBlocks;
   other["quantization_config"]["weight_block_size"] = {4, 2};

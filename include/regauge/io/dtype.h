@@ -42,8 +42,8 @@ inline constexpr int kDTypes = static_cast<int>(DType::packed) + 1;
 
 std::string_view dtype_name(DType dtype);  // as safetensors and GGUF spell it: "F32", "Q4_K"
 std::optional<DType> dtype_from_name(std::string_view name);
-bool is_floating(DType dtype);  // f64, f32, f16, bf16
-bool is_quantised(DType dtype);  // one of the read-only types
+bool is_floating(DType dtype);             // f64, f32, f16, bf16
+bool is_quantised(DType dtype);            // one of the read-only types
 std::int64_t block_elements(DType dtype);  // 1 for plain types and for `packed`
 std::int64_t block_bytes(DType dtype);
 // Bytes of `elements` elements; throws UsageError on overflow or a partial block.

@@ -17,9 +17,7 @@ namespace {
 constexpr std::int64_t kHeldNumbers = std::int64_t{1} << 22;   // of a matrix
 constexpr std::int64_t kPieceNumbers = std::int64_t{1} << 20;  // of a piece of a larger one
 
-bool wide(const StoredTensor* tensor) {
-  return tensor == nullptr || works_in_double(*tensor);
-}
+bool wide(const StoredTensor* tensor) { return tensor == nullptr || works_in_double(*tensor); }
 
 // A stored matrix from its first product on: one that a patch makes is made as a whole.
 template <class Scalar>

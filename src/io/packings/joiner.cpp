@@ -71,8 +71,8 @@ void Joiner::join(const std::string& name, std::vector<std::int64_t> shape,
   bool is_part = false;
   for (const StoredTensor* part : parts) {
     if (taken_[place(*part)]) {
-      throw UsageError(fmt::format("[packed] tensor '{}' belongs to '{}' and to another one",
-                                   part->name, name));
+      throw UsageError(
+          fmt::format("[packed] tensor '{}' belongs to '{}' and to another one", part->name, name));
     }
     taken_[place(*part)] = true;
     is_part = is_part || part->name == name;
