@@ -36,6 +36,31 @@ std::vector<std::string> storage_notes(const ParameterSource& a, const Parameter
   return notes;
 }
 
+// A calibrated quantiser does not take the nearest code. Where all that differs is of that size, a
+// line that says so; none else.
+std::vector<std::string> calibrated_line(const ParameterSource& a, const ParameterSource& b,
+                                         const std::vector<TensorResidual>& residuals) {
+  double least = kMostByCalibration, most = 0;
+  std::string name;
+  for (const auto& r : residuals) {
+    if (r.agrees()) continue;
+    const bool packed_a = a.stored(r.tensor) != nullptr && a.stored(r.tensor)->packing;
+    const bool packed_b = b.stored(r.tensor) != nullptr && b.stored(r.tensor)->packing;
+    if ((!packed_a && !packed_b) || !(r.rounding > 0)) return {};
+    name = packed_b ? "B" : "A";
+    least = std::min(least, r.residual / r.rounding);
+    most = std::max(most, r.residual / r.rounding);
+  }
+  if (name.empty() || most > kMostByCalibration) return {};
+  return {fmt::format(
+      "a calibrated quantiser (GPTQ, AWQ with clipping, AutoRound) may have written {}: it chooses "
+      "codes by what a layer writes, not the nearest ones, and all that differs is {:.2g} to "
+      "{:.2g} "
+      "times what rounding to the nearest code makes; numbers alone cannot tell this from a model "
+      "that was changed as little before it was quantised",
+      name, least, most)};
+}
+
 // Norms of one model that are folded into what reads them, a line or none.
 std::vector<std::string> folded_norms(const ParameterSource& a, const ParameterSource& b) {
   const auto is_folded = [](const ParameterSource& source) {
@@ -207,6 +232,11 @@ Diff diff(const Model& a, const Model& b, Progress& progress, const Patches& pat
   result.a_from_b = std::move(nearest.a_from_b);
   result.movements = std::move(nearest.movements);
   judge(result, nearest.limits);
+  if (result.verdict == Verdict::perturbed || result.verdict == Verdict::different) {
+    for (auto& line : calibrated_line(from_a, from_b, result.residuals)) {
+      result.reasons.push_back(std::move(line));
+    }
+  }
   const bool near = result.verdict == Verdict::same || result.verdict == Verdict::perturbed;
   if (!near) result.movements.clear();
   const Unread unread = compare_unread(a, b, progress);

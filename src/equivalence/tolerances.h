@@ -29,6 +29,10 @@ inline constexpr double kMostCutOff = 0.01;
 // tests: test_gguf_types.
 inline constexpr double kAlikeStretch = 0.3;
 
+// What a calibrated quantiser makes of a matrix beyond rounding to the nearest code, in units of
+// that rounding, as root mean squares: GPTQ's compensation about 1.5 to 3.
+inline constexpr double kMostByCalibration = 5;
+
 // Moved tensors, in units of the predicted standard deviation.
 // The whole tensor's residual: rounding is 1, and the element's own uncertainty adds to it.
 inline constexpr double kAcceptedWhole = 2;

@@ -116,14 +116,20 @@ TEST(Packed, ScalesThatDoNotFitAreRefused) {
                UsageError);  // no scales at all
 }
 
-TEST(Packed, AMethodThatIsNotKnownChangesNothing) {
+TEST(Packed, AMethodThatIsNotKnownIsNamed) {
   json config = kBlocks;
   config["quantization_config"]["quant_method"] = "another";
-  const Checkpoint checkpoint = Checkpoint::in_memory(
-      config, {tensor("x.weight", DType::f8_e4m3, {4, 6}, ones()),
-               tensor("x.weight_scale_inv", DType::f32, {2, 2}, floats({1, 2, 3, 4}))});
-  EXPECT_EQ(checkpoint.tensors().size(), 2U);
-  EXPECT_EQ(checkpoint.config(), config);
+  const std::vector<MemoryTensor> tensors = {
+      tensor("x.weight", DType::f8_e4m3, {4, 6}, ones()),
+      tensor("x.weight_scale_inv", DType::f32, {2, 2}, floats({1, 2, 3, 4}))};
+  try {
+    Checkpoint::in_memory(config, tensors);
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("'another'"), std::string::npos) << error.what();
+  }
+  config["quantization_config"].erase("quant_method");  // no quantiser's
+  EXPECT_EQ(Checkpoint::in_memory(config, tensors).tensors().size(), 2U);
 }
 
 }  // namespace

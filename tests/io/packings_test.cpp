@@ -1,8 +1,9 @@
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "io/files.h"
@@ -41,8 +42,8 @@ Layer read_layer(const std::filesystem::path& path) {
   result.config = json::parse(file->file_metadata()[0].at("config").get<std::string>());
   // The file by itself has no config: fp8 alone is joined by its names.
   const auto add = [&](const StoredTensor& tensor) {
-    result.tensors.push_back({tensor.name, tensor.dtype, tensor.shape,
-                              file->numbers(tensor).all_bytes()[0], file});
+    result.tensors.push_back(
+        {tensor.name, tensor.dtype, tensor.shape, file->numbers(tensor).all_bytes()[0], file});
   };
   for (const StoredTensor& tensor : file->tensors()) {
     const Numbers numbers = file->numbers(tensor);
@@ -66,7 +67,9 @@ Layer read_layer(const std::filesystem::path& path) {
   return result;
 }
 
-Layer layer(const std::string& name) { return read_layer(testing::fixture("packed/" + name + ".safetensors")); }
+Layer layer(const std::string& name) {
+  return read_layer(testing::fixture("packed/" + name + ".safetensors"));
+}
 
 std::string refusal(const Layer& of) {
   try {
@@ -199,8 +202,9 @@ TEST(PackedMistakes, SettingsThatDoNotFitAreNamed) {
   EXPECT_NE(with("ct-int4-group", weights + "num_bits", 8).find("8 bits"), std::string::npos);
   EXPECT_NE(with("ct-fp8-block", weights + "block_structure", {32, 16}).find("32 x 16"),
             std::string::npos);
-  EXPECT_NE(with("fp8-blocks", "/quantization_config/weight_block_size", {128, 128}).find("128 x 128"),
-            std::string::npos);
+  EXPECT_NE(
+      with("fp8-blocks", "/quantization_config/weight_block_size", {128, 128}).find("128 x 128"),
+      std::string::npos);
   EXPECT_NE(with("mlx-4", "/quantization/group_size", 64).find("groups of 64"), std::string::npos);
   EXPECT_NE(with("mlx-4", "/quantization/mode", "nvfp4").find("nvfp4"), std::string::npos);
 }

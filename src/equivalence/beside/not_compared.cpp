@@ -8,6 +8,9 @@
 #include <filesystem>
 #include <set>
 #include <string_view>
+#include <utility>
+
+#include "activation_scales.h"
 
 #include "io/shard_index.h"
 
@@ -140,6 +143,43 @@ std::string loaded_as(const Model& model) {
   return "";
 }
 
+// How activations are quantised at run time, as the config.json says beside the weights.
+std::string activations(const Model& model) {
+  const auto files = model.checkpoint.mapped_files();
+  if (files.empty() || files.back().first != "config.json") return "";
+  const auto bytes = files.back().second;
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  const auto config = nlohmann::json::parse(text, text + bytes.size(), nullptr, false);
+  if (!config.is_object() || !config.contains("quantization_config")) return "";
+  const nlohmann::json& settings = config["quantization_config"];
+  if (!settings.is_object()) return "";
+  std::set<std::string> parts;
+  const auto add = [&](const char* what, const nlohmann::json& value) {
+    if (value.is_null()) return;
+    parts.insert(value.is_string() ? fmt::format("{} {}", what, value.get<std::string>()) : what);
+  };
+  add("activations:", settings.value("activation_scheme", nlohmann::json()));
+  add("key and value cache", settings.value("kv_cache_scheme", nlohmann::json()));
+  add("key and value cache:", settings.value("kv_cache_quant_algo", nlohmann::json()));
+  if (settings.value("load_in_8bit", nlohmann::json()) == true) parts.insert("activations: INT8");
+  const nlohmann::json groups = settings.value("config_groups", nlohmann::json());
+  if (groups.is_object()) {
+    for (const auto& [name, group] : groups.items()) {
+      if (!group.is_object()) continue;
+      add("activations", group.value("input_activations", nlohmann::json()));
+      add("outputs", group.value("output_activations", nlohmann::json()));
+    }
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// Scales of activations that only one of the two has.
+std::int64_t lone_scales(const Model& model, const Model& other) {
+  return std::count_if(model.unread.begin(), model.unread.end(), [&](const std::string& name) {
+    return is_activation_scale(name) && other.checkpoint.find(name) == nullptr;
+  });
+}
+
 }  // namespace
 
 std::vector<std::string> not_compared(const Model& a, const Model& b) {
@@ -148,6 +188,15 @@ std::vector<std::string> not_compared(const Model& a, const Model& b) {
   all.insert(in_b.begin(), in_b.end());
   const std::string type_a = loaded_as(a), type_b = loaded_as(b);
   std::vector<std::string> names;
+  const std::string quantised_a = activations(a), quantised_b = activations(b);
+  for (const auto& [which, how] : {std::pair("A", quantised_a), std::pair("B", quantised_b)}) {
+    const bool said = !how.empty() && (quantised_a != quantised_b || which[0] == 'A');
+    if (said) names.push_back(fmt::format("what {} is quantised to when it runs ({})", which, how));
+  }
+  for (const auto& [which, count] :
+       {std::pair("A", lone_scales(a, b)), std::pair("B", lone_scales(b, a))}) {
+    if (count > 0) names.push_back(fmt::format("{} scales of activations in {}", count, which));
+  }
   if (type_a != type_b && !type_a.empty() && !type_b.empty()) {
     names.push_back(
         fmt::format("the dtype that A is loaded in ({}) and that of B ({})", type_a, type_b));

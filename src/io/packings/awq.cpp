@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
 #include "grouped.h"
@@ -31,10 +30,10 @@ void join_awq(const nlohmann::json& settings, Joiner& joiner) {
     const StoredTensor& scales = joiner.require(stem + ".scales", codes, "scales");
     const bool words = codes.dtype == DType::i32 && zeros.dtype == DType::i32;
     if (codes.shape.size() != 2 || !words || codes.elements() == 0) {
-      throw UsageError(fmt::format("[packed] '{}' is {} of {}, with zero points of {}; expected "
-                                   "matrices of I32",
-                                   codes.name, shape_text(codes.shape), codes.type_name(),
-                                   zeros.type_name()));
+      throw UsageError(
+          fmt::format("[packed] '{}' is {} of {}, with zero points of {}; expected "
+                      "matrices of I32",
+                      codes.name, shape_text(codes.shape), codes.type_name(), zeros.type_name()));
     }
     const std::int64_t in = codes.shape[0], out = codes.shape[1] * kInWord;
     const std::int64_t width = declared < 1 ? in : declared, groups = (in + width - 1) / width;

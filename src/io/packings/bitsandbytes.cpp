@@ -1,7 +1,7 @@
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "grouped.h"
 #include "io/checked.h"
@@ -106,7 +106,8 @@ void join_four_bits(const StoredTensor& codes, const StoredTensor& blob, std::st
         for (float& scale : scales) {
           float one = 0;
           all[2].range(at / state.nested_block, 1).decode<float>({&one, 1});
-          const float product = values[static_cast<std::size_t>(held[static_cast<std::size_t>(at)])] * one;
+          const float product =
+              values[static_cast<std::size_t>(held[static_cast<std::size_t>(at)])] * one;
           scale = product + offset;
           at += stride;
         }
@@ -131,9 +132,10 @@ void join_eight_bits(const StoredTensor& codes, const StoredTensor& scales, cons
   if (const StoredTensor* format = joiner.find(stem + ".weight_format")) {
     const auto held = joiner.bytes(*format);
     if (held.size() != 1 || held[0] != std::byte{0}) {
-      throw UsageError(fmt::format("[packed] '{}' says another order than by rows, which is not "
-                                   "read; save the model anew with a current bitsandbytes",
-                                   format->name));
+      throw UsageError(
+          fmt::format("[packed] '{}' says another order than by rows, which is not "
+                      "read; save the model anew with a current bitsandbytes",
+                      format->name));
     }
     parts.push_back(format);
   }

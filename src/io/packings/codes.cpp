@@ -85,19 +85,22 @@ void Codes::read_columns(std::span<const std::byte> bytes, const Window& window,
   const std::uint32_t mask = (1U << bits) - 1;
   std::array<int, 8> shifts;
   for (std::size_t k = 0; k < shifts.size(); ++k) shifts[k] = order[k] * bits % 32;
-  for (std::int64_t i = 0; i < window.rows;) {
-    const std::int64_t place = window.row + i, skipped = place % in_word;
-    const std::int64_t count = std::min(in_word - skipped, window.rows - i);
-    for (std::int64_t j = 0; j < window.cols; ++j) {
-      const std::int64_t line = window.matrix * matrix_bytes + (window.col + j) * line_bytes;
-      const std::uint32_t held = word(bytes, line + place / in_word * word_bytes);
-      std::uint8_t* to = codes.data() + i * window.cols + j;
-      for (std::int64_t k = 0; k < count; ++k, to += window.cols) {
-        *to = static_cast<std::uint8_t>(held >> shifts[static_cast<std::size_t>(skipped + k)] &
-                                        mask);
+  constexpr std::int64_t kTile = 32;  // columns whose words are read while they are in the cache
+  for (std::int64_t tile = 0; tile < window.cols; tile += kTile) {
+    const std::int64_t end = std::min(tile + kTile, window.cols);
+    for (std::int64_t i = 0; i < window.rows;) {
+      const std::int64_t place = window.row + i, skipped = place % in_word;
+      const std::int64_t count = std::min(in_word - skipped, window.rows - i);
+      const std::int64_t first = window.matrix * matrix_bytes + place / in_word * word_bytes;
+      for (std::int64_t j = tile; j < end; ++j) {
+        const std::uint32_t held = word(bytes, first + (window.col + j) * line_bytes);
+        std::uint8_t* to = codes.data() + i * window.cols + j;
+        for (std::int64_t k = skipped; k < skipped + count; ++k, to += window.cols) {
+          *to = static_cast<std::uint8_t>(held >> shifts[static_cast<std::size_t>(k)] & mask);
+        }
       }
+      i += count;
     }
-    i += count;
   }
 }
 

@@ -18,12 +18,12 @@ struct Window {
 // first, in words of kWordBits; a code may reach into the next word.
 struct Codes {
   int bits = 8;
-  bool along_rows = true;        // a stream for each row, else for each column
-  std::int64_t line_bytes = 0;   // from the beginning of a stream to that of the next
-  std::int64_t word_bytes = 4;   // from a word of a stream to the next
+  bool along_rows = true;         // a stream for each row, else for each column
+  std::int64_t line_bytes = 0;    // from the beginning of a stream to that of the next
+  std::int64_t word_bytes = 4;    // from a word of a stream to the next
   std::int64_t matrix_bytes = 0;  // from a matrix to the next
   std::array<std::uint8_t, 8> order = {0, 1, 2, 3, 4, 5, 6, 7};  // the place of each of eight codes
-  std::uint32_t added = 0;       // to each word before it is read
+  std::uint32_t added = 0;                                       // to each word before it is read
 
   // Row by row. `bytes` are the whole tensor, whose size was checked.
   void read(std::span<const std::byte> bytes, const Window& window,

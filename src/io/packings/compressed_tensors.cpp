@@ -1,8 +1,8 @@
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
@@ -66,8 +66,9 @@ Grouped::Blocks blocks_of(const Integers& of, const Declared& declared) {
   if (count == 1) return {rows, cols, 1, 1};
   const bool fits = of.scales.shape.size() >= 1 && count % rows == 0 && count > 0;
   const std::int64_t groups = fits ? count / rows : 0;
-  const bool in_rows = fits && (groups == 1 || (of.scales.shape.back() == groups &&
-                                                of.scales.shape[0] == of.shape[0]));
+  const bool in_rows =
+      fits &&
+      (groups == 1 || (of.scales.shape.back() == groups && of.scales.shape[0] == of.shape[0]));
   if (!in_rows || cols % groups != 0) {
     const bool turned =
         of.scales.shape.size() == 2 && of.scales.shape[1] == rows && cols % of.scales.shape[0] == 0;
@@ -118,10 +119,10 @@ void join_integers(const Integers& of, const Declared& declared, Joiner& joiner)
   const Grouped::Blocks blocks = blocks_of(of, declared);
   Grouped::Plan plan{
       .name = fmt::format("INT{} with {}", of.bits,
-                          blocks.rows > 1           ? "one scale"
-                          : blocks.cols == of.cols() ? "a scale for each row"
-                                                     : fmt::format("a scale for each {} of a row",
-                                                                   blocks.cols)),
+                          blocks.rows > 1 ? "one scale"
+                          : blocks.cols == of.cols()
+                              ? "a scale for each row"
+                              : fmt::format("a scale for each {} of a row", blocks.cols)),
       .typical_rounding = (of.bits == 8 ? 2.5 : 1.7) / (1 << of.bits),
       .shape = {1, of.rows(), of.cols()},
       .codes = places,

@@ -1,12 +1,10 @@
-#include "floats8.h"
-
 #include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
 #include <optional>
 #include <string_view>
 
+#include "floats8.h"
 #include "grouped.h"
 #include "methods.h"
 #include "regauge/base/error.h"
@@ -110,9 +108,9 @@ void join_floats8(const StoredTensor& codes, const StoredTensor& scales,
   constexpr double kThreeDigits = 2.6e-2, kTwoDigits = 5.2e-2, kOneDigit = 0.12;
   Grouped::Plan plan{
       .name = name_of(type, rows, cols, blocks),
-      .typical_rounding = pairs                             ? kOneDigit
+      .typical_rounding = pairs                           ? kOneDigit
                           : codes.dtype == DType::f8_e4m3 ? kThreeDigits
-                                                            : kTwoDigits,
+                                                          : kTwoDigits,
       .shape = {1, rows, cols},
       .codes = places,
       .grid = pairs ? Grid::e2m1(1) : Grid::floats8(codes.dtype),

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "grouped.h"
 #include "methods.h"

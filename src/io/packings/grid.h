@@ -9,9 +9,9 @@ namespace regauge::io {
 
 // The numbers that codes stand for, and what lies nearer to each than to any other.
 struct Grid {
-  std::vector<float> values;          // of each code
-  std::vector<double> below, above;   // half the way to the neighbours, and a little for ties
-  std::vector<signed char> ends;      // -1 for the least number, 1 for the largest, else 0
+  std::vector<float> values;         // of each code
+  std::vector<double> below, above;  // half the way to the neighbours, and a little for ties
+  std::vector<signed char> ends;     // -1 for the least number, 1 for the largest, else 0
 
   // `beyond` the least and the largest number a quantiser may cut off as much.
   explicit Grid(std::vector<float> values, double beyond = 0);

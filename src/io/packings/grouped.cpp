@@ -8,7 +8,8 @@
 namespace regauge::io {
 namespace {
 
-constexpr std::int64_t kPanelRows = 16, kPanelNumbers = 4096;
+// Rows that are decoded together: those whose codes share cache lines where streams run down.
+constexpr std::int64_t kPanelRows = 16, kPanelRowsDown = 64, kPanelNumbers = 4096;
 constexpr std::size_t kWorthATable = 24;  // numbers that share a scale
 
 // What dividing by the scale in its type may be off by, relative to the quotient.
@@ -50,20 +51,16 @@ class Grouped::Scales {
     }
   }
 
-  // Of a row of the stack and a group.
-  float scale(std::int64_t row, std::int64_t group) const { return scales_[place(row, group)]; }
-  float zero(std::int64_t row, std::int64_t group) const {
-    return zeros_.empty() ? 0 : zeros_[place(row, group)];
-  }
-  float error(std::int64_t row, std::int64_t group) const {
-    return errors_.empty() ? 0 : errors_[place(row, group)];
-  }
-
- private:
-  std::size_t place(std::int64_t row, std::int64_t group) const {
-    return static_cast<std::size_t>((row / plan_.blocks.rows - first_row_) * groups_ + group -
+  // Of a row of the matrix: its scale of group g is at place + g, and so are the others.
+  std::size_t place(std::int64_t row) const {
+    return static_cast<std::size_t>((row / plan_.blocks.rows - first_row_) * groups_ -
                                     first_group_);
   }
+  float scale(std::size_t at) const { return scales_[at]; }
+  float zero(std::size_t at) const { return zeros_.empty() ? 0 : zeros_[at]; }
+  float error(std::size_t at) const { return errors_.empty() ? 0 : errors_[at]; }
+
+ private:
   void read_all(const Read& read, std::int64_t first, std::vector<float>& values) {
     const Blocks& blocks = plan_.blocks;
     values.resize(static_cast<std::size_t>(rows_ * groups_));
@@ -136,33 +133,40 @@ void Grouped::for_each_run(std::span<const Numbers> parts, std::int64_t first, s
   Scales scales(plan_, parts);
   std::vector<std::uint8_t> codes;
   const auto total = static_cast<std::int64_t>(count);
-  const std::int64_t most_rows = std::max(kPanelRows, kPanelNumbers / cols);
+  const std::int64_t most_rows =
+      std::max(plan_.codes.along_rows ? kPanelRows : kPanelRowsDown, kPanelNumbers / cols);
   for (std::int64_t done = 0; done < total;) {
     const std::int64_t at = first + done, left = total - done;
     const std::int64_t row = at / cols % rows, col = at % cols;
     Window window{at / cols / rows, row, 1, col, std::min(cols - col, left)};
     if (col == 0 && left >= cols) {
-      const std::int64_t one_scale = plan_.blocks.rows > 1 ? plan_.blocks.rows - row % plan_.blocks.rows : rows;
+      const std::int64_t one_scale =
+          plan_.blocks.rows > 1 ? plan_.blocks.rows - row % plan_.blocks.rows : rows;
       window.rows = std::min({most_rows, left / cols, rows - row, one_scale});
     }
     codes.resize(static_cast<std::size_t>(window.rows * window.cols));
     plan_.codes.read(bytes, window, codes);
     scales.read(window);
+    const bool ordered = plan_.groups.empty();
     for (std::int64_t i = 0; i < window.rows; ++i) {
       const std::int64_t of_row = i * window.cols;
+      const std::size_t place = scales.place(row + i);
+      std::int64_t group = ordered ? window.col / plan_.blocks.cols : 0;
+      std::int64_t end = (group + 1) * plan_.blocks.cols - window.col;
       for (std::int64_t j = 0; j < window.cols;) {
-        const std::int64_t column = window.col + j;
-        const bool ordered = plan_.groups.empty();
-        const std::int64_t group = ordered ? column / plan_.blocks.cols
-                                           : plan_.groups[static_cast<std::size_t>(column)];
-        const std::int64_t end =
-            ordered ? std::min((group + 1) * plan_.blocks.cols - window.col, window.cols) : j + 1;
+        if (!ordered) {
+          group = plan_.groups[static_cast<std::size_t>(window.col + j)];
+          end = j + 1;
+        }
+        end = std::min(end, window.cols);
+        const std::size_t at = place + static_cast<std::size_t>(group);
         use(static_cast<std::size_t>(done + of_row + j),
             std::span<const std::uint8_t>(codes).subspan(static_cast<std::size_t>(of_row + j),
                                                          static_cast<std::size_t>(end - j)),
-            scales.scale(row + i, group), scales.zero(row + i, group),
-            scales.error(row + i, group));
+            scales.scale(at), scales.zero(at), scales.error(at));
         j = end;
+        end += plan_.blocks.cols;
+        ++group;
       }
     }
     done += window.rows * window.cols;
@@ -171,23 +175,30 @@ void Grouped::for_each_run(std::span<const Numbers> parts, std::int64_t first, s
 
 void Grouped::decode(std::span<const Numbers> parts, std::int64_t first,
                      std::span<float> values) const {
-  const std::vector<float>& grid = plan_.grid.values;
-  const auto number = [&](std::uint8_t code, float scale, float zero) {
-    return plan_.added ? grid[code] * scale + zero : (grid[code] - zero) * scale * plan_.factor;
+  const float* const grid = plan_.grid.values.data();
+  const bool added = plan_.added;
+  const float factor = plan_.factor;
+  const auto number = [=](std::uint8_t code, float scale, float zero) {
+    return added ? grid[code] * scale + zero : (grid[code] - zero) * scale * factor;
   };
   std::array<float, 16> table;
-  const std::size_t distinct = grid.size();
-  const auto use = [&](std::size_t i, std::span<const std::uint8_t> codes, float scale,
-                       float zero, float) {
+  const std::size_t distinct = plan_.grid.values.size();
+  const auto use = [&](std::size_t i, std::span<const std::uint8_t> run, float scale, float zero,
+                       float) {
     float* const to = values.data() + i;
-    if (distinct <= table.size() && codes.size() >= kWorthATable) {
+    const std::uint8_t* const codes = run.data();
+    const std::size_t count = run.size();
+    if (distinct <= table.size() && count >= kWorthATable) {
       for (std::size_t code = 0; code < distinct; ++code) {
         table[code] = number(static_cast<std::uint8_t>(code), scale, zero);
       }
-      for (std::size_t k = 0; k < codes.size(); ++k) to[k] = table[codes[k] & 15U];
-      return;
+      const float* const numbers = table.data();
+      for (std::size_t k = 0; k < count; ++k) to[k] = numbers[codes[k]];
+    } else if (!added && zero == 0 && factor == 1) {
+      for (std::size_t k = 0; k < count; ++k) to[k] = grid[codes[k]] * scale;
+    } else {
+      for (std::size_t k = 0; k < count; ++k) to[k] = number(codes[k], scale, zero);
     }
-    for (std::size_t k = 0; k < codes.size(); ++k) to[k] = number(codes[k], scale, zero);
   };
   for_each_run(parts, first, values.size(), use);
 }
@@ -197,8 +208,8 @@ void Grouped::rounding_bounds(std::span<const Numbers> parts, std::int64_t first
                               std::span<double> above) const {
   const Grid& grid = plan_.grid;
   const double division = division_error(plan_.divided_in);
-  const auto use = [&](std::size_t i, std::span<const std::uint8_t> codes, float scale,
-                       float zero, float error) {
+  const auto use = [&](std::size_t i, std::span<const std::uint8_t> codes, float scale, float zero,
+                       float error) {
     const double factor = std::abs(static_cast<double>(plan_.factor));
     const double size = std::abs(static_cast<double>(scale)) * factor;
     for (std::size_t k = 0; k < codes.size(); ++k) {

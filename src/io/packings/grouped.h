@@ -41,14 +41,14 @@ class Grouped : public Packing {
     Grid grid;
     Blocks blocks;
     Read scales;
-    Read zeros = nullptr;            // that lie as the scales do
+    Read zeros = nullptr;               // that lie as the scales do
     ReadWindow packed_zeros = nullptr;  // or otherwise
-    bool added = false;              // the zeros, to the product
-    Read scale_errors = nullptr;     // how far a scale may be from the one that codes were found by
-    float factor = 1;                // behind the scale
+    bool added = false;                 // the zeros, to the product
+    Read scale_errors = nullptr;  // how far a scale may be from the one that codes were found by
+    float factor = 1;             // behind the scale
     std::vector<std::int32_t> groups = {};  // of each column, if they are not in order
-    DType divided_in = DType::f32;   // the type in which a quantiser divides by the scale
-    bool cuts_off = false;           // a quantiser looks for the best range, and cuts off the rest
+    DType divided_in = DType::f32;          // the type in which a quantiser divides by the scale
+    bool cuts_off = false;  // a quantiser looks for the best range, and cuts off the rest
   };
   explicit Grouped(Plan plan) : plan_(std::move(plan)) {}
 

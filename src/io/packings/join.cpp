@@ -1,12 +1,15 @@
 #include "join.h"
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
 #include "methods.h"
+#include "regauge/base/error.h"
 
 namespace regauge::io {
 namespace {
@@ -35,6 +38,15 @@ const json* object_at(const json& config, const char* key) {
   return found != config.end() && found->is_object() ? &*found : nullptr;
 }
 
+UsageError unknown(const std::string& name) {
+  std::string known = "MLX's";
+  for (const Method& method : kMethods) known += fmt::format(", {}", method.name);
+  return UsageError(
+      fmt::format("[config] weights quantised by '{}' are not read (read are: {}); let its tool "
+                  "dequantise the model (transformers: model.dequantize()), save that and name it",
+                  name, known));
+}
+
 }  // namespace
 
 void join_packed(json& config, std::vector<StoredTensor>& tensors, BytesOf bytes) {
@@ -47,7 +59,8 @@ void join_packed(json& config, std::vector<StoredTensor>& tensors, BytesOf bytes
     const json name = settings->value("quant_method", json());
     const auto* method = std::find_if(kMethods.begin(), kMethods.end(),
                                       [&](const Method& known) { return name == known.name; });
-    if (method == kMethods.end()) return;
+    if (!name.is_string()) return;  // no quantiser's, or of an older tool: the family refuses it
+    if (method == kMethods.end()) throw unknown(name.get<std::string>());
     method->join(*settings, joiner);
     config.erase(kSettings);
   } else {

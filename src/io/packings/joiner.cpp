@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "regauge/base/error.h"

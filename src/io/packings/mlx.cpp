@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
 #include "grouped.h"
@@ -44,8 +43,8 @@ void join_mlx(const json& settings, Joiner& joiner) {
     Joiner::require_shape(biases, groups, codes, hint);
     const std::int64_t cols = shape.back(), rows = codes.elements() / codes.shape.back();
     if (cols % size != 0 || codes.shape.back() * kWordBits % bits != 0) {
-      throw UsageError(fmt::format("[packed] '{}' is {}: {}", codes.name, shape_text(codes.shape),
-                                   hint));
+      throw UsageError(
+          fmt::format("[packed] '{}' is {}: {}", codes.name, shape_text(codes.shape), hint));
     }
     Codes places;
     places.bits = bits;
