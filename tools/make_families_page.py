@@ -41,7 +41,6 @@ SETTINGS = {
     "electra": ELECTRA_BASE,
     "electra-discriminator": ELECTRA_BASE,
     "glm4_moe": dict(head_dim=128),
-    "esm": dict(vocab_size=33, mask_token_id=32, pad_token_id=1),
     "nemotron": dict(num_key_value_heads=8),
     "qwen3_5": dict(vision_config=dict(out_hidden_size=4096)),
     "qwen3_5_moe": dict(vision_config=dict(out_hidden_size=2048)),

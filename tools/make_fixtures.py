@@ -181,8 +181,6 @@ def models():
             original_max_position_embeddings=7, llama_4_scaling_beta=0.3))),
         "nemotron": (tf.NemotronForCausalLM, tf.NemotronConfig(**small)),
         "arcee": (tf.ArceeForCausalLM, tf.ArceeConfig(**small, head_dim=6, attention_bias=True, mlp_bias=True)),
-        "esm": (tf.EsmForMaskedLM, tf.EsmConfig(
-            **SMALL, position_embedding_type="rotary", token_dropout=True, mask_token_id=30, pad_token_id=1)),
         "qwen2-sliding": (tf.Qwen2ForCausalLM, tf.Qwen2Config(**small, use_sliding_window=True, **windowed)),
         "qwen3-sliding": (tf.Qwen3ForCausalLM, tf.Qwen3Config(
             **small, head_dim=6, use_sliding_window=True, **windowed)),
@@ -362,20 +360,8 @@ def save_transformers(name, folder):
     shards = dict(max_shard_size="9KB") if name.endswith("sharded") else {}
     model.save_pretrained(folder, **shards)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    if name == "esm":
-        name_as_published(folder / "model.safetensors")
     experts = dict(experts_implementation="eager") if hasattr(text_of(config), "num_experts_per_tok") else {}  # others know no double
     save_reference(cls.from_pretrained(folder, dtype=torch.float64, **experts).eval(), folder)
-
-
-def name_as_published(file):
-    """ESM-2's files hold the frequencies of each layer, and today's names of norms."""
-    tensors = safetensors.torch.load_file(file)
-    frequencies = next(name for name in tensors if name.endswith("inv_freq"))
-    values = tensors.pop(frequencies)
-    tensors = {re.sub("gamma$", "weight", re.sub("beta$", "bias", name)): value for name, value in tensors.items()}
-    tensors |= {frequencies.replace("*", layer): values.clone() for layer in ("0", "1")}
-    safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
 
 
 def save_reference(model, folder):

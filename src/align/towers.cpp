@@ -18,8 +18,7 @@ Alignment align_towers(decltype(align_weights)& by, const Symmetry& symmetry, co
       return ReadTensor(
           [&tower, &whole](std::string_view name) { return whole.any(tower.among_all(name)); });
     };
-    Alignment part =
-        by(symmetry_of(tower.architecture), reader(a), reader(b), options, progress);
+    Alignment part = by(symmetry_of(tower.architecture), reader(a), reader(b), options, progress);
     Element moved = among_all(tower, part.a_from_b);
     all.a_from_b.maps.merge(moved.maps);
     all.a_from_b.shifts.merge(moved.shifts);

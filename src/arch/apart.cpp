@@ -2,9 +2,34 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <charconv>
+
 #include "family.h"
 
 namespace regauge {
+
+bool is_apart(const Family& family, std::string_view tensor, std::int64_t layers) {
+  if (const std::string& before = family.apart_layers;
+      !before.empty() && tensor.starts_with(before)) {
+    const std::string_view rest = tensor.substr(before.size());
+    std::int64_t layer = -1;
+    const char* const end = rest.data() + rest.size();
+    const auto number = std::from_chars(rest.data(), end, layer);
+    if (number.ptr != end && *number.ptr == '.' && layer >= layers) return true;
+  }
+  return std::ranges::any_of(family.apart_tensors,
+                             [&](const std::string& pattern) { return fits(pattern, tensor); }) ||
+         std::ranges::any_of(family.beside,
+                             [&](const Family& other) { return is_apart(other, tensor, layers); });
+}
+
+bool is_apart_key(const Family& family, std::string_view path) {
+  return std::ranges::any_of(family.apart_keys,
+                             [&](const std::string& pattern) { return fits(pattern, path); }) ||
+         std::ranges::any_of(family.beside,
+                             [&](const Family& other) { return is_apart_key(other, path); });
+}
 namespace {
 
 using Json = nlohmann::json;

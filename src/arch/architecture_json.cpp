@@ -114,7 +114,6 @@ void visit_model(A& a, Visit&& visit) {
   visit("registers", a.registers);
   visit("token_types", a.token_types);
   visit("embedding_scale", a.embedding_scale);
-  visit("masked_token", a.masked_token);
   visit("embedding_norm", a.embedding_norm);
   visit("sinusoids", a.sinusoids);
   visit("first_position", a.first_position);
@@ -294,7 +293,6 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
                                           "attention_temperature",
                                           "attention_temperature_length",
                                           "deep_inputs",
-                                          "masked_token",
                                           "beside"};
 
 }  // namespace

@@ -360,8 +360,8 @@ Declared read_config(const Family& family, const Json& config, const TensorSourc
     return {architecture_from_json(fields), {}, {}};
   }
   const Json said = with_stand_ins(family, config);
-  Declared declared = family.kinds.empty() ? read_alike(family, said, tensors)
-                                           : read_kinds(family, said, tensors);
+  Declared declared =
+      family.kinds.empty() ? read_alike(family, said, tensors) : read_kinds(family, said, tensors);
   for (const Family& other : family.beside) {
     Declared beside = read_config(other, said, tensors);
     declared.architecture.beside.push_back(std::move(beside.architecture));

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "config_path.h"
@@ -291,29 +290,6 @@ bool fits(std::string_view pattern, std::string_view name) {
   if (pattern.starts_with('*')) return name.ends_with(pattern.substr(1));
   if (pattern.ends_with('*')) return name.starts_with(pattern.substr(0, pattern.size() - 1));
   return name == pattern;
-}
-
-bool is_apart(const Family& family, std::string_view tensor, std::int64_t layers) {
-  if (const std::string& before = family.apart_layers;
-      !before.empty() && tensor.starts_with(before)) {
-    const std::string_view rest = tensor.substr(before.size());
-    std::int64_t layer = -1;
-    const char* const end = rest.data() + rest.size();
-    const auto number = std::from_chars(rest.data(), end, layer);
-    if (number.ptr != end && *number.ptr == '.' && layer >= layers) return true;
-  }
-  return std::ranges::any_of(
-             family.apart_tensors,
-             [&](const std::string& pattern) { return fits(pattern, tensor); }) ||
-         std::ranges::any_of(family.beside,
-                             [&](const Family& other) { return is_apart(other, tensor, layers); });
-}
-
-bool is_apart_key(const Family& family, std::string_view path) {
-  return std::ranges::any_of(
-             family.apart_keys, [&](const std::string& pattern) { return fits(pattern, path); }) ||
-         std::ranges::any_of(family.beside,
-                             [&](const Family& other) { return is_apart_key(other, path); });
 }
 
 std::optional<Format> format_named(std::string_view name) {

@@ -94,7 +94,6 @@ Architecture joint_architecture(const Architecture& a, const Architecture& b) {
   Architecture joint = with_shared_outputs(a, b).first;
   joint.tied = a.tied && b.tied;
   joint.vocabulary = std::min(a.vocabulary, b.vocabulary);
-  if (joint.masked_token >= joint.vocabulary) joint.masked_token = -1;
   joint.norm_bias = a.norm_bias || b.norm_bias;
   joint.input_bias = a.input_bias || b.input_bias;
   joint.head_bias = a.head_bias || b.head_bias;

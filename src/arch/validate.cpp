@@ -341,15 +341,6 @@ void check_input(const Architecture& a, Problems& problems) {
   problems.require(
       a.deep_inputs == 0 || (a.input == Input::tokens && a.input_width > 0 && a.norm == Norm::rms),
       "deep_inputs need vectors among tokens (input_width) and norm 'rms'");
-  problems.require(a.masked_token >= -1 && a.masked_token < std::max<std::int64_t>(a.vocabulary, 0),
-                   fmt::format("masked_token is {}; expected a row of the {} of the table, or -1",
-                               a.masked_token, a.vocabulary));
-  problems.require(
-      a.masked_token == -1 ||
-          (a.input == Input::tokens && a.input_width == 0 && a.encoder_layers == 0 &&
-           !a.has_position_table() && a.token_types == 0 && !a.embedding_norm && a.plain_stream()),
-      "masked_token is understood where the stream is the token table's rows alone, "
-      "of one stack that norms no sums");
   problems.require(a.registers >= 0 && a.registers < kLargest,
                    fmt::format("registers is {}; expected 0 or more, below 2^31", a.registers));
   const bool unplaced = std::ranges::all_of(a.kinds, [](const Layer& kind) {

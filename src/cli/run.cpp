@@ -124,7 +124,8 @@ void declare(CLI::App& app, char** argv, int& exit_code) {
   app.failure_message(failure_message);
   const std::string common =
       "Results go to standard output, everything else to standard error.\n"
-      "A MODEL is a folder with config.json and weights (safetensors, or what torch saves), a .gguf\n"
+      "A MODEL is a folder with config.json and weights (safetensors, or what torch saves), a "
+      ".gguf\n"
       "file, or a llama2.c .bin file.\n"
       "Exit: 0 done or yes, 1 a negative answer, 2 bad usage or input, 3 internal error, 4 the "
       "answer\n"

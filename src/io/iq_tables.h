@@ -5,8 +5,8 @@
 
 namespace regauge::io {
 
-// The codebooks of GGUF's IQ types, made by tools/make_iq_tables.py: 8 digits of 2 bits (kIq1, kIq2*) or
-// 4 digits of 3 bits (kIq3*) in each word, the first one lowest.
+// The codebooks of GGUF's IQ types, made by tools/make_iq_tables.py: 8 digits of 2 bits (kIq1,
+// kIq2*) or 4 digits of 3 bits (kIq3*) in each word, the first one lowest.
 // clang-format off
 inline constexpr std::array<std::uint16_t, 2048> kIq1 = {
 0x0,0x2,0x5,0x8,0xa,0x11,0x15,0x20,0x22,0x28,0x2a,0x45,0x51,0x54,0x56,0x65,0x80,0x82,0x88,0x8a,

@@ -45,8 +45,8 @@ Batch random_batch(const Architecture& a, std::uint64_t seed, std::int64_t least
       a.output.has(Output::tokens) || a.output.has(Output::hidden) || a.classes_everywhere;
   const std::int64_t columns = a.has_head() ? a.outputs() : a.width;
   const std::int64_t outputs = columns * (by_position ? batch.length : 1);
-  batch.sequences = std::max({least, 600 / batch.length,
-                              12 * a.vocabulary / batch.length, 3 * parameter_count(a) / outputs});
+  batch.sequences = std::max({least, 600 / batch.length, 12 * a.vocabulary / batch.length,
+                              3 * parameter_count(a) / outputs});
   const std::int64_t count = batch.sequences * batch.length;
   if (a.input_width > 0) {
     batch.vectors.resize(count, a.vector_width());

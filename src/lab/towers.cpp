@@ -32,8 +32,9 @@ Towers::Towers(const Architecture& architecture, const Batch& like, at::ScalarTy
   for (const Tower& tower : towers_) {
     const Batch part = part_of(like, tower.architecture);
     if (part.length <= 0) {
-      throw UsageError("the batch does not fit the architecture: two models side by side need "
-                       "inputs for both");
+      throw UsageError(
+          "the batch does not fit the architecture: two models side by side need "
+          "inputs for both");
     }
     transformers_.emplace_back(tower.architecture, part.length, type);
   }

@@ -282,11 +282,6 @@ class Transformer::Pass {
     if (a_.input == Input::tokens) {
       x = at::embedding(p_.at("embed.tokens"), numbers(batch.tokens, shape).clamp_min(0));
       x = times(a_.embedding_scale, x);
-      if (a_.masked_token >= 0) {
-        const at::Tensor masked = (numbers(batch.tokens, shape) == a_.masked_token).unsqueeze(-1);
-        const at::Tensor left = 1 - masked.to(t_.type_).mean(1, true);
-        x = x.masked_fill(masked, 0) * (Architecture::kUnmasked / left);
-      }
     }
     if (batch.vectors.size() > 0) {
       const at::Tensor made = from_vectors("embed.input", batch, 0);

@@ -134,12 +134,6 @@ class Forward {
         const auto token = static_cast<Eigen::Index>(input(t, 0));
         x.row(t) = token < 0 ? linear("embed.input", input.row(t).segment(2, a_.input_width))
                              : Mat(a_.embedding_scale * table.row(token));
-        if (token >= 0 && token == a_.masked_token) x.row(t).setZero();
-      }
-      if (a_.masked_token >= 0) {
-        const auto masked = (input.col(0).array() == static_cast<double>(a_.masked_token)).count();
-        x *= Architecture::kUnmasked /
-             (1 - static_cast<double>(masked) / static_cast<double>(input.rows()));
       }
     } else {
       x = linear("embed.input", input);

@@ -51,7 +51,7 @@ Matrix<double> input_of(const nlohmann::json& given) {
 Matrix<double> source_of(const nlohmann::json& given) {
   if (given.contains("source")) return numbers(given["source"]);
   return given.contains("tokens") && given.contains("image") ? patches(given["image"], 4)
-                                                            : Matrix<double>();
+                                                             : Matrix<double>();
 }
 
 Matrix<double> output_of(const nlohmann::json& given) {

@@ -72,9 +72,7 @@ def make_double(model):
         for name, child in list(module.named_children()):
             kind = type(child).__name__
             if kind.endswith("RotaryEmbedding"):
-                # ESM's are numbers of its file.
-                own = kind.startswith("Esm")
-                ours = child.inv_freq.double() if own else double_frequencies(text_of(model.config))
+                ours = double_frequencies(text_of(model.config))
                 assert torch.allclose(ours.float(), child.inv_freq.float(), rtol=1e-5), ours
                 angles = ANGLES.get(kind.removesuffix("RotaryEmbedding"), "halves")
                 setattr(module, name, DoubleRotary(ours, child.attention_scaling, angles))

@@ -36,7 +36,7 @@ FAMILIES = [
     "mpnet", "roberta-prelayernorm", "xlm-roberta-xl", "megatron-bert", "electra-discriminator",
     "electra", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3", "biogpt", "openai-gpt", "ernie", "data2vec-text",
     "gptj", "codegen", "falcon", "falcon-grouped", "falcon-grouped-one-norm",
-    "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe", "umt5", "umt5-encoder", "ministral3", "nemotron", "arcee", "esm",
+    "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe", "umt5", "umt5-encoder", "ministral3", "nemotron", "arcee",
 ]  # fmt: skip
 DROPPED = "(dropped)"
 

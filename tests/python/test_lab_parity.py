@@ -248,10 +248,6 @@ MODELS = {
         **SIZES, **GQA, head_dim=8, attention_bias=True, mlp_bias=True)),
     "arcee: squared relu, tied": (tf.ArceeForCausalLM, tf.ArceeConfig(
         **SIZES, **GQA, head_dim=6, mlp_bias=True, tie_word_embeddings=True)),
-    "esm: rotary, a token that is masked": (tf.EsmForMaskedLM, tf.EsmConfig(
-        **{**MPNET, "pad_token_id": 1, "hidden_size": 24}, position_embedding_type="rotary", token_dropout=True, mask_token_id=30)),
-    "esm: hidden state and pooler": (tf.EsmModel, tf.EsmConfig(
-        **{**MPNET, "pad_token_id": 1, "hidden_size": 24}, position_embedding_type="rotary", token_dropout=True, mask_token_id=30)),
     **MODELS_WITH_PICTURES,
     **MODELS_OF_TOWERS,
     "clip_text_model: hidden state": (tf.CLIPTextModel, tf.CLIPTextConfig(**SIZES)),

@@ -197,8 +197,8 @@ struct Layer {
 // notation.
 //   x = embed(input) + positions; embedding norm, if any; the layers; a final norm, but for post;
 //   the outputs: tokens, head(x); hidden, x itself; pooled, what a pooler, activation(x W + b),
-//   makes of one position: the first, or the last one if causal or last_position; classes, read off that position,
-//   or off the pooler.
+//   makes of one position: the first, or the last one if causal or last_position; classes, read off
+//   that position, or off the pooler.
 // A model may stand beside another one, with which it shares nothing but the checkpoint (CLIP).
 // An encoder-decoder is one list of layers, too. The first `encoder_layers` of them read a sequence
 // of their own, in both directions; behind the last of them stands a norm, encoder.norm, but for
@@ -227,11 +227,7 @@ struct Architecture {
   std::int64_t registers = 0;
   std::int64_t token_types = 0;  // rows of the segment table; 0: none (tokens)
   double embedding_scale = 1;    // multiplies the token rows (Gemma: sqrt(D))
-  // This token's row is read as 0, and all rows are multiplied by kUnmasked / (1 - the share of it
-  // in the input) (ESM); -1: there is none.
-  static constexpr double kUnmasked = 1 - 0.15 * 0.8;
-  std::int64_t masked_token = -1;
-  bool embedding_norm = false;  // a norm with gain (and bias) on the embedded input
+  bool embedding_norm = false;   // a norm with gain (and bias) on the embedded input
   PositionTable position_table = PositionTable::none;
   Sinusoids sinusoids = Sinusoids::pairs;
   std::int64_t first_position = 0;  // what the fixed table counts from

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "activation_scales.h"
-
 #include "io/shard_index.h"
 
 namespace regauge {

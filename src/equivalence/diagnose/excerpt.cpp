@@ -27,7 +27,6 @@ Architecture excerpt_of(const Architecture& shape, std::int64_t layer) {
   const bool one_layer = shape.layers_stand_alone() && fits_in_front(shape, layer);
   Architecture excerpt = one_layer ? shape.with_layers_like(layer, 1) : shape;
   excerpt.vocabulary = std::min(shape.vocabulary, kTokens * shape.width);
-  if (excerpt.masked_token >= excerpt.vocabulary) excerpt.masked_token = -1;
   return excerpt;
 }
 

@@ -193,24 +193,24 @@ void forgive_cut_off(const std::vector<BothSides>& pairs, TensorResidual& result
   for (const auto& pair : pairs) {
     const auto& [a, b, runs] = pair;
     if (a.tensor.plain_type() && b.tensor.plain_type()) return;
-    for_each_piece(
-        runs, a, b, Progress::silent(), [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
-          for (std::int64_t first = 0; first < n && others == 0; first += kDecoded) {
-            const std::int64_t count = std::min(kDecoded, n - first);
-            x.read_ends(a, at_a + first, count);
-            y.read_ends(b, at_b + first, count);
-            for (std::size_t i = 0; i < x.values.size(); ++i) {
-              const double difference = y.values[i] - x.values[i];
-              const bool up = difference > 0;
-              const double room = up ? x.above[i] + y.below[i] : x.below[i] + y.above[i];
-              if (std::abs(difference) <= room * (1 + kHalfUnitSlack)) continue;
-              const bool at_end = cut_off(x.ends[i], up) || cut_off(y.ends[i], !up);
-              ++(at_end ? cut : others);
-            }
-            all += count;
-          }
-          return others == 0;
-        });
+    for_each_piece(runs, a, b, Progress::silent(),
+                   [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
+                     for (std::int64_t first = 0; first < n && others == 0; first += kDecoded) {
+                       const std::int64_t count = std::min(kDecoded, n - first);
+                       x.read_ends(a, at_a + first, count);
+                       y.read_ends(b, at_b + first, count);
+                       for (std::size_t i = 0; i < x.values.size(); ++i) {
+                         const double difference = y.values[i] - x.values[i];
+                         const bool up = difference > 0;
+                         const double room = up ? x.above[i] + y.below[i] : x.below[i] + y.above[i];
+                         if (std::abs(difference) <= room * (1 + kHalfUnitSlack)) continue;
+                         const bool at_end = cut_off(x.ends[i], up) || cut_off(y.ends[i], !up);
+                         ++(at_end ? cut : others);
+                       }
+                       all += count;
+                     }
+                     return others == 0;
+                   });
   }
   if (others > 0 || static_cast<double>(cut) > kMostCutOff * static_cast<double>(all)) return;
   result.relation = Relation::hidden;

@@ -35,8 +35,8 @@ Nearest bring_towers_near(const Symmetry& symmetry, const ParameterSource& a,
   Nearest all;
   for (const Tower& tower : towers_of(symmetry.architecture)) {
     const TowerSource of_a(a, tower), of_b(b, tower);
-    Nearest part = bring_near(symmetry_of(tower.architecture), of_a.source, of_b.source, progress,
-                              doubt);
+    Nearest part =
+        bring_near(symmetry_of(tower.architecture), of_a.source, of_b.source, progress, doubt);
     Element moved = among_all(tower, part.a_from_b);
     all.a_from_b.maps.merge(moved.maps);
     all.a_from_b.shifts.merge(moved.shifts);
@@ -52,8 +52,7 @@ Nearest bring_towers_near(const Symmetry& symmetry, const ParameterSource& a,
   return all;
 }
 
-Canon canon_of_towers(const Symmetry& symmetry, const ParameterSource& source,
-                      Progress& progress) {
+Canon canon_of_towers(const Symmetry& symmetry, const ParameterSource& source, Progress& progress) {
   Canon all;
   for (const Tower& tower : towers_of(symmetry.architecture)) {
     const TowerSource part(source, tower);
