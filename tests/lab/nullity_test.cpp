@@ -4,26 +4,15 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "lab/complete.h"
 #include "regauge/symmetry/symmetry.h"
 #include "symmetry/architectures.h"
 
 namespace regauge {
 namespace {
 
-// At the first random parameters that leave no ReLU unit stuck.
-lab::Nullity measure(const Architecture& a) {
-  std::uint64_t seed = 1;
-  while (seed < 20 && lab::stuck_units(a, random_parameters(a, seed), seed) > 0) ++seed;
-  return lab::measure_nullity(a, random_parameters(a, seed), seed, Progress::silent());
-}
-
-void expect_complete(const Architecture& a, std::int64_t dimension) {
-  const lab::Nullity found = measure(a);
-  EXPECT_EQ(found.nullity, dimension)
-      << "kept " << found.smallest_kept << " dropped " << found.largest_dropped << " stuck "
-      << found.stuck_units << " " << to_json(a).dump();
-  EXPECT_GT(found.smallest_kept, 100 * found.largest_dropped) << to_json(a).dump();
-}
+using testing::expect_complete;
+using testing::measure;
 
 class KnownNullity : public ::testing::TestWithParam<int> {};
 
@@ -374,108 +363,6 @@ TEST_P(LayerScaleNullity, IsTheDimensionOfTheGroup) {
 }
 
 INSTANTIATE_TEST_SUITE_P(LayerScales, LayerScaleNullity, ::testing::Range(0, 6));
-
-// CLIP and SigLIP in small, and their towers alone.
-class TowersNullity : public ::testing::TestWithParam<int> {};
-
-TEST_P(TowersNullity, IsTheDimensionOfTheGroup) {
-  const bool siglip = GetParam() % 2 == 1;
-  const Architecture a = GetParam() < 2   ? text_tower(siglip)
-                         : GetParam() < 4 ? vision_tower(siglip)
-                                          : two_towers(siglip);
-  expect_complete(a, symmetry_of(a).dimension());
-}
-
-INSTANTIATE_TEST_SUITE_P(Towers, TowersNullity, ::testing::Range(0, 6));
-
-// As in Qwen3-Next: gated attention alone, and behind a delta net; delta nets alone, with as many
-// key heads as value heads, with eps.
-Architecture with_delta_nets(int index) {
-  if (index < 4) return qwen3_next_architecture(index % 2 == 0 ? 8 : 6, 2, index >= 2);
-  Architecture a = known_architecture("llama");
-  a.vocabulary = 40;
-  a.layers = 1;
-  set_delta_net(a.kinds[0], {.key_heads = index == 4 ? 2 : 1,
-                             .value_heads = 2,
-                             .key_width = 2,
-                             .value_width = 3,
-                             .kernel = 2});
-  if (index == 5) a.norm_eps = 0.01;
-  return a;
-}
-
-class DeltaNullity : public ::testing::TestWithParam<int> {};
-
-TEST_P(DeltaNullity, IsTheDimensionOfTheGroup) {
-  const Architecture a = with_delta_nets(GetParam());
-  expect_complete(a, symmetry_of(a).dimension());
-}
-
-INSTANTIATE_TEST_SUITE_P(DeltaNets, DeltaNullity, ::testing::Range(0, 6));
-
-// LLaVA, with and without a bias of the projector, tied, and Gemma 3 with pictures, in small.
-Architecture vectors_among_tokens(int index) {
-  Architecture a = known_architecture("llama");
-  a.vocabulary = 40;
-  a.input_width = 7;
-  a.input_bias = index != 1;
-  a.tied = index >= 2;
-  if (index == 3) a.kinds[0].placement = Placement::both;
-  if (index >= 3) a.deep_inputs = index == 3 ? 1 : a.layers;  // Qwen3-VL in small
-  return a;
-}
-
-class VectorsNullity : public ::testing::TestWithParam<int> {};
-
-TEST_P(VectorsNullity, IsTheDimensionOfTheGroup) {
-  const Architecture a = vectors_among_tokens(GetParam());
-  expect_complete(a, symmetry_of(a).dimension());
-}
-
-INSTANTIATE_TEST_SUITE_P(AmongTokens, VectorsNullity, ::testing::Range(0, 5));
-
-// Nemotron and Arcee, Ministral 3 in small.
-Architecture small_notion(int index) {
-  Architecture a = known_architecture("llama");
-  if (index < 3) {
-    a.kinds[0].ffn.gated = false;
-    a.kinds[0].ffn.activation = Activation::relu_squared;
-    if (index >= 1) a.norm_bias = a.kinds[0].ffn.biases.up = a.kinds[0].ffn.biases.down = true;
-    if (index >= 1) a.norm = Norm::layer;
-    if (index == 2) a.norm_eps = 0;
-  } else {
-    a.kinds[0].attention.temperature = 0.3;
-    a.kinds[0].attention.temperature_length = 2;
-  }
-  return a;
-}
-
-class SmallNotionNullity : public ::testing::TestWithParam<int> {};
-
-TEST_P(SmallNotionNullity, IsTheDimensionOfTheGroup) {
-  const Architecture a = small_notion(GetParam());
-  expect_complete(a, symmetry_of(a).dimension());
-}
-
-INSTANTIATE_TEST_SUITE_P(SquaresTemperatures, SmallNotionNullity, ::testing::Range(0, 4));
-
-// A table of distances that layers share beside one of positions; a transform behind a final norm,
-// with a stream that rotates, tied, behind an embedding norm, beside hidden states.
-Architecture encoders(int index) {
-  if (index < 2) return mpnet_architecture(2, index == 0 ? 11 : 4);
-  Architecture a = transform_architecture(index == 3 || index == 4, index == 4);
-  if (index == 5) a.output.add(Output::hidden);
-  return a;
-}
-
-class EncoderNullity : public ::testing::TestWithParam<int> {};
-
-TEST_P(EncoderNullity, IsTheDimensionOfTheGroup) {
-  const Architecture a = encoders(GetParam());
-  expect_complete(a, symmetry_of(a).dimension());
-}
-
-INSTANTIATE_TEST_SUITE_P(Encoders, EncoderNullity, ::testing::Range(0, 6));
 
 class MixedNullity : public ::testing::TestWithParam<int> {};
 

@@ -18,6 +18,12 @@ namespace {
 
 using namespace calculus_system;
 
+System::Stage stage_of(const std::string& name) {
+  if (name.find("norm.") != std::string::npos) return System::shared;
+  const bool late = name.find("_conv.") != std::string::npos || name.ends_with("embed.positions");
+  return late || name == "embed.types" ? System::sublayer : System::local;
+}
+
 class Judge {
  public:
   Judge(const Architecture& architecture, std::uint64_t seed, Mistake mistake)
@@ -32,11 +38,7 @@ class Judge {
       seen_ = row_basis(centre).transpose();
     }
     for (const auto& [name, value] : random_parameters(architecture, seed)) {
-      System::Stage stage = System::local;
-      if (name.ends_with("embed.positions") || name == "embed.types") stage = System::sublayer;
-      if (name.find("_conv.") != std::string::npos) stage = System::sublayer;
-      if (name.find("norm.") != std::string::npos) stage = System::shared;
-      tensors_[name] = {value, system_.parameter(value.rows(), value.cols(), stage)};
+      tensors_[name] = {value, system_.parameter(value.rows(), value.cols(), stage_of(name))};
     }
   }
 
@@ -446,13 +448,8 @@ class Judge {
                              : linear(hidden, name + "down", 0, d_);
   }
 
-  // Of a function that takes a factor s > 0 of its input out as s^degree; 0: it does not.
-  int degree_of(Activation kind) const {
-    if (kind == Activation::relu_squared) return mistake_ == Mistake::square_forgotten ? 1 : 2;
-    return kind == Activation::relu ? 1 : 0;
-  }
   Wire activation(Activation kind, const Wire& x) {
-    return calculus_system::activated(system_, degree_of(kind), x);
+    return calculus_system::activated(system_, kind, x);
   }
 
   // --- Rules: output -----------------------------------------------------------------------------

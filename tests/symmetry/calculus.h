@@ -33,7 +33,6 @@ enum class Mistake {
   registers_forgotten,     // nothing reads the registers
   gate_forgotten,          // an output gate does not see coordinates
   kernel_forgotten,        // the kernels of a convolution cannot change
-  square_forgotten,        // a squared ReLU takes lengths out once
   vectors_forgotten,       // nothing reads the vectors among tokens
 };
 

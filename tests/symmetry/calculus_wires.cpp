@@ -94,7 +94,8 @@ Forms scaled(System& system, const Wire& x) {
   return scales;
 }
 
-Wire activated(System& system, int degree, const Wire& x) {
+Wire activated(System& system, Activation kind, const Wire& x) {
+  const int degree = kind == Activation::relu_squared ? 2 : kind == Activation::relu ? 1 : 0;
   const Index m = x.value.cols();
   Wire out{with_row(Dense::Identity(m, m), Dense::Zero(1, m)), Forms(m + 1, m)};
   if (degree > 0) {

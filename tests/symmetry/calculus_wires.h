@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "calculus_system.h"
+#include "regauge/arch/architecture.h"
 
 namespace regauge::calculus_system {
 
@@ -57,8 +58,9 @@ Wire affine(System& system, const Wire& x);
 Wire normed(System& system, const Wire& x, const Tensor& gain, bool forgets_length);
 // Each coordinate scales by itself: the scales, a single row.
 Forms scaled(System& system, const Wire& x);
-// Through an activation: a smooth one passes nothing on, ReLU a positive scale per coordinate.
-Wire activated(System& system, int degree, const Wire& x);
+// Through an activation: a smooth one passes nothing on, ReLU a positive scale per coordinate, a
+// squared one its square.
+Wire activated(System& system, Activation kind, const Wire& x);
 // Every sum of one row of each table.
 std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables);
 
