@@ -354,7 +354,8 @@ Numbers Checkpoint::held(const StoredTensor& tensor) const {
 
 std::vector<std::pair<std::string, std::span<const std::byte>>> Checkpoint::mapped_files() const {
   std::vector<std::pair<std::string, std::span<const std::byte>>> files;
-  // Of several adapters, which all have the same names, the second is "2/adapter_model.safetensors".
+  // Of several adapters, which all have the same names, the second is
+  // "2/adapter_model.safetensors".
   const std::size_t adapters = metadata_->adapters.size(), own = own_files();
   const auto numbered = [](std::size_t adapter, const std::string& name) {
     return adapter == 0 ? name : fmt::format("{}/{}", adapter + 1, name);

@@ -14,7 +14,7 @@ namespace regauge {
 struct Pair {
   Architecture architecture;
   ReadTensor a, b;
-  bool halves = false;  // B's file stores rotary pairs as halves
+  bool halves = false;                            // B's file stores rotary pairs as halves
   std::optional<Adapted> adapted = std::nullopt;  // if A is a base and an adapter
 };
 
