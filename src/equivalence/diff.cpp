@@ -24,7 +24,7 @@ std::vector<std::string> storage_notes(const ParameterSource& a, const Parameter
     std::set<std::string> types;
     for (const auto& spec : parameter_specs(source.architecture())) {
       const StoredTensor* tensor = source.stored(spec.name);
-      if (tensor == nullptr || !tensor->plain_type()) continue;
+      if (tensor == nullptr || tensor->plain_type()) continue;
       types.insert(tensor->type_name());
     }
     if (types.empty()) return;

@@ -396,12 +396,10 @@ def test_a_certificate_holds_both(regauge, made, tmp_path):
     regauge("verify", f"{m.base}+{other}", merged, tmp_path / "certificate.safetensors", expect=1)
 
 
-@pytest.mark.parametrize("case", ["dense", "rslora", "fused", "transposed", "head and embedding", "a head of its own", "biases", "a bias that is added"])
+@pytest.mark.parametrize("case", ["fused", "a head of its own", "biases", "a bias that is added"])
 def test_the_adapter_follows_its_base(regauge, made, tmp_path, case):
     m = made(case)
-    # A norm's bias moves by what is in the maps behind it: a constant is not left at the sum.
-    only = ["--only", "residual,scales,norms,heads,latents,qk,vo,ffn"] if case == "transposed" else []
-    regauge("act", m.base, "--random", "4", *only, "-o", tmp_path / "moved", "--adapter", m.adapter, "--adapter-output", tmp_path / "adapter")
+    regauge("act", m.base, "--random", "4", "-o", tmp_path / "moved", "--adapter", m.adapter, "--adapter-output", tmp_path / "adapter")
     with quiet():
         load = transformers.AutoModelForCausalLM.from_pretrained
         wanted = logits(peft.PeftModel.from_pretrained(load(m.base), m.adapter))
