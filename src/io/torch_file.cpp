@@ -161,6 +161,12 @@ std::string TorchFile::find_prefix() const {
         "{}: a TorchScript program; save the weights alone: torch.save(module.state_dict(), ...)",
         where_));
   }
+  for (const auto& [name, entry] : zip_.entries()) {
+    if (entry.stored) continue;
+    throw UsageError(fmt::format(
+        "{}: '{}' is compressed or encrypted; torch.save stores: load and save it again", where_,
+        name));
+  }
   return found[0];
 }
 

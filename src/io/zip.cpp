@@ -121,7 +121,7 @@ void read_extra(const ZipReader& zip, std::uint64_t at, std::uint64_t length, He
 }
 
 // Where the file's bytes begin, after a local header that agrees.
-std::uint64_t data_of(const ZipReader& zip, const Header& header, const std::string& where) {
+std::uint64_t data_of(const ZipReader& zip, const Header& header) {
   const auto refuse = [&](const char* what) {
     zip.refuse(Corruption::bad_archive,
                fmt::format("'{}': {}", is_utf8(header.name) ? header.name : "?", what));
@@ -134,10 +134,6 @@ std::uint64_t data_of(const ZipReader& zip, const Header& header, const std::str
   const auto extra = zip.number<std::uint16_t>(header.local + 28);
   if (zip.text(header.local + kLocalBytes, name) != header.name) {
     refuse("its local header has another name");
-  }
-  if (zip.number<std::uint16_t>(header.local + 8) != kStored || header.bytes != header.compressed) {
-    throw UsageError(fmt::format(
-        "{}: '{}' is compressed; torch.save stores: load and save it again", where, header.name));
   }
   return header.local + kLocalBytes + name + extra;
 }
@@ -170,19 +166,17 @@ ZipDirectory::ZipDirectory(std::span<const std::byte> archive, const std::string
     }
     if (!is_utf8(header.name)) zip.refuse(Corruption::not_utf8, "a name in the zip is not UTF-8");
     read_extra(zip, at + kDirectoryBytes + name, extra, header);
-    if (method != kStored || (flags & kEncrypted) != 0) {
-      throw UsageError(
-          fmt::format("{}: '{}' is compressed or encrypted; torch.save stores: load and save it "
-                      "again",
-                      where, header.name));
-    }
-    const std::uint64_t data = data_of(zip, header, where);
-    if (data > directory.offset || header.bytes > directory.offset - data) {
+    const std::uint64_t data = data_of(zip, header);
+    const bool stored = method == kStored && (flags & kEncrypted) == 0 &&
+                        zip.number<std::uint16_t>(header.local + 8) == kStored &&
+                        header.bytes == header.compressed;
+    if (data > directory.offset || header.compressed > directory.offset - data) {
       zip.refuse(Corruption::truncated,
                  fmt::format("'{}' goes past the files of the zip", header.name));
     }
-    taken.push_back({header.local, data + header.bytes, header.name});
-    const Entry entry{static_cast<std::int64_t>(data), static_cast<std::int64_t>(header.bytes)};
+    taken.push_back({header.local, data + header.compressed, header.name});
+    const Entry entry{static_cast<std::int64_t>(data), static_cast<std::int64_t>(header.compressed),
+                      stored};
     if (!entries_.emplace(header.name, entry).second) {
       zip.refuse(Corruption::duplicate_key, fmt::format("'{}' is in the zip twice", header.name));
     }

@@ -9,16 +9,17 @@
 
 namespace regauge::io {
 
-// The files of a zip archive that are stored as they are, by name, as intervals of its bytes.
+// The files of a zip archive, by name, as intervals of its bytes.
 class ZipDirectory {
  public:
   struct Entry {
     std::int64_t offset = 0;  // from the start of the archive
     std::int64_t bytes = 0;
+    bool stored = false;  // as it is, neither compressed nor encrypted
   };
   // Plain zip and zip64, in one part and without a comment at the end. The central directory is
   // what counts; each local header has to agree with it, and no two files share bytes. Throws
-  // CorruptFile, UsageError for files that are compressed or encrypted. `where` begins messages.
+  // CorruptFile. `where` begins messages.
   ZipDirectory(std::span<const std::byte> archive, const std::string& where);
 
   const std::map<std::string, Entry, std::less<>>& entries() const { return entries_; }
