@@ -1,7 +1,7 @@
 #include <fuzzer/FuzzedDataProvider.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -14,19 +14,35 @@ namespace {
 using namespace regauge;
 using nlohmann::json;
 
-constexpr std::array kMethods = {"fp8",  "compressed-tensors", "gptq",     "awq", "mxfp4",
-                                 "modelopt", "bitsandbytes",       "unknown"};
-constexpr std::array kNames = {
-    "x.weight",        "x.weight_scale",       "x.weight_scale_inv",    "x.scale",
-    "x.weight_packed", "x.weight_shape",       "x.weight_zero_point",   "x.weight_g_idx",
-    "x.qweight",       "x.qzeros",             "x.scales",              "x.g_idx",
-    "x.biases",        "x.weight_global_scale", "x.weight_scale_2",     "x_blocks",
-    "x_scales",        "x.SCB",                "x.weight_format",       "x.weight.absmax",
-    "x.weight.quant_map", "x.weight.nested_absmax", "x.weight.nested_quant_map",
-    "x.weight.quant_state.bitsandbytes__nf4"};
-constexpr std::array kTypes = {DType::f32, DType::f16, DType::bf16,    DType::i64,     DType::i32,
-                               DType::i8,  DType::u32, DType::u8,      DType::f8_e4m3, DType::f8_e5m2,
-                               DType::f8_e8m0};
+constexpr std::array kMethods = {"fp8",   "compressed-tensors", "gptq",         "awq",
+                                 "mxfp4", "modelopt",           "bitsandbytes", "unknown"};
+constexpr std::array kNames = {"x.weight",
+                               "x.weight_scale",
+                               "x.weight_scale_inv",
+                               "x.scale",
+                               "x.weight_packed",
+                               "x.weight_shape",
+                               "x.weight_zero_point",
+                               "x.weight_g_idx",
+                               "x.qweight",
+                               "x.qzeros",
+                               "x.scales",
+                               "x.g_idx",
+                               "x.biases",
+                               "x.weight_global_scale",
+                               "x.weight_scale_2",
+                               "x_blocks",
+                               "x_scales",
+                               "x.SCB",
+                               "x.weight_format",
+                               "x.weight.absmax",
+                               "x.weight.quant_map",
+                               "x.weight.nested_absmax",
+                               "x.weight.nested_quant_map",
+                               "x.weight.quant_state.bitsandbytes__nf4"};
+constexpr std::array kTypes = {DType::f32,     DType::f16,     DType::bf16,   DType::i64,
+                               DType::i32,     DType::i8,      DType::u32,    DType::u8,
+                               DType::f8_e4m3, DType::f8_e5m2, DType::f8_e8m0};
 
 json any_settings(FuzzedDataProvider& from) {
   const auto number = [&] { return from.ConsumeIntegralInRange<int>(-1, 130); };
@@ -38,8 +54,9 @@ json any_settings(FuzzedDataProvider& from) {
   if (from.ConsumeBool()) settings["dynamic"] = json::object();
   if (from.ConsumeBool()) settings["weight_block_size"] = {number(), number()};
   if (from.ConsumeBool()) {
-    settings["config_groups"]["a"]["weights"] = {
-        {"num_bits", number()}, {"group_size", number()}, {"block_structure", {number(), number()}}};
+    settings["config_groups"]["a"]["weights"] = {{"num_bits", number()},
+                                                 {"group_size", number()},
+                                                 {"block_structure", {number(), number()}}};
   }
   return settings;
 }
@@ -60,7 +77,8 @@ MemoryTensor any_tensor(FuzzedDataProvider& from, std::string name) {
   std::string given = from.ConsumeRandomLengthString(256);
   if (tensor.name.find("quant_state") != std::string::npos) {
     const auto side = [&] { return from.ConsumeIntegral<std::int16_t>(); };
-    given = json({{"shape", {side(), side()}}, {"blocksize", side()}, {"nested_blocksize", side()}}).dump();
+    given = json({{"shape", {side(), side()}}, {"blocksize", side()}, {"nested_blocksize", side()}})
+                .dump();
     tensor.dtype = DType::u8;
     tensor.shape = {static_cast<std::int64_t>(given.size())};
     count = tensor.shape[0];
