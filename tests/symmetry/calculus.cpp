@@ -18,12 +18,6 @@ namespace {
 
 using namespace calculus_system;
 
-System::Stage stage_of(const std::string& name) {
-  if (name.find("norm.") != std::string::npos) return System::shared;
-  const bool late = name.find("_conv.") != std::string::npos || name.ends_with("embed.positions");
-  return late || name == "embed.types" ? System::sublayer : System::local;
-}
-
 class Judge {
  public:
   Judge(const Architecture& architecture, std::uint64_t seed, Mistake mistake)
@@ -103,23 +97,12 @@ class Judge {
         read_by_norm({fed}, stream);
       }
       hull = with_row(hull, fed.value);
-      if (n < a_.deep_inputs && mistake_ != Mistake::vectors_forgotten) {
-        hull = deep_input(hull, stream, layer);
+      for (const char* name : {"input.weight", "input.bias"}) {
+        if (!has(layer + name) || mistake_ == Mistake::vectors_forgotten) continue;
+        hull = added(system_, hull, tensor(layer + name), stream, seen_);
       }
     }
     return norm(hull, stream.turn, final_norm);
-  }
-
-  // What is added where vectors stand fills its space and follows the stream.
-  Dense deep_input(const Dense& hull, const Similarity& stream, const std::string& layer) {
-    Dense wider = hull;
-    for (const char* name : {"input.weight", "input.bias"}) {
-      if (!has(layer + name)) continue;
-      const Tensor& rows = tensor(layer + name);
-      system_.require((rows.change - rows.value * stream.total) * seen_);
-      wider = with_row(wider, rows.value);
-    }
-    return wider;
   }
 
   // The stream behind its norm, or as it is.

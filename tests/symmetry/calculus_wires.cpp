@@ -106,6 +106,18 @@ Wire activated(System& system, Activation kind, const Wire& x) {
   return out;
 }
 
+Dense added(System& system, const Dense& hull, const Tensor& rows, const Similarity& stream,
+            const Dense& seen) {
+  system.require((rows.change - rows.value * stream.total) * seen);
+  return with_row(hull, rows.value);
+}
+
+System::Stage stage_of(const std::string& name) {
+  if (name.find("norm.") != std::string::npos) return System::shared;
+  const bool late = name.find("_conv.") != std::string::npos || name.ends_with("embed.positions");
+  return late || name == "embed.types" ? System::sublayer : System::local;
+}
+
 std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables) {
   std::vector<Tensor> sums = {
       {Dense::Zero(1, tables[0].value.cols()), Forms(1, tables[0].value.cols())}};

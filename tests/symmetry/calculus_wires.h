@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "calculus_system.h"
@@ -61,6 +62,12 @@ Forms scaled(System& system, const Wire& x);
 // Through an activation: a smooth one passes nothing on, ReLU a positive scale per coordinate, a
 // squared one its square.
 Wire activated(System& system, Activation kind, const Wire& x);
+// What is added to the stream where vectors stand fills its space and follows it, as far as a norm
+// sees: the hull with those rows.
+Dense added(System& system, const Dense& hull, const Tensor& rows, const Similarity& stream,
+            const Dense& seen);
+// When a parameter's changes are solved for.
+System::Stage stage_of(const std::string& name);
 // Every sum of one row of each table.
 std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables);
 

@@ -51,7 +51,7 @@ void join_awq(const nlohmann::json& settings, Joiner& joiner) {
         .typical_rounding = 0.11,
         .shape = {1, out, in},
         .codes = places,
-        .grid = Grid::unsigned_integers(4),
+        .grid = Grid::unsigned_integers(4, 0.5),  // zeros are rounded
         .blocks = {1, width, 1, out},
         .scales = Grouped::plain(1),
         .packed_zeros = Grouped::packed(2, places, Grid::unsigned_integers(4).values),

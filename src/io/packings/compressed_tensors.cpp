@@ -117,6 +117,8 @@ void join_integers(const Integers& of, const Declared& declared, Joiner& joiner)
   places.bits = of.bits;
   places.line_bytes = of.packed ? 4 * of.codes.shape.back() : of.cols();
   const Grouped::Blocks blocks = blocks_of(of, declared);
+  // Rounding the zero moves the range by half a step, and its end is cut off by as much.
+  const double beyond = joiner.find(of.stem + ".weight_zero_point") != nullptr ? 0.5 : 0;
   Grouped::Plan plan{
       .name = fmt::format("INT{} with {}", of.bits,
                           blocks.rows > 1 ? "one scale"
@@ -126,7 +128,7 @@ void join_integers(const Integers& of, const Declared& declared, Joiner& joiner)
       .typical_rounding = (of.bits == 8 ? 2.5 : 1.7) / (1 << of.bits),
       .shape = {1, of.rows(), of.cols()},
       .codes = places,
-      .grid = of.packed ? Grid::integers_around(of.bits) : Grid::two_complement(),
+      .grid = of.packed ? Grid::integers_around(of.bits, beyond) : Grid::two_complement(beyond),
       .blocks = blocks,
       .scales = Grouped::plain(1),
       .divided_in = of.scales.dtype};

@@ -118,7 +118,7 @@ void join_gptq(const json& settings, Joiner& joiner) {
         .typical_rounding = 1.7 / (1 << layer.bits),
         .shape = {1, layer.out, layer.in},
         .codes = places,
-        .grid = Grid::unsigned_integers(layer.bits),
+        .grid = Grid::unsigned_integers(layer.bits, 0.5),  // zeros are rounded
         .blocks = {1, width, 1, layer.out},
         .scales = Grouped::plain(1),
         .packed_zeros = Grouped::packed(2, zeros, std::move(values)),

@@ -52,12 +52,12 @@ Grid Grid::integers_around(int bits, double beyond) {
   return Grid(std::move(values), beyond);
 }
 
-Grid Grid::two_complement() {
+Grid Grid::two_complement(double beyond) {
   std::vector<float> values;
   for (int code = 0; code < 256; ++code) {
     values.push_back(static_cast<float>(code < 128 ? code : code - 256));
   }
-  return Grid(std::move(values));
+  return Grid(std::move(values), beyond);
 }
 
 Grid Grid::floats8(DType dtype) {

@@ -18,7 +18,7 @@ struct Grid {
 
   static Grid unsigned_integers(int bits, double beyond = 0);
   static Grid integers_around(int bits, double beyond = 0);  // 0 is the code in the middle
-  static Grid two_complement();                              // of eight bits
+  static Grid two_complement(double beyond = 0);             // of eight bits
   static Grid floats8(DType dtype);
   static Grid e2m1(double beyond);  // floats of four bits
 };

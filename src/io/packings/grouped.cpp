@@ -159,11 +159,11 @@ void Grouped::for_each_run(std::span<const Numbers> parts, std::int64_t first, s
           end = j + 1;
         }
         end = std::min(end, window.cols);
-        const std::size_t scale = place + static_cast<std::size_t>(group);
+        const std::size_t shared = place + static_cast<std::size_t>(group);
         use(static_cast<std::size_t>(done + of_row + j),
             std::span<const std::uint8_t>(codes).subspan(static_cast<std::size_t>(of_row + j),
                                                          static_cast<std::size_t>(end - j)),
-            scales.scale(scale), scales.zero(scale), scales.error(scale));
+            scales.scale(shared), scales.zero(shared), scales.error(shared));
         j = end;
         end += plan_.blocks.cols;
         ++group;
