@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kStretch = 256;
 // A scale in F16 loses up to 2^-25, times factors and levels of less than 512.
-constexpr double kLeast = 0x1p-16;
+constexpr double kLeastNumber = 0x1p-16;
 
 bool alike(std::span<const double> a, std::span<const double> b) {
   double squares = 0, product = 0, largest = 0;
@@ -19,7 +19,7 @@ bool alike(std::span<const double> a, std::span<const double> b) {
     product += a[i] * b[i];
     largest = std::max({largest, a[i] - b[i], b[i] - a[i]});
   }
-  return largest <= kLeast || 2 * product >= kAlikeStretch * squares;
+  return largest <= kLeastNumber || 2 * product >= kAlikeStretch * squares;
 }
 
 }  // namespace
