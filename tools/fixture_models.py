@@ -145,7 +145,7 @@ def models():
         "ministral3": (tf.Ministral3ForCausalLM, tf.Ministral3Config(**small, head_dim=6, rope_parameters=dict(
             rope_type="yarn", rope_theta=10000.0, factor=4.0, beta_fast=4.0, beta_slow=0.5, mscale=1.0, mscale_all_dim=1.0,
             original_max_position_embeddings=7, llama_4_scaling_beta=0.3))),
-        "nemotron": (tf.NemotronForCausalLM, tf.NemotronConfig(**small)),
+        "nemotron": (tf.NemotronForCausalLM, tf.NemotronConfig(**SIZES, **GQA, **IDS)),
         "arcee": (tf.ArceeForCausalLM, tf.ArceeConfig(**small, head_dim=6, attention_bias=True, mlp_bias=True)),
         "qwen2-sliding": (tf.Qwen2ForCausalLM, tf.Qwen2Config(**small, use_sliding_window=True, **windowed)),
         "qwen3-sliding": (tf.Qwen3ForCausalLM, tf.Qwen3Config(

@@ -106,7 +106,7 @@ def test_one_block_from_elsewhere_is_not_the_same(regauge, tmp_path, folder, kin
 @pytest.mark.parametrize("kind", KINDS)
 def test_converted_back_it_is_what_the_tool_reads(regauge, tmp_path, folder, kind):
     path = quantised(folder, kind, tmp_path / "quantised")
-    regauge("convert", path, "-o", tmp_path / "plain", "--dtype", "F32")
+    regauge("convert", path, "-o", tmp_path / "plain", "--to", "safetensors", "--dtype", "f32")
     plain = safetensors.torch.load_file(tmp_path / "plain" / "model.safetensors")
     original = safetensors.torch.load_file(folder / "model.safetensors")
     assert plain.keys() == original.keys()
@@ -117,7 +117,7 @@ def test_converted_back_it_is_what_the_tool_reads(regauge, tmp_path, folder, kin
 
 def test_a_moved_copy_of_a_quantised_model_is_the_same_function(regauge, tmp_path, folder):
     path = quantised(folder, "int8", tmp_path / "quantised")
-    regauge("act", path, "-o", tmp_path / "moved", "--random", "--seed", "1", "--dtype", "F32")
+    regauge("act", path, "-o", tmp_path / "moved", "--random", "1", "--dtype", "f32")
     found = json.loads(regauge("diff", path, tmp_path / "moved", "--json"))
     assert found["statement"] == "other-coordinates"
 
