@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <memory>
 
 #include "family.h"
 
@@ -14,8 +15,8 @@ bool is_apart(const Family& family, std::string_view tensor, std::int64_t layers
       !before.empty() && tensor.starts_with(before)) {
     const std::string_view rest = tensor.substr(before.size());
     std::int64_t layer = -1;
-    const char* const end = rest.data() + rest.size();
-    const auto number = std::from_chars(rest.data(), end, layer);
+    const char* const end = std::to_address(rest.end());
+    const auto number = std::from_chars(std::to_address(rest.begin()), end, layer);
     if (number.ptr != end && *number.ptr == '.' && layer >= layers) return true;
   }
   return std::ranges::any_of(family.apart_tensors,

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #include "corrupt.h"
@@ -100,7 +99,7 @@ template <class T>
 T Machine::take_number() {
   const std::string_view bytes = take(sizeof(T));
   T number;
-  std::memcpy(&number, bytes.data(), sizeof(T));
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(&number));
   return number;
 }
 

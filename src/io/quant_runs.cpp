@@ -118,7 +118,7 @@ constexpr Search kIq4Search = {0.8, 20, 12};
 void iq4_nl_run(float scale, std::span<const float> values, Run& run) {
   run.step = scale;
   run.step_error = half_error(scale);
-  run.first_code = kIq4Levels[0];
+  run.first_code = int{kIq4Levels[0]};
   run.last_code = kIq4Levels[15];
   run.levels = kIq4Levels;
   set_used(run, reach_of(values, 0, scale), kMostIq4, kIq4Search.reach - kIq4Search.gap / kMostIq4);
@@ -156,8 +156,8 @@ void nvfp4_run(float scale, std::span<const float> values, Run& run) {
 // eighth sign of eight may be wrong. Scales of runs are odd multiples of the block's unit.
 void joint_run(float scale, std::span<const std::int8_t> levels, Run& run) {
   run.step = scale;
-  run.first_code = levels.front();
-  run.last_code = levels.back();
+  run.first_code = int{levels.front()};
+  run.last_code = int{levels.back()};
   run.levels = levels;
 }
 
@@ -256,7 +256,7 @@ std::size_t runs_of(DType dtype, std::span<const std::byte> bytes, Run* runs) {
         const Factor scale = iq4_xs_scale(block, i);
         Run& run = runs[i] = {};
         run.step = scale.scale();
-        run.first_code = kIq4Levels[0];
+        run.first_code = int{kIq4Levels[0]};
         run.last_code = kIq4Levels[15];
         run.levels = kIq4Levels;
         set_sub_run(run, reach_of(values(32 * i, 32), 0, run.step), kMostIq4,

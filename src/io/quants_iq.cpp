@@ -12,13 +12,13 @@ namespace regauge::io {
 namespace {
 
 // The codewords as levels of each number.
-template <std::size_t kLength, std::size_t kWords, std::size_t kDigits>
-constexpr auto expanded(const std::array<std::uint16_t, kWords>& words,
-                        const std::array<std::int8_t, kDigits>& levels) {
-  constexpr int kBits = kDigits == 8 ? 3 : 2;
-  std::array<std::array<std::int8_t, kLength>, kWords> result{};
-  for (std::size_t word = 0; word < kWords; ++word) {
-    for (std::size_t i = 0; i < kLength; ++i) {
+template <std::size_t Length, std::size_t Words, std::size_t Digits>
+constexpr auto expanded(const std::array<std::uint16_t, Words>& words,
+                        const std::array<std::int8_t, Digits>& levels) {
+  constexpr int kBits = Digits == 8 ? 3 : 2;
+  std::array<std::array<std::int8_t, Length>, Words> result{};
+  for (std::size_t word = 0; word < Words; ++word) {
+    for (std::size_t i = 0; i < Length; ++i) {
       result[word][i] = levels[(words[word] >> (kBits * i)) & ((1u << kBits) - 1)];
     }
   }

@@ -39,8 +39,9 @@ class ZipReader {
   }
   template <class T>
   T number(std::uint64_t at) const {
+    const std::string_view bytes = text(at, sizeof(T));
     T result;
-    std::memcpy(&result, text(at, sizeof(T)).data(), sizeof(T));
+    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(&result));
     return result;
   }
 

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <regex>
 #include <set>
 #include <string_view>
@@ -23,41 +23,42 @@ constexpr const char* kMerge =
 
 // Keys that are read, and keys that say nothing of the sum: where a pair of factors belongs is said
 // by its name.
-const std::set<std::string_view> kKnown = {"alpha_pattern",
-                                           "auto_mapping",
-                                           "base_model_name_or_path",
-                                           "bias",
-                                           "corda_config",
-                                           "ensure_weight_tying",
-                                           "eva_config",
-                                           "exclude_modules",
-                                           "fan_in_fan_out",
-                                           "inference_mode",
-                                           "init_lora_weights",
-                                           "layers_pattern",
-                                           "layers_to_transform",
-                                           "loftq_config",
-                                           "lora_alpha",
-                                           "lora_bias",
-                                           "lora_dropout",
-                                           "lora_ga_config",
-                                           "megatron_core",
-                                           "modules_to_save",
-                                           "peft_type",
-                                           "peft_version",
-                                           "qalora_group_size",
-                                           "r",
-                                           "rank_pattern",
-                                           "revision",
-                                           "runtime_config",
-                                           "target_modules",
-                                           "target_parameters",
-                                           "task_type",
-                                           "use_dora",
-                                           "use_rslora"};
+constexpr std::array<std::string_view, 32> kKnown = {"alpha_pattern",
+                                                     "auto_mapping",
+                                                     "base_model_name_or_path",
+                                                     "bias",
+                                                     "corda_config",
+                                                     "ensure_weight_tying",
+                                                     "eva_config",
+                                                     "exclude_modules",
+                                                     "fan_in_fan_out",
+                                                     "inference_mode",
+                                                     "init_lora_weights",
+                                                     "layers_pattern",
+                                                     "layers_to_transform",
+                                                     "loftq_config",
+                                                     "lora_alpha",
+                                                     "lora_bias",
+                                                     "lora_dropout",
+                                                     "lora_ga_config",
+                                                     "megatron_core",
+                                                     "modules_to_save",
+                                                     "peft_type",
+                                                     "peft_version",
+                                                     "qalora_group_size",
+                                                     "r",
+                                                     "rank_pattern",
+                                                     "revision",
+                                                     "runtime_config",
+                                                     "target_modules",
+                                                     "target_parameters",
+                                                     "task_type",
+                                                     "use_dora",
+                                                     "use_rslora"};
 
 bool says_nothing(const json& value) {
-  return value.is_null() || value == false || value.empty() || value == "";
+  return value.is_null() || value == false || value.empty() ||
+         (value.is_string() && value.get_ref<const std::string&>().empty());
 }
 
 [[noreturn]] void refuse_method(const std::string& what) {
@@ -113,15 +114,16 @@ AdapterSettings::AdapterSettings(const json& settings) {
                               method.is_string() ? method.get<std::string>() : method.dump()));
   }
   for (const auto& [key, value] : settings.items()) {
-    if (kKnown.contains(key) || says_nothing(value)) continue;
+    const bool known = std::find(kKnown.begin(), kKnown.end(), key) != kKnown.end();
+    if (known || says_nothing(value)) continue;
     refuse_method(
         fmt::format("'{}' of the adapter's config is {}, which is not read", key, value.dump()));
   }
   const json start = settings.value("init_lora_weights", json());
   if (start.is_string()) {
     // Those leave the base as it is.
-    static const std::set<std::string> kHarmless = {"gaussian", "eva", "orthogonal", "mica"};
-    if (!kHarmless.contains(start.get<std::string>())) {
+    static const std::set<std::string> harmless = {"gaussian", "eva", "orthogonal", "mica"};
+    if (!harmless.contains(start.get<std::string>())) {
       refuse_method(fmt::format("'init_lora_weights' is '{}', which changes the base besides",
                                 start.get<std::string>()));
     }
@@ -137,11 +139,16 @@ AdapterSettings::AdapterSettings(const json& settings) {
   fan_in_fan_out_ = settings.value("fan_in_fan_out", json(false)) == true;
   rank_stabilised_ = settings.value("use_rslora", json(false)) == true;
   const json version = settings.value("peft_version", json());
-  int major = 0, minor = 0;
-  if (version.is_string() &&
-      std::sscanf(version.get<std::string>().c_str(), "%4d.%4d", &major, &minor) == 2) {
-    constexpr int kSince = 19;
-    swaps_experts_ = major > 0 || minor >= kSince;
+  if (version.is_string()) {
+    const auto& text = version.get_ref<const std::string&>();
+    int major = 0, minor = 0;
+    const char* const end = text.data() + text.size();
+    const auto [dot, no_major] = std::from_chars(text.data(), end, major);
+    if (no_major == std::errc() && dot != end && *dot == '.' &&
+        std::from_chars(dot + 1, end, minor).ec == std::errc()) {
+      constexpr int kSince = 19;
+      swaps_experts_ = major > 0 || minor >= kSince;
+    }
   }
   ranks_ = patterns(settings, "rank_pattern");
   alphas_ = patterns(settings, "alpha_pattern");

@@ -98,7 +98,7 @@ void join_four_bits(const StoredTensor& codes, const StoredTensor& blob, std::st
     for (std::size_t i = 0; i < errors.size(); ++i) {
       errors[i] = static_cast<float>(std::max(grid.below[i], grid.above[i]));
     }
-    const auto read = [state](std::vector<float> values, float offset) {
+    const auto read = [state](const std::vector<float>& values, float offset) {
       return [=](std::span<const Numbers> all, std::int64_t first, std::int64_t stride,
                  std::span<float> scales) {
         const auto held = all[1].bytes();

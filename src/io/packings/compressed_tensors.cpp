@@ -64,7 +64,7 @@ struct Integers {
 Grouped::Blocks blocks_of(const Integers& of, const Declared& declared) {
   const std::int64_t rows = of.rows(), cols = of.cols(), count = of.scales.elements();
   if (count == 1) return {rows, cols, 1, 1};
-  const bool fits = of.scales.shape.size() >= 1 && count % rows == 0 && count > 0;
+  const bool fits = !of.scales.shape.empty() && count % rows == 0 && count > 0;
   const std::int64_t groups = fits ? count / rows : 0;
   const bool in_rows =
       fits &&

@@ -234,8 +234,8 @@ void Grouped::block_ends(std::span<const Numbers> parts, std::int64_t first,
   for_each_run(parts, first, values.size(),
                [&](std::size_t i, std::span<const std::uint8_t> codes, float scale, float, float) {
                  for (std::size_t k = 0; k < codes.size(); ++k) {
-                   const int end = plan_.grid.ends[codes[k]];
-                   ends[i + k] = static_cast<signed char>(scale < 0 ? -end : end);
+                   const signed char end = plan_.grid.ends[codes[k]];
+                   ends[i + k] = scale < 0 ? static_cast<signed char>(-end) : end;
                  }
                });
 }

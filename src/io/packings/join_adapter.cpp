@@ -239,7 +239,7 @@ class Join {
       refuse_adapter(fmt::format("two pairs of factors add to '{}'", target.name));
     }
     const std::int64_t shared_by = form.experts / form.matrices;
-    packed.packing = std::make_shared<LowRank>(std::move(form), base, parts.front().dtype, recent_);
+    packed.packing = std::make_shared<LowRank>(form, base, parts.front().dtype, recent_);
     packed.parts = {target};
     for (StoredTensor& part : parts) {
       packed.bytes += part.bytes / shared_by;

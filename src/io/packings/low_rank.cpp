@@ -220,29 +220,39 @@ void LowRank::rounding_bounds(std::span<const Numbers> parts, std::int64_t first
     std::vector<double> originals(values.size()), sizes, sums;
     parts[0].range(first, count).decode<double>(originals);
     const double of_base = base_ ? 0 : 0x1p-8;
-    for_each_row(form_, first, count,
-                 [&](std::size_t begin, std::size_t length, std::int64_t matrix, std::int64_t row,
-                     std::int64_t col) {
-                   sizes.assign(length, 0);
-                   sums.assign(length, 0);
-                   add_products(form_, held->left, held->right, true, matrix, row, col, sizes);
-                   add_products(form_, held->left, held->right, false, matrix, row, col, sums);
-                   for (std::size_t j = 0; j < length; ++j) {
-                     const double added = std::abs(form_.scale * sums[j]);
-                     double open = terms * std::abs(form_.scale) * sizes[j] +
-                                   (narrow > kHalfUnitOfFloat ? casts * narrow * added : 0) +
-                                   least + of_base * std::abs(originals[begin + j]);
-                     if (form_.magnitudes) {
-                       // Sum, length, quotient and product, in the wider of the two types.
-                       const double wide = std::min(half_unit(base), half_unit(factors_));
-                       open *= std::abs(
-                           held->factors[form_.output_is_row ? static_cast<std::size_t>(row)
+    // Another adapter was merged before, which was rounded to the base's type, too.
+    std::vector<double> earlier(values.size(), 0);
+    if (base_ && parts[0].dtype() == DType::packed) {
+      std::vector<double> other(values.size());
+      parts[0].range(first, count).rounding_bounds(originals, earlier, other);
+      for (std::size_t i = 0; i < earlier.size(); ++i) {
+        earlier[i] += half_unit(base) * std::abs(originals[i]);
+      }
+    }
+    for_each_row(
+        form_, first, count,
+        [&](std::size_t begin, std::size_t length, std::int64_t matrix, std::int64_t row,
+            std::int64_t col) {
+          sizes.assign(length, 0);
+          sums.assign(length, 0);
+          add_products(form_, held->left, held->right, true, matrix, row, col, sizes);
+          add_products(form_, held->left, held->right, false, matrix, row, col, sums);
+          for (std::size_t j = 0; j < length; ++j) {
+            const double added = std::abs(form_.scale * sums[j]);
+            double open = terms * std::abs(form_.scale) * sizes[j] +
+                          (narrow > kHalfUnitOfFloat ? casts * narrow * added : 0) + least +
+                          of_base * std::abs(originals[begin + j]) + earlier[begin + j];
+            if (form_.magnitudes) {
+              // Sum, length, quotient and product, in the wider of the two types.
+              const double wide = std::min(half_unit(base), half_unit(factors_));
+              open *=
+                  std::abs(held->factors[form_.output_is_row ? static_cast<std::size_t>(row)
                                                              : static_cast<std::size_t>(col) + j]);
-                       open += 4 * std::max(wide, kHalfUnitOfFloat) * std::abs(values[begin + j]);
-                     }
-                     below[begin + j] = open;
-                   }
-                 });
+              open += 4 * std::max(wide, kHalfUnitOfFloat) * std::abs(values[begin + j]);
+            }
+            below[begin + j] = open;
+          }
+        });
   }
   std::copy(below.begin(), below.end(), above.begin());
 }

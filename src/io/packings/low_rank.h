@@ -55,12 +55,12 @@ class LowRank : public Packing {
 
   // `base` and `factors` are the types of the parts; `base` none if it is packed itself.
   LowRank(Form form, std::optional<DType> base, DType factors, std::shared_ptr<Recent> recent)
-      : form_(std::move(form)), base_(base), factors_(factors), recent_(std::move(recent)) {}
+      : form_(form), base_(base), factors_(factors), recent_(std::move(recent)) {}
 
   const Form& form() const { return form_; }
   // The same parts, put together in another way.
   std::shared_ptr<const LowRank> with(Form form) const {
-    return std::make_shared<LowRank>(std::move(form), base_, factors_, recent_);
+    return std::make_shared<LowRank>(form, base_, factors_, recent_);
   }
 
   std::string name() const override;
