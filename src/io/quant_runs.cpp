@@ -12,6 +12,10 @@
 namespace regauge::io {
 namespace {
 
+// Levels are numbers, in order.
+int lowest(std::span<const std::int8_t> levels) { return 0 + levels.front(); }
+int highest(std::span<const std::int8_t> levels) { return 0 + levels.back(); }
+
 // The most that rounding to F16 takes from a scale. Scales are often below its normal numbers.
 double half_error(float scale) {
   return std::max(0x1p-11 * std::abs(static_cast<double>(scale)), 0x1p-25);
@@ -118,8 +122,8 @@ constexpr Search kIq4Search = {0.8, 20, 12};
 void iq4_nl_run(float scale, std::span<const float> values, Run& run) {
   run.step = scale;
   run.step_error = half_error(scale);
-  run.first_code = int{kIq4Levels[0]};
-  run.last_code = kIq4Levels[15];
+  run.first_code = lowest(kIq4Levels);
+  run.last_code = highest(kIq4Levels);
   run.levels = kIq4Levels;
   set_used(run, reach_of(values, 0, scale), kMostIq4, kIq4Search.reach - kIq4Search.gap / kMostIq4);
   run.cut_first = run.cut_last = kIq4Search.cut * std::abs(scale) * run.used;
@@ -156,8 +160,8 @@ void nvfp4_run(float scale, std::span<const float> values, Run& run) {
 // eighth sign of eight may be wrong. Scales of runs are odd multiples of the block's unit.
 void joint_run(float scale, std::span<const std::int8_t> levels, Run& run) {
   run.step = scale;
-  run.first_code = int{levels.front()};
-  run.last_code = int{levels.back()};
+  run.first_code = lowest(levels);
+  run.last_code = highest(levels);
   run.levels = levels;
 }
 
@@ -256,8 +260,8 @@ std::size_t runs_of(DType dtype, std::span<const std::byte> bytes, Run* runs) {
         const Factor scale = iq4_xs_scale(block, i);
         Run& run = runs[i] = {};
         run.step = scale.scale();
-        run.first_code = int{kIq4Levels[0]};
-        run.last_code = kIq4Levels[15];
+        run.first_code = lowest(kIq4Levels);
+        run.last_code = highest(kIq4Levels);
         run.levels = kIq4Levels;
         set_sub_run(run, reach_of(values(32 * i, 32), 0, run.step), kMostIq4,
                     factor_error(scale.unit, scale.factor, scale.factor == 31 ? 1.5 : 0.5), 0,
