@@ -27,7 +27,7 @@ def gguf_tensors(path):
 def raw(folder):
     """Every tensor's bytes, shape and dtype."""
     return {
-        name: (tensor.dtype, tuple(tensor.shape), tensor.contiguous().view(torch.uint8).numpy().tobytes())
+        name: (tensor.dtype, tuple(tensor.shape), tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
         for name, tensor in weights(folder).items()
     }
 
