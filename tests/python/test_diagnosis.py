@@ -231,4 +231,4 @@ def test_nothing_is_blamed_on_another_model(regauge, tmp_path):
         on(tensors, ("lm_head.weight", "embed_tokens.weight"), lambda m: m[::-1])
 
     make(source, other, redraw)
-    assert "no known mistake" in regauge("diff", source, other, expect=1)
+    assert "No known mistake explains it." in regauge("diff", source, other, expect=1)

@@ -85,10 +85,11 @@ def test_every_field_is_in_the_guide(regauge):
     for folder in sorted(FIXTURES.iterdir()):
         if (folder / "config.json").exists() and folder.name != "io":
             architecture = json.loads(regauge("inspect", folder, "--json"))["architecture"]
-            for part in [architecture, *architecture.get("kinds", [])]:
-                printed |= part.keys()
+            for model in (architecture, *architecture.get("beside", [])):
+                for part in [model, *model.get("kinds", [])]:
+                    printed |= part.keys()
     assert len(printed) > 50
-    assert printed - {"kinds", "pattern", "biases"} <= named
+    assert printed - {"beside", "kinds", "pattern", "biases"} <= named
 
 
 def test_the_guides_example_is_the_shipped_file():

@@ -105,7 +105,6 @@ METADATA = {
     "llama.use_parallel_residual": True,
     "llama.rope.freq_base_swa": 3.0,
     "llama.attention.temperature_scale": 2.0,
-    "split.count": 2,  # more tensors in a second file
 }
 
 

@@ -34,7 +34,7 @@ def ended(config, tokens):
     """The tokens with the end token behind them, and nowhere else."""
     text = getattr(config, "text_config", config)
     tokens = tokens.clone()
-    tokens[tokens == text.eos_token_id] -= 3
+    tokens[tokens == text.eos_token_id] += 3 if text.eos_token_id < 3 else -3
     tokens[:, -1] = text.eos_token_id
     return tokens
 
