@@ -17,7 +17,9 @@
 namespace regauge {
 namespace {
 
-constexpr int kFromA = 0, kFromB = 1;  // draws; later ones are noise
+constexpr int kFromA = 0, kFromB = 1;  // draws; in later ones both are rounded elsewhere
+// In steps: what is nearer to a number of the grid may lie on it and be off for another reason.
+constexpr double kOnGrid = 0.05;
 
 // A tensor, or a slice of it, as a ParameterSource reads it.
 struct Place {
@@ -171,20 +173,56 @@ Patches rounded(const Symmetry& symmetry, const ParameterSource& source,
   });
 }
 
-// Of the random numbers in a place.
-std::string stream_of(int draw, const Place& at) {
-  const bool all = at.slice == ParameterSource::kAll;
-  return fmt::format("{}/{}{}", draw, at.name, all ? "" : fmt::format("/{}", at.slice));
+// What rounding adds to a value on a grid that lies a random part of a step beside that of the
+// source's file: numbers that are alike have errors that are alike, as in the rows of all tokens
+// that were never trained. What lies on the grid itself has an error of its own.
+Matrix<double> errors_elsewhere(const ParameterSource& source, const Place& at,
+                                const Matrix<double>& value, const std::string& stream) {
+  const Matrix<double> steps = (12 * source.variances<double>(at.name, at.slice)).cwiseSqrt();
+  Matrix<double> errors = to_nearest(source, at, value) - value;
+  Random random(0, "rounding/" + stream);
+  const double moved = random.uniform();
+  for (Eigen::Index i = 0; i < errors.size(); ++i) {
+    const double step = steps.data()[i], own = random.uniform();
+    double& error = errors.data()[i];
+    if (step == 0) {
+      error = 0;
+      continue;
+    }
+    const double part = error / step + moved;
+    error = step * (std::abs(error) < kOnGrid * step ? own - 0.5 : part - std::round(part));
+  }
+  return errors;
+}
+
+// A source's numbers, or those of the other model in their place, as if its file were written
+// again. Where the other file is the coarser one its numbers do not say how this one rounds.
+Patches written_again(const ParameterSource& source, const ParameterSource& other,
+                      const std::shared_ptr<Moved>& moved, bool is_base, const std::string& name) {
+  return everywhere(source, other, [&source, &other, moved, is_base, name](const Place& at) {
+    const bool all = at.slice == ParameterSource::kAll;
+    const std::string stream =
+        fmt::format("{}/{}{}", name, at.name, all ? "" : fmt::format("/{}", at.slice));
+    const StoredTensor* of_source = source.stored(at.name);
+    const StoredTensor* of_other = other.stored(at.name);
+    const bool finer = of_source != nullptr && of_other != nullptr &&
+                       rounding_of(*of_source) < rounding_of(*of_other);
+    Matrix<double> base = is_base ? source.read<double>(at.name, at.slice) : moved->read(at);
+    if (finer) {
+      return regauge::perturbed(stream, std::move(base),
+                                source.variances<double>(at.name, at.slice));
+    }
+    base += errors_elsewhere(source, at, is_base ? moved->read(at) : base, stream);
+    return base;
+  });
 }
 
 Patches patches_of_a(const Symmetry& symmetry, const Element& a_from_b, const ParameterSource& a,
                      const ParameterSource& b, int draw) {
   if (draw == kFromA) return {};
   if (draw == kFromB) return rounded(symmetry, a, b, a_from_b);
-  return everywhere(a, b, [&a, draw](const Place& at) {
-    return regauge::perturbed("a/" + stream_of(draw, at), a.read<double>(at.name, at.slice),
-                              a.variances<double>(at.name, at.slice));
-  });
+  const auto moved = std::make_shared<Moved>(b, a, symmetry, a_from_b);
+  return written_again(a, b, moved, true, fmt::format("a/{}", draw));
 }
 
 Patches patches_of_b(const Symmetry& symmetry, const Element& b_from_a, const ParameterSource& a,
@@ -192,10 +230,7 @@ Patches patches_of_b(const Symmetry& symmetry, const Element& b_from_a, const Pa
   if (draw == kFromA) return rounded(symmetry, b, a, b_from_a);
   if (draw == kFromB) return {};
   const auto moved = std::make_shared<Moved>(a, b, symmetry, b_from_a);
-  return everywhere(b, a, [&b, moved, draw](const Place& at) {
-    return regauge::perturbed("b/" + stream_of(draw, at), moved->read(at),
-                              b.variances<double>(at.name, at.slice));
-  });
+  return written_again(b, a, moved, false, fmt::format("b/{}", draw));
 }
 
 }  // namespace

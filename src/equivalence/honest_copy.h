@@ -14,8 +14,8 @@ namespace regauge {
 class HonestCopy {
  public:
   // Draw 0: B is A as the inverse of the element moves it, rounded to nearest on the grid of B's
-  // file. Draw 1: A is the moved B, likewise. Rounding to nearest may do the same to similar rows.
-  // Later draws: A with noise as its type makes it, and the moved A with noise of B's.
+  // file. Draw 1: A is the moved B, likewise. Later draws: A and the moved A, each with errors as
+  // rounding makes them on a grid that lies a little beside that of its file.
   HonestCopy(const Symmetry& symmetry, const Element& a_from_b, const ParameterSource& a,
              const ParameterSource& b, int draw);
 

@@ -195,6 +195,24 @@ TEST_F(HonestCopies, HaveTheRoundingOfTheirTypesAndNothingElse) {
   }
 }
 
+// The rows of tokens that were never trained are one row: so is what rounding does to them.
+TEST_F(HonestCopies, RoundAlikeWhatIsAlike) {
+  Parameters<double> original = random_parameters(shape_, 3);
+  Matrix<double>& table = original.at("embed.tokens");
+  ASSERT_GE(table.rows(), 4);
+  table.row(1) = table.row(0) * (1 + 1e-6);
+  const Element a_from_b = inverse(symmetry_, random_element(symmetry_, 9));
+  const Parameters<double> moved = testing::moved(shape_, original, 9);
+  const Model a = files_.write(shape_, original, DType::f32);
+  const Model b = files_.write(shape_, moved, DType::bf16);
+  const ParameterSource from_a(a, shape_), from_b(b, shape_);
+  const Matrix<double> errors =
+      HonestCopy(symmetry_, a_from_b, from_a, from_b, 2).b().read<double>("embed.tokens") -
+      moved.at("embed.tokens");
+  EXPECT_LT((errors.row(1) - errors.row(0)).norm(), 0.1 * errors.row(0).norm());
+  EXPECT_GT((errors.row(2) - errors.row(0)).norm(), errors.row(0).norm());
+}
+
 // A matrix in a coarse type leaves its precise partner in doubt, which honest copies resolve; a
 // change of the partner beyond that is told.
 TEST_F(HonestCopies, ResolveADoubtAndHideNoChange) {
