@@ -185,8 +185,10 @@ void add_diff(CLI::App& app, int& exit_code) {
       say("Fix: regauge diff {} {} --repair -o FIXED\n", options->a, options->b);
     }
     if (options->repair && !repaired) {
-      say("not repaired: {}\n", same ? "B is the same function as A"
-                                     : "the difference is no known mistake that can be undone");
+      const bool partly = !result.diagnosis.causes.empty() && !result.diagnosis.certain;
+      say("not repaired: {}\n", same     ? "B is the same function as A"
+                                : partly ? "with the known causes undone B still differs from A"
+                                         : "the difference is no known mistake that can be undone");
     }
     if (!options->certificate.empty() && !certify) {
       say("no certificate: {}\n", same ? result.no_certificate : "there is nothing to certify");

@@ -120,8 +120,9 @@ void judge(Diff& result, const std::vector<std::string>& limits) {
     if (result.a_from_b.is_identity() && differ_like_roundings(residuals)) {
       result.reasons.push_back(
           "no difference is much larger than rounding: two copies of one model that were each "
-          "moved, "
-          "folded or made canonical differ so, and so does a model that was changed very little");
+          "moved, folded, made canonical or merged with an adapter differ so, and so does a model "
+          "that was changed very little; compare each with what it was made from, a merge with "
+          "BASE+ADAPTER");
     }
   }
 }

@@ -10,7 +10,7 @@ namespace regauge {
 // Why a file was refused; one test per cause.
 enum class Corruption {
   header_too_short,  // the file ends inside its fixed-size header
-  header_too_large,  // a safetensors header above 100 MB
+  header_too_large,  // a safetensors header above 100 MB, GGUF arrays above 2^23 values
   header_truncated,  // the file ends inside its variable-size header
   not_utf8,          // a name or JSON text that is not UTF-8
   not_json,          // JSON that does not parse, is nested too deeply or is not an object

@@ -17,6 +17,9 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMaxArrayDepth = 8;
+// In arrays of metadata, all together: several times what the largest vocabulary has in tokens,
+// merges and scores. A value takes 16 bytes in memory, and one in the file.
+constexpr std::uint64_t kMostValues = std::uint64_t{1} << 23;
 constexpr std::uint64_t kMinPairBytes = 8 + 4 + 1;        // key length, type, smallest value
 constexpr std::uint64_t kMinTensorBytes = 8 + 4 + 4 + 8;  // name length, dimensions, type, offset
 
@@ -48,6 +51,18 @@ class Cursor {
     if (count > (file_.size() - position_) / each) cut_short();
     return count;
   }
+  // The count of an array of values that take at least `each` bytes.
+  std::uint64_t take_array_count(std::uint64_t each) {
+    const std::uint64_t count = take_count(each);
+    values_ += count;
+    if (values_ > kMostValues) {
+      throw CorruptFile(Corruption::header_too_large,
+                        fmt::format("{}: the arrays of metadata hold more than {} values; no model "
+                                    "needs as many",
+                                    where_, kMostValues));
+    }
+    return count;
+  }
   std::size_t position() const { return position_; }
   const std::string& where() const { return where_; }
 
@@ -65,6 +80,7 @@ class Cursor {
 
   std::span<const std::byte> file_;
   std::size_t position_ = 0;
+  std::uint64_t values_ = 0;  // in arrays
   std::string where_;
 };
 
@@ -117,7 +133,7 @@ json take_array(Cursor& cursor, int depth) {
         fmt::format("{}: arrays nested more than {} deep", cursor.where(), kMaxArrayDepth));
   }
   const auto type = cursor.take<std::uint32_t>();
-  const std::uint64_t count = cursor.take_count(least_bytes(type, cursor.where()));
+  const std::uint64_t count = cursor.take_array_count(least_bytes(type, cursor.where()));
   json::array_t values;
   values.reserve(static_cast<std::size_t>(count));
   for (std::uint64_t i = 0; i < count; ++i) values.push_back(take_value(cursor, type, depth + 1));

@@ -1,6 +1,8 @@
 // The parts of the judge, each with what it must accept and what it must not.
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
 #include "equivalence/element_noise.h"
 #include "equivalence/honest_copy.h"
 #include "equivalence/judge/chance.h"
@@ -229,6 +231,27 @@ TEST_F(HonestCopies, ResolveADoubtAndHideNoChange) {
   changed.at(partner)(2, 2) *= 1.05;
   EXPECT_NE(diff(a, files_.write(shape_, changed, DType::f32), Progress::silent()).verdict,
             Verdict::same);
+}
+
+// Ends the search for an element as a mistake of the program would.
+class Mistaken : public Progress {
+ public:
+  void start(const std::string& what, std::int64_t /*total*/) override {
+    if (what == "finding the element") throw std::logic_error(what);
+  }
+};
+
+TEST_F(HonestCopies, AnInternalMistakeIsNoAnswerAndNoStandardFormIsOne) {
+  Parameters<double> original = random_parameters(shape_, 3);
+  const Parameters<double> moved = testing::moved(shape_, original, 9);
+  Mistaken mistaken;
+  EXPECT_THROW(diff(files_.write(shape_, original, DType::f32),
+                    files_.write(shape_, moved, DType::f32), mistaken),
+               std::logic_error);
+  original.at("layers.0.attn.norm.gain")(0, 0) = 0;
+  const Diff found = diff(files_.write(shape_, original, DType::f32),
+                          files_.write(shape_, moved, DType::f32), mistaken);
+  EXPECT_EQ(found.verdict, Verdict::undecided) << testing::report(found);
 }
 
 TEST(ElementNoise, WhatStandsWhereItStoodIsLeftAlone) {

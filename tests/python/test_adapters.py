@@ -335,6 +335,20 @@ def test_a_right_merge_has_no_mistake(regauge, made, tmp_path):
     assert {cause["mistake"] for cause in causes} <= {"adapter-other-base", "damaged"}
 
 
+def test_two_merges_are_each_compared_with_their_parts(regauge, made, tmp_path):
+    """PEFT and `convert` round differently: each merge is right, and neither explains the other."""
+    m = made("dense")
+    merged = merge(m.base, m.adapter, tmp_path / "merged", m.dtype)
+    regauge("convert", m.both, "--to", "safetensors", "-o", tmp_path / "converted")
+    ours, theirs = tensors_of(tmp_path / "converted"), tensors_of(merged)
+    assert any(not torch.equal(ours[name], theirs[name]) for name in ours)
+    for copy in (merged, tmp_path / "converted"):
+        assert diff(regauge, m.both, copy, same=True)["statement"] == "same-numbers"
+    answer = diff(regauge, merged, tmp_path / "converted", same=False)
+    assert answer["statement"] == "not-the-same"
+    assert any("BASE+ADAPTER" in reason for reason in answer["reasons"]), answer["reasons"]
+
+
 REFUSED = {
     "another method": ({"peft_type": "IA3"}, "merge_and_unload"),
     "a start that changes the base": ({"init_lora_weights": "pissa"}, "pissa"),

@@ -225,6 +225,14 @@ def test_a_gguf_file(tmp_path, title):
     assert run("inspect", tmp_path / "x.gguf") == 2
 
 
+def test_a_gguf_array_whose_values_do_not_fit_into_memory(tmp_path):
+    """A byte in the file takes sixteen in memory."""
+    with (tmp_path / "x.gguf").open("wb") as file:
+        file.write(head(0, 1) + pair(b"k", 9, struct.pack("<IQ", 0, 150_000_000)))
+        file.truncate(file.tell() + 150_000_000)
+    assert run("inspect", tmp_path / "x.gguf") == 2
+
+
 @pytest.mark.parametrize(
     "numbers",
     [

@@ -88,6 +88,7 @@ def test_a_change_besides_is_not_blessed(base, tmp_path, mistake, besides, share
     said_so, written = repaired(base, b, tmp_path / "fixed")
     assert not written
     assert "verified" not in said_so
+    assert "not repaired: with the known causes undone B still differs from A" in said_so
     assert not said(base, b)["diagnosis"]["certain"]
 
 
