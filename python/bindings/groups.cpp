@@ -46,6 +46,35 @@ auto shifts_of(const Member& member) {
   return result;
 }
 
+using Blocks = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Places = std::vector<std::int64_t>;  // empty: all blocks stay
+using Shifts = std::map<std::string, std::vector<double>>;
+
+Matrix<double> matrix_of(const Blocks& blocks) {
+  Matrix<double> result(static_cast<std::int64_t>(blocks.shape(0)),
+                        static_cast<std::int64_t>(blocks.shape(1)));
+  std::copy_n(blocks.data(), blocks.size(), result.data());
+  return result;
+}
+
+Member member(const Group& group, const std::map<std::string, std::pair<Places, Blocks>>& maps,
+              const Shifts& shifts) {
+  Element element;
+  for (const auto& [name, map] : maps) {
+    const Space* space = group->find_space(name);
+    if (space == nullptr) throw UsageError("[element] the group has no space " + name);
+    element.maps.emplace(name, BlockMap<double>(space->count, space->width(), map.first,
+                                                matrix_of(map.second)));
+  }
+  for (const auto& [name, numbers] : shifts) {
+    Matrix<double> vector(1, static_cast<std::int64_t>(numbers.size()));
+    std::copy(numbers.begin(), numbers.end(), vector.data());
+    element.shifts.emplace(name, std::move(vector));
+  }
+  check_member(*group, element);
+  return {group, std::move(element)};
+}
+
 }  // namespace
 
 void add_groups(nb::module_& module) {
@@ -57,11 +86,19 @@ void add_groups(nb::module_& module) {
       .def_ro("dimension", &Factor::dimension)
       .def_ro("log2_components", &Factor::log2_components);
 
+  nb::class_<Space>(module, "Space", "A coordinate system of the model, and what may act on it.")
+      .def_ro("name", &Space::name)
+      .def_ro("count", &Space::count)
+      .def_prop_ro("width", &Space::width)
+      .def_prop_ro("group", &Space::group_name);
+
   nb::class_<Symmetry>(module, "Symmetry")
       .def_ro("architecture", &Symmetry::architecture)
       .def_prop_ro("dimension", &Symmetry::dimension)
       .def_prop_ro("log2_components", &Symmetry::log2_components)
       .def_prop_ro("factors", factors_of)
+      .def_ro("spaces", &Symmetry::spaces)
+      .def("element", member, nb::arg("maps"), nb::arg("shifts"))
       .def("identity",
            [](const Group& self) {
              return Member{self, {}};

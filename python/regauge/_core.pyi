@@ -100,6 +100,21 @@ class Factor:
     @property
     def log2_components(self) -> float: ...
 
+class Space:
+    """A coordinate system of the model, and what may act on it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def group(self) -> str: ...
+
 class Symmetry:
     @property
     def architecture(self) -> Architecture: ...
@@ -112,6 +127,11 @@ class Symmetry:
 
     @property
     def factors(self) -> list[Factor]: ...
+
+    @property
+    def spaces(self) -> list[Space]: ...
+
+    def element(self, maps: Mapping[str, tuple[Sequence[int], Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]]], shifts: Mapping[str, Sequence[float]]) -> Element: ...
 
     def identity(self) -> Element: ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import html
 import json
 import os
@@ -11,7 +12,7 @@ from typing import Any
 import numpy
 
 from . import _core
-from ._core import Factor
+from ._core import Factor, Space, UsageError
 
 Array = numpy.ndarray[Any, numpy.dtype[Any]]
 
@@ -91,6 +92,32 @@ class Symmetry:
         qk, vo, ffn, shifts."""
         return Element(self._core.random_element(seed, None if only is None else list(only)))
 
+    @property
+    def spaces(self) -> list[Space]:
+        """What an element can move, by name: `count` blocks of `width` coordinates each."""
+        return self._core.spaces
+
+    def element(self, maps: Mapping[str, Any], shifts: Mapping[str, Any] | None = None) -> Element:
+        """The member with these maps, one for each space by name; a `*` stands for every layer.
+
+        A space of `count` blocks of `width` coordinates takes one matrix [width, width] for all
+        blocks or [count, width, width]; where the width is 1, numbers [count]; integers [count] are
+        a permutation (block i goes to place permutation[i]), and a pair of both is both. Vectors
+        are rows, x becomes x M: the matrix W of a linear layer that reads x becomes W M^-T, and of
+        one that writes x, M^T W. `shifts` are vectors by name. What is not a member is refused,
+        with the reason.
+        """
+        chosen: dict[str, tuple[list[int], Array]] = {}
+        for pattern, value in maps.items():
+            found = [space for space in self.spaces if fnmatch.fnmatchcase(space.name, pattern)]
+            if not found:
+                names = ", ".join(space.name for space in self.spaces[:8])
+                raise UsageError(f"[element] the group has no space {pattern}; its spaces are {names}, ...")
+            for space in found:
+                chosen[space.name] = _block_map(space, value)
+        vectors = {name: numpy.asarray(value, float).ravel().tolist() for name, value in (shifts or {}).items()}
+        return Element(self._core.element(chosen, vectors))
+
     def load_element(self, path: str | os.PathLike[str]) -> Element:
         return Element(self._core.load_element(path))
 
@@ -113,6 +140,31 @@ class Symmetry:
 
     def _total(self) -> str:
         return f"dimension {self.dimension}, 2^{self.log2_components:.0f} components"
+
+
+def _block_map(space: Space, value: Any) -> tuple[list[int], Array]:
+    """A permutation (empty: none) and stacked blocks [count * width, width] (no rows: none)."""
+    places, blocks = value if isinstance(value, tuple) else (None, value)
+    if blocks is not None:
+        blocks = numpy.asarray(blocks.detach().cpu() if hasattr(blocks, "detach") else blocks)
+        if places is None and blocks.ndim == 1 and numpy.issubdtype(blocks.dtype, numpy.integer):
+            places, blocks = blocks, None
+    permutation = [] if places is None else [int(place) for place in places]
+    if places is not None and sorted(permutation) != list(range(space.count)):
+        raise UsageError(f"[element] {space.name}: not a permutation of its {space.count} blocks, from 0 on")
+    if blocks is None:
+        return permutation, numpy.zeros((0, space.width))
+    stacked = (space.count, space.width, space.width)
+    if blocks.shape == stacked[1:]:
+        blocks = numpy.broadcast_to(blocks, stacked)
+    elif space.width == 1 and blocks.shape == stacked[:1]:
+        blocks = blocks.reshape(stacked)
+    elif blocks.shape not in (stacked, (space.count * space.width, space.width)):
+        raise UsageError(
+            f"[element] {space.name} has {space.count} blocks of {space.width} coordinates, and takes "
+            f"[{space.width}, {space.width}] or [{space.count}, {space.width}, {space.width}], not {list(blocks.shape)}"
+        )
+    return permutation, numpy.ascontiguousarray(blocks.reshape(-1, space.width), numpy.float64)
 
 
 def symmetry_of(architecture: Mapping[str, Any]) -> Symmetry:
