@@ -63,8 +63,8 @@ Member member(const Group& group, const std::map<std::string, std::pair<Places, 
   for (const auto& [name, map] : maps) {
     const Space* space = group->find_space(name);
     if (space == nullptr) throw UsageError("[element] the group has no space " + name);
-    element.maps.emplace(name, BlockMap<double>(space->count, space->width(), map.first,
-                                                matrix_of(map.second)));
+    element.maps.emplace(
+        name, BlockMap<double>(space->count, space->width(), map.first, matrix_of(map.second)));
   }
   for (const auto& [name, numbers] : shifts) {
     Matrix<double> vector(1, static_cast<std::int64_t>(numbers.size()));
