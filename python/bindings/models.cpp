@@ -3,6 +3,7 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 #include <nlohmann/json.hpp>
@@ -186,6 +187,7 @@ void add_models(nb::module_& module) {
       },
       nb::arg("path"));
   module.def("register", register_family, nb::arg("file"));
+  module.def("register_text", register_family_text, nb::arg("text"));
   module.def("from_tensors", from_tensors, nb::arg("tensors"), nb::arg("config"));
 }
 

@@ -125,12 +125,15 @@ def open(path: Path) -> Model:
     return Model(_core.open(path))
 
 
-def register(file: Path) -> None:
-    """Makes a family of models known: a data file as docs/adding-an-architecture.md describes it.
+def register(layout: Path | Mapping[str, Any]) -> None:
+    """Makes a family of models known: a data file as docs/adding-an-architecture.md describes it, or what it holds.
 
     It goes before the families that come with the package, so that it may also replace one.
     """
-    _core.register(file)
+    if isinstance(layout, Mapping):
+        _core.register_text(json.dumps(layout))
+    else:
+        _core.register(layout)
 
 
 def opened(model: ModelOrPath) -> Model:

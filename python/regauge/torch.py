@@ -10,18 +10,25 @@ import torch
 
 from ._core import UsageError
 from ._group import Array
-from ._model import Model, from_state_dict
+from ._model import Model, Path, from_state_dict, register
 
 
-def from_module(module: torch.nn.Module, config: Any = None) -> Model:
-    """The model that a module holds, without a copy; `config` is a transformers module's own."""
+def from_module(
+    module: torch.nn.Module, config: Any = None, layout: Path | Mapping[str, Any] | None = None
+) -> Model:
+    """The model that a module holds, without a copy; `config` is a transformers module's own.
+
+    `layout` says what a module of your own computes and where it keeps what, as `regauge.register` takes it
+    (docs/guides/your-own-module.md); `config` then holds the numbers that it asks for.
+    """
+    if layout is not None:
+        register(layout)
     if config is None:
         config = getattr(module, "config", None)
     if config is None:
         raise UsageError(
-            "[from_module] the module has no .config: give config=, what its config.json would say; for "
-            "a family of your own, regauge.register reads a data file "
-            "(docs/adding-an-architecture.md)"
+            "[from_module] the module has no .config: give config=, what its config.json would say; for a module "
+            "of your own also layout= (docs/guides/your-own-module.md)"
         )
     return from_state_dict(module.state_dict(), config)
 

@@ -56,6 +56,11 @@ void add_file(std::list<KnownFamily>& families, const std::filesystem::path& fil
   families.emplace_front(text, [family = parse_family(name, text, find)] { return family; });
 }
 
+void add_text(std::list<KnownFamily>& families, std::string_view text) {
+  families.emplace_front(
+      text, [family = parse_family("the given layout", text, embedded)] { return family; });
+}
+
 std::list<KnownFamily> known_at_start() {
   std::list<KnownFamily> result;
   add_embedded(result);
@@ -106,6 +111,8 @@ bool KnownFamily::matches(const Json& config) const {
 const std::list<KnownFamily>& all_families() { return list(); }
 
 void register_family(const std::filesystem::path& file) { add_file(list(), file); }
+
+void register_family_text(std::string_view text) { add_text(list(), text); }
 
 const Family& family_of(std::string_view name, Format format) {
   std::vector<std::string> known;

@@ -232,6 +232,8 @@ void write_parameters(const std::filesystem::path& path, const std::string& fami
 // from now on, and goes before others that describe the same models. Throws UsageError that names
 // the file. Not to be called while models are opened elsewhere.
 void register_family(const std::filesystem::path& file);
+// The same from the text of one, which inherits only from those that are compiled in.
+void register_family_text(std::string_view text);
 
 // Names of the known families; of those that can hold an architecture in a format.
 std::vector<std::string> families();
