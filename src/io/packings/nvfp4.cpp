@@ -10,7 +10,7 @@ namespace regauge::io {
 void join_nvfp4(const std::string& name, const StoredTensor& codes, const StoredTensor& scales,
                 const StoredTensor& second, SecondScale how, Joiner& joiner) {
   constexpr std::int64_t kBlock = 16;
-  if (codes.elements() == 0) return;
+  if (codes.shape.empty() || codes.elements() == 0) return;
   std::vector<std::int64_t> shape = codes.shape, blocks = codes.shape;
   shape.back() *= 2;
   blocks.back() = shape.back() / kBlock;
