@@ -15,7 +15,9 @@
 #include "equivalence/towers/towers.h"
 #include "excerpt.h"
 #include "explain.h"
+#include "misread.h"
 #include "mistakes_stream.h"
+#include "regauge/arch/joint_architecture.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/diff.h"
 
@@ -109,6 +111,11 @@ class Diagnostician {
     result.architecture = shape;
     result.a = reader(a_, shape, {});
     result.adapted = adapted_of(a_, shape);
+    if (element.is_identity()) {
+      result.misread = [this, shape](const std::string& tensor) {
+        return made_by_misreading(a_, b_, shape, tensor);
+      };
+    }
     result.b = reader(b_, shape, element.is_identity() ? Patches{} : moved_by(symmetry, element));
     for (std::int64_t n = 0; n < shape.layers && !result.halves; ++n) {
       if (shape.layer(n).has_delta()) continue;
@@ -410,7 +417,11 @@ Diagnosis diagnose(const Model& a, const Model& b, const Diff& found, Progress& 
   const std::vector<Cause> declarations = declaration_causes(*declared, b.architecture);
   Model reread = read_as(b, *declared);
   reread.architecture = *declared;
-  const Diff again = declarations.empty() ? found : diff(a, reread, progress);
+  const Reread packed =
+      reread_packed(a, reread, joint_architecture(a.architecture, *declared), progress);
+  reread = with_packings(std::move(reread), packed.packings);
+  const bool as_before = declarations.empty() && packed.packings.empty();
+  const Diff again = as_before ? found : diff(a, reread, progress);
   Diagnosis result;
   if (again.verdict == Verdict::same) {
     result.certain = result.repairable = true;
@@ -428,8 +439,22 @@ Diagnosis diagnose(const Model& a, const Model& b, const Diff& found, Progress& 
     result.besides =
         fmt::format("not understood, and not put right: {}", fmt::join(unread.differ, "; "));
   }
+  result.packings = packed.packings;
   settle_architecture(*declared, result);
   if (result.repairable && !can_declare(b, result.architecture)) result.repairable = false;
+  // What is left of a tensor that was reread is not another mistake.
+  std::erase_if(result.causes, [&](const Cause& cause) {
+    return std::ranges::all_of(cause.tensors,
+                               [&](const std::string& tensor) {
+                                 return std::ranges::any_of(packed.changes,
+                                                            [&](const Change& change) {
+                                                              return change.undo.contains(tensor);
+                                                            });
+                               }) &&
+           !cause.tensors.empty() && !result.certain;
+  });
+  const std::vector<Cause> misread = causes_of(again.architecture, packed.changes);
+  result.causes.insert(result.causes.begin(), misread.begin(), misread.end());
   result.causes.insert(result.causes.begin(), declarations.begin(), declarations.end());
   return result;
 }

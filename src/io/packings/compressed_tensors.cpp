@@ -70,8 +70,8 @@ Grouped::Blocks blocks_of(const Integers& of, const Declared& declared) {
       fits &&
       (groups == 1 || (of.scales.shape.back() == groups && of.scales.shape[0] == of.shape[0]));
   if (!in_rows || cols % groups != 0) {
-    const bool turned =
-        of.scales.shape.size() == 2 && of.scales.shape[1] == rows && cols % of.scales.shape[0] == 0;
+    const bool turned = of.scales.shape.size() == 2 && of.scales.shape[1] == rows &&
+                        of.scales.shape[0] > 0 && cols % of.scales.shape[0] == 0;
     throw UsageError(fmt::format(
         "[packed] '{}' is {} and its scales '{}' are {}; expected one scale, or one or several for "
         "each row{}",
@@ -108,7 +108,7 @@ const StoredTensor* add_zeros(const Integers& of, Joiner& joiner, Grouped::Plan&
   places.along_rows = false;
   places.line_bytes = 4;
   places.word_bytes = 4 * groups;
-  plan.packed_zeros = Grouped::packed(2, places, plan.grid.values);
+  plan.packed_zeros = Grouped::PackedZeros{2, places, plan.grid.values};
   return zeros;
 }
 
