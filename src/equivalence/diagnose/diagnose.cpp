@@ -90,6 +90,7 @@ class Diagnostician {
     } else if (found_.verdict == Verdict::perturbed) {
       damage(found_.a_from_b, found_.residuals);
     }
+    if (result_.causes.empty()) result_ = std::move(probable_);
     return result_;
   }
 
@@ -206,6 +207,7 @@ class Diagnostician {
     conclude(shape_, explainer.changes(), true);
     result_.certain =
         all_agree(compare_in_place(source_a(shape_), source_b(shape_, result_.patches), progress_));
+    if (!result_.certain) probable_ = result_;
     return result_.certain;
   }
 
@@ -385,6 +387,8 @@ class Diagnostician {
   Architecture shape_;
   std::set<std::string> wrong_;  // tensors that differ in the coordinates that were found
   Diagnosis result_;
+  Diagnosis
+      probable_;  // what explains every tensor in place, and leaves a little more than rounding
   std::vector<TensorResidual> in_place_;
   bool near_in_place_ = false;
 };
