@@ -26,12 +26,7 @@ const LowRank* low_rank_of(const StoredTensor& tensor) {
 }
 
 // The tensors of the adapter's new file, by their names.
-using Written = std::map<std::string, std::vector<float>>;
-
-std::vector<float> as_floats(const Matrix<double>& value) {
-  const Matrix<float> floats = value.cast<float>();
-  return {floats.data(), floats.data() + floats.size()};
-}
+using Written = std::map<std::string, Matrix<double>>;
 
 // outputs x inputs = scale B A, with factors of one size.
 void factorise(const StoredTensor& tensor, const LowRank::Form& form, const Matrix<double>& added,
@@ -50,8 +45,8 @@ void factorise(const StoredTensor& tensor, const LowRank::Form& form, const Matr
         tensor.name));
   }
   const double size = std::sqrt(a.norm() / basis.norm());
-  written[tensor.parts[1].name] = as_floats(a / size);
-  written[tensor.parts[2].name] = as_floats(basis * size);
+  written[tensor.parts[1].name] = a / size;
+  written[tensor.parts[2].name] = basis * size;
 }
 
 Matrix<double> numbers_of(const Model& model, const std::string& name, std::int64_t rows) {
@@ -67,7 +62,7 @@ void write_folder(const std::filesystem::path& path, std::vector<StoredTensor> t
   io::PartialPath partial(path, true);
   std::vector<StoredTensor*> planned;
   for (StoredTensor& tensor : tensors) {
-    tensor.dtype = DType::f32;
+    if (tensor.dtype != DType::f64) tensor.dtype = DType::f32;
     planned.push_back(&tensor);
   }
   const std::string header = io::lay_out_safetensors(planned, {{"format", "pt"}});
@@ -77,7 +72,12 @@ void write_folder(const std::filesystem::path& path, std::vector<StoredTensor> t
   io::OutputFile output(file, size, path / "adapter_model.safetensors");
   output.write(std::as_bytes(std::span(header)), 0);
   for (const StoredTensor& tensor : tensors) {
-    output.write(std::as_bytes(std::span(written.at(tensor.name))), tensor.offset);
+    const Matrix<double>& value = written.at(tensor.name);
+    std::vector<std::byte> bytes(
+        static_cast<std::size_t>(stored_bytes(tensor.dtype, value.size())));
+    encode<double>(tensor.dtype, std::span(value.data(), static_cast<std::size_t>(value.size())),
+                   bytes);
+    output.write(bytes, tensor.offset);
   }
   output.close();
   io::write_file(partial.path() / io::kAdapterConfig, settings.dump(2) + "\n",
@@ -110,7 +110,7 @@ void write_moved_adapter(const Model& both, const std::filesystem::path& adapter
       });
   const ParameterSource source(added, symmetry.architecture);
   Rewrite::Target target = Rewrite::same_as(both);
-  target.dtype = DType::f32;
+  target.dtype = DType::f64;  // what is added keeps its rank
   const Model moved = Rewrite(source, symmetry, element, target).run_in_memory(progress);
   Written written;
   for (const StoredTensor& tensor : added.checkpoint.tensors()) {
@@ -119,7 +119,7 @@ void write_moved_adapter(const Model& both, const std::filesystem::path& adapter
     const LowRank::Form& form = packing->form();
     const Matrix<double> value = numbers_of(moved, tensor.name, form.rows);
     if (tensor.parts.size() == 2) {  // a bias
-      written[tensor.parts[1].name] = as_floats(value / form.scale);
+      written[tensor.parts[1].name] = value / form.scale;
     } else {
       factorise(tensor, form, form.output_is_row ? value : Matrix<double>(value.transpose()),
                 written);
@@ -139,7 +139,7 @@ void write_moved_adapter(const Model& both, const std::filesystem::path& adapter
     if (at == both.checkpoint.tensors().end()) {
       throw UsageError(fmt::format("[adapter] '{}' is not carried along", tensor.name));
     }
-    written[tensor.name] = as_floats(numbers_of(moved, at->name, tensor.shape.front()));
+    written[tensor.name] = numbers_of(moved, at->name, tensor.shape.front());
   }
   nlohmann::json settings = files.settings;
   settings["base_model_name_or_path"] = nullptr;

@@ -157,6 +157,25 @@ std::optional<ParameterSource::Patched> ParameterSource::patched(std::string_vie
   return result;
 }
 
+namespace {
+
+// By how much a patch multiplied each number; of zeros, the most of the row.
+Matrix<double> factors_of(const Matrix<double>& made, const Matrix<double>& before) {
+  Matrix<double> factors = Matrix<double>::Zero(made.rows(), made.cols());
+  for (Eigen::Index i = 0; i < made.rows(); ++i) {
+    for (Eigen::Index j = 0; j < made.cols(); ++j) {
+      if (before(i, j) != 0) factors(i, j) = std::abs(made(i, j) / before(i, j));
+    }
+    const double most = made.cols() == 0 ? 0 : factors.row(i).maxCoeff();
+    for (Eigen::Index j = 0; j < made.cols(); ++j) {
+      if (before(i, j) == 0) factors(i, j) = most;
+    }
+  }
+  return factors;
+}
+
+}  // namespace
+
 template <class Scalar>
 Matrix<Scalar> ParameterSource::variances(std::string_view parameter, std::int64_t slice) const {
   const auto of_file = [&](std::string_view name) {
@@ -174,6 +193,10 @@ Matrix<Scalar> ParameterSource::variances(std::string_view parameter, std::int64
   }
   if (!patch->file_counts) return result;
   const Matrix<Scalar> before = of_file(parameter);
+  if (patch->patch.does == Patch::Does::scale) {
+    const Matrix<double> factors = factors_of(patch->made, read_file<double>(parameter, slice));
+    return result + before.cwiseProduct(factors.cwiseAbs2().template cast<Scalar>());
+  }
   if (patch->patch.does == Patch::Does::change_each) return result + before;
   return result.cwiseMax(before.mean());
 }
@@ -203,6 +226,12 @@ ParameterSource::Bounds ParameterSource::bounds(std::string_view parameter,
   }
   if (!patch->file_counts) return result;
   const Matrix<double> below = one_side(parameter, false), above = one_side(parameter, true);
+  if (patch->patch.does == Patch::Does::scale) {
+    const Matrix<double> factors = factors_of(patch->made, read_file<double>(parameter, slice));
+    result.below += below.cwiseProduct(factors);
+    result.above += above.cwiseProduct(factors);
+    return result;
+  }
   if (patch->patch.does == Patch::Does::change_each) {
     result.below += below;
     result.above += above;

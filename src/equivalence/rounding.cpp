@@ -13,6 +13,10 @@ double rounding_of(const StoredTensor& tensor) {
   return tensor.packing ? tensor.packing->typical_rounding() : rounding_of(tensor.dtype);
 }
 
+bool stored_alike(const StoredTensor& a, const StoredTensor& b) {
+  return a.type_name() == b.type_name() && !(a.packing && a.packing->is_calculated());
+}
+
 double coarsest_rounding(const ParameterSource& source) {
   double coarsest = 0;
   for (const auto& spec : parameter_specs(source.architecture())) {

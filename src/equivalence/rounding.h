@@ -16,6 +16,8 @@ double rms(const Matrix<Scalar>& value) {
 
 // As rounding_of a type; of a packed tensor that of its packing.
 double rounding_of(const StoredTensor& tensor);
+// Both are stored in one type, so that nothing was rounded between them: equal, or different.
+bool stored_alike(const StoredTensor& a, const StoredTensor& b);
 // A typical relative rounding of a model's matrices: that of the coarsest type.
 double coarsest_rounding(const ParameterSource& source);
 

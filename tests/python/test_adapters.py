@@ -423,6 +423,33 @@ def test_the_adapter_follows_its_base(regauge, made, tmp_path, case):
     assert (stayed - wanted).abs().max() > 1e-2 * wanted.abs().max()
 
 
+def merged_logits(base, adapter, dtype):
+    """By PEFT's merge, with as many digits as both were stored with or more."""
+    with quiet():
+        model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
+        return logits(peft.PeftModel.from_pretrained(model, adapter).merge_and_unload())
+
+
+@pytest.mark.parametrize("case", ["dense", "rslora", "patterns", "transposed"])
+@pytest.mark.parametrize("dtype, digits", [("float32", 1e-4), ("float64", 1e-6), ("bfloat16", 5e-2)])
+def test_all_layers_of_an_adapter_follow(regauge, made, tmp_path, case, dtype, digits):
+    m = made(case, getattr(torch, dtype))
+    followable = ["--only", "residual,scales,norms,heads,qk,vo,ffn"] if case == "transposed" else []
+    regauge("act", m.base, "--random", "4", *followable, "-o", tmp_path / "moved",
+            "--adapter", m.adapter, "--adapter-output", tmp_path / "adapter")  # fmt: skip
+    wide = torch.float64 if dtype == "float64" else torch.float32
+    wanted = merged_logits(m.base, m.adapter, wide)
+    assert (merged_logits(tmp_path / "moved", tmp_path / "adapter", wide) - wanted).abs().max() < digits * wanted.abs().max()
+    assert (merged_logits(tmp_path / "moved", m.adapter, wide) - wanted).abs().max() > 1e-1 * wanted.abs().max()
+
+
+def test_shifts_that_depend_on_the_sum_are_refused(regauge, made, tmp_path):
+    m = made("transposed")
+    with pytest.raises(AssertionError, match="depends on the sum"):
+        regauge("act", m.base, "--random", "4", "--only", "shifts", "-o", tmp_path / "moved", "--adapter", m.adapter, "--adapter-output", tmp_path / "adapter")
+    assert not (tmp_path / "adapter").exists()
+
+
 @pytest.mark.parametrize("case, words", [("dora", "DoRA"), ("experts", "experts")])
 def test_an_adapter_that_cannot_follow_is_refused(regauge, made, tmp_path, case, words):
     m = made(case)

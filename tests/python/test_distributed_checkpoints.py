@@ -183,3 +183,33 @@ def test_pieces_that_do_not_fit_are_refused(model, checkpoints, tmp_path):  # no
     assert "is in no file" in message(nowhere)
     assert "its pieces hold" in message(larger)
     assert "was the download cut short" in message(beyond)
+
+
+def moved_pieces(model, checkpoints, folder, name, places):  # noqa: F811
+    """The pieces of a tensor recorded at other places, as who saves shards with wrong offsets does."""
+    shutil.copytree(checkpoints / "fsdp", folder)
+    shutil.copy(model / "config.json", folder)
+    metadata = pickle.loads((folder / ".metadata").read_bytes())
+    chunks = metadata.state_dict_metadata[name].chunks
+    moved = {}
+    for chunk in chunks:
+        key = next(k for k in metadata.storage_data if k.fqn == name and k.offset == chunk.offsets)
+        row = places(chunk.offsets[0], chunk.sizes[0])
+        chunk.offsets = torch.Size([row, *chunk.offsets[1:]])
+        moved[type(key)(name, chunk.offsets, key.index)] = metadata.storage_data.pop(key)
+    metadata.storage_data |= moved
+    (folder / ".metadata").write_bytes(pickle.dumps(metadata))
+    return folder
+
+
+def test_shards_saved_with_wrong_offsets_are_seen(regauge, model, checkpoints, tmp_path):  # noqa: F811
+    name = "model.layers.0.mlp.up_proj.weight"
+    rows = state_dict(model)[name].shape[0]
+    # The last process takes its own length for that of the others: its rows lie upon theirs.
+    overlapping = moved_pieces(model, checkpoints, tmp_path / "over", name, lambda at, n: at - 1 if at + n == rows else at)
+    assert "overlap" in failure("inspect", overlapping)
+    # The processes in another order: all shapes fit, and torch loads it without a word.
+    turned = moved_pieces(model, checkpoints, tmp_path / "turned", name, lambda at, n: rows - at - n)
+    assert "rows-elsewhere" in regauge("diff", model, turned, expect=1)
+    regauge("diff", model, turned, "--repair", "-o", tmp_path / "fixed", expect=1)
+    regauge("diff", model, tmp_path / "fixed")

@@ -3,17 +3,19 @@ them is from elsewhere. Quantised by transformers and compressed-tensors; what o
 
 import json
 import shutil
-from types import SimpleNamespace
+import sys
 
 import pytest
 import safetensors.torch
 import torch
 import transformers
-from compressed_tensors.compressors import BaseCompressor
-from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
-from compressed_tensors.quantization.utils import calculate_qparams
-from transformers.integrations.finegrained_fp8 import Fp8Quantize
+from conftest import FIXTURES
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+sys.path.insert(0, str(FIXTURES.parents[1] / "bench"))
+
+import honest_quantised  # noqa: E402
+import quantisers  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -30,50 +32,16 @@ def folder(tmp_path_factory):
     return path
 
 
-def fp8(weights, settings):
-    quantizer = SimpleNamespace(quantization_config=settings)
-    return Fp8Quantize(quantizer)._quantize_one("weight", weights)
-
-
-def packed_by(form, **arguments):
-    args = QuantizationArgs(**arguments)
-    scheme = QuantizationScheme(targets=["Linear"], weights=args, format=form)
-    width = args.group_size if args.group_size and args.group_size > 0 else None
-
-    def pack(weights):
-        tiles = weights.reshape(weights.shape[0], -1, width or weights.shape[1])
-        scale, zero = calculate_qparams(tiles.amin(-1), tiles.amax(-1), args)
-        state = {"weight": weights, "weight_scale": scale, "weight_zero_point": zero}
-        return BaseCompressor.get_value_from_registry(form).compress(state, scheme)
-
-    return pack, {"quant_method": "compressed-tensors", "format": form, "config_groups":
-                  {"group_0": {"targets": ["Linear"], "weights": json.loads(args.model_dump_json())}}}  # fmt: skip
-
-
-FP8 = transformers.FineGrainedFP8Config(weight_block_size=(64, 128))
 KINDS = {
-    "fp8": (lambda weights: fp8(weights, FP8), json.loads(json.dumps(FP8.to_dict(), default=str))),
-    "int4": packed_by("pack-quantized", num_bits=4, strategy="group", group_size=32, symmetric=False),
-    "int8": packed_by("int-quantized", num_bits=8, strategy="channel"),
-    "float8": packed_by("float-quantized", num_bits=8, type="float", strategy="channel"),
+    "fp8": quantisers.fp8((64, 128)),
+    "int4": quantisers.compressed_tensors("pack-quantized", num_bits=4, strategy="group", group_size=32, symmetric=False),
+    "int8": quantisers.compressed_tensors("int-quantized", num_bits=8, strategy="channel"),
+    "float8": quantisers.compressed_tensors("float-quantized", num_bits=8, type="float", strategy="channel"),
 }
 
 
-def quantised(folder, kind, out, change=lambda name, weights: weights):
-    """The folder with every matrix between the tables packed."""
-    shutil.copytree(folder, out)
-    pack, settings = KINDS[kind]
-    tensors = {}
-    for name, weights in safetensors.torch.load_file(folder / "model.safetensors").items():
-        if not name.endswith("proj.weight"):
-            tensors[name] = weights
-            continue
-        for part, value in pack(change(name, weights)).items():
-            tensors[name.removesuffix("weight") + part] = value.contiguous()
-    safetensors.torch.save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})
-    config = json.loads((folder / "config.json").read_text())
-    (out / "config.json").write_text(json.dumps(config | {"quantization_config": settings}))
-    return out
+def quantised(folder, kind, out, *change):
+    return honest_quantised.quantised(folder, out, KINDS[kind], *change)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -23,6 +23,7 @@ struct Patch : std::function<Matrix<double>(const ReadTensor&)> {
   // What it does with the numbers of the file, which says how well those that it makes are known.
   enum class Does {
     move,         // as well as before
+    scale,        // each by a factor, by which its rounding counts as well
     change_each,  // each in its own place: as well as before, but for the rounding of the change
     mix           // as well as the largest of them
   };

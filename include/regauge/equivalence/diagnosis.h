@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,12 +41,22 @@ enum class Mistake {
   adapter_halves,       // gate's part added to up, and up's to gate
   adapter_experts,      // factors of several experts cut into ranks in the wrong order
   adapter_base,         // merged into another base
+  scale_missing,        // codes without their scales
+  scale_inverted,       // multiplied by 1 / scale
+  scale_transposed,     // each block with the scale of the one across
+  scale_blocks,         // the scales of blocks of another shape
+  scale_other,          // the scales of another tensor: each block has a factor of its own
+  zero_point,           // off by one, or left out
+  code_order,           // the codes of a word in another format's order
   rope,                 // the config's rotary frequencies
   constant,             // another number or switch of the config
   lost,                 // zero everywhere
   damaged               // none of these, but confined to a known place
 };
 std::string_view mistake_name(Mistake mistake);  // "rotary-missing"
+
+// How stored tensors are to be read, by their names.
+using Packings = std::map<std::string, std::shared_ptr<const Packing>>;
 
 struct Cause {
   Mistake mistake = Mistake::damaged;
@@ -60,10 +72,12 @@ struct Diagnosis {
   bool moved = false;         // besides, B stands in other coordinates
   // Where the configs differ, a line on what still does once B's is put right; or empty.
   std::string besides;
-  // B with the causes undone: read as this architecture, through these patches. They refer to both
+  // B with the causes undone: read as this architecture, its stored tensors by these
+  // packings, through these patches. They refer to both
   // models, which must outlive them.
   bool repairable = false;
   Architecture architecture;
+  Packings packings;
   Patches patches;
 
   // Undoing them only moves numbers: what it makes of B is A to the last digit.

@@ -23,6 +23,9 @@ class Packing {
   virtual double typical_rounding() const = 0;
   // The plain type that holds the numbers as well as this does; none if a quantiser rounded them.
   virtual std::optional<DType> plain_type() const { return std::nullopt; }
+  // The numbers are calculated from what is stored, so that equal ones may be stored in many ways,
+  // each rounded by itself.
+  virtual bool is_calculated() const { return false; }
   // The numbers are wider than a float.
   virtual bool in_double() const { return false; }
 

@@ -9,7 +9,7 @@ void add_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& chan
   for (const auto add :
        {add_adapter_changes, add_rotary_changes, add_gain_changes, add_centring_changes,
         add_layer_scale_changes, add_post_gain_changes, add_gate_changes, add_qkv_changes,
-        add_transpose_changes, add_expert_changes}) {
+        add_transpose_changes, add_expert_changes, add_scale_changes}) {
     add(pair, layer, changes);
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,14 +11,6 @@
 
 namespace regauge {
 
-// Two models in the same canonical form; B is to be explained.
-struct Pair {
-  Architecture architecture;
-  ReadTensor a, b;
-  bool halves = false;                            // B's file stores rotary pairs as halves
-  std::optional<Adapted> adapted = std::nullopt;  // if A is a base and an adapter
-};
-
 // A known mistake on the tensors of one place, and how it is undone.
 struct Change {
   Mistake mistake = Mistake::damaged;
@@ -26,6 +19,16 @@ struct Change {
   std::vector<std::string> parts;  // of what is done to all or to some: which this belongs to
   Patches undo;  // B's tensors as they should have been; no function where that is lost
   Patches make;  // A's as the mistake leaves them; none where that takes more than A
+};
+
+// Two models in the same canonical form; B is to be explained.
+struct Pair {
+  Architecture architecture;
+  ReadTensor a, b;
+  bool halves = false;                            // B's file stores rotary pairs as halves
+  std::optional<Adapted> adapted = std::nullopt;  // if A is a base and an adapter
+  // What a mistake with A's codes and scales made of a tensor; none where B was moved.
+  std::function<std::optional<Change>(const std::string& tensor)> misread = nullptr;
 };
 
 // What may have happened to the tensors of one layer (-1: embedding and head).
@@ -39,6 +42,7 @@ void add_qkv_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& 
 void add_transpose_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_post_gain_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_expert_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
+void add_scale_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);
 void add_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes);  // all these
 // B's tensor has what the adapter adds, above other numbers; what they are is lost.
 std::optional<Change> other_base(const Pair& pair, const std::string& tensor);

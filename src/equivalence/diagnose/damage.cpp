@@ -35,8 +35,37 @@ std::vector<std::string> summarised(const Architecture& architecture,
   return order;
 }
 
+// The smallest part of a matrix that holds all entries above a limit.
+struct Box {
+  Eigen::Index first_row = std::numeric_limits<Eigen::Index>::max(), last_row = 0;
+  Eigen::Index first_col = std::numeric_limits<Eigen::Index>::max(), last_col = 0;
+
+  static Box of(const Matrix<double>& off, double above) {
+    Box box;
+    for (Eigen::Index row = 0; row < off.rows(); ++row) {
+      for (Eigen::Index col = 0; col < off.cols(); ++col) {
+        if (!(off(row, col) > above)) continue;
+        box.first_row = std::min(box.first_row, row);
+        box.last_row = std::max(box.last_row, row);
+        box.first_col = std::min(box.first_col, col);
+        box.last_col = std::max(box.last_col, col);
+      }
+    }
+    return box;
+  }
+  // Where it is, if it is a block that tells: a small part of a matrix.
+  std::string within(const Matrix<double>& all) const {
+    constexpr Eigen::Index kSmall = 4;
+    const Eigen::Index size = (last_row - first_row + 1) * (last_col - first_col + 1);
+    if (all.rows() == 1 || size * kSmall > all.size()) return "";
+    return fmt::format(", the large ones from input {} to {} and output {} to {}", first_row,
+                       last_row, first_col, last_col);
+  }
+};
+
 // Which entries of a difference are beyond rounding.
 std::string whereabouts(const Matrix<double>& off, double rounding) {
+  constexpr double kLarge = 0.25;  // of the largest difference
   std::int64_t entries = 0, no_numbers = 0;
   double most = 0;
   Eigen::Index row = 0, col = 0;
@@ -60,7 +89,8 @@ std::string whereabouts(const Matrix<double>& off, double rounding) {
     return fmt::format("{} of {} entries are NaN or infinite, the first at {}", no_numbers,
                        off.size(), place);
   }
-  return fmt::format("{} of {} entries differ, most of all at {} by {:.2g}", entries, off.size(),
+  return fmt::format("{} of {} entries differ{}, most of all at {} by {:.2g}", entries, off.size(),
+                     entries > 1 ? Box::of(off, std::max(rounding, kLarge * most)).within(off) : "",
                      place, most);
 }
 

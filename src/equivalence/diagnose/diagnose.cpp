@@ -15,7 +15,9 @@
 #include "equivalence/towers/towers.h"
 #include "excerpt.h"
 #include "explain.h"
+#include "misread.h"
 #include "mistakes_stream.h"
+#include "regauge/arch/joint_architecture.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/diff.h"
 
@@ -88,6 +90,7 @@ class Diagnostician {
     } else if (found_.verdict == Verdict::perturbed) {
       damage(found_.a_from_b, found_.residuals);
     }
+    if (result_.causes.empty()) result_ = std::move(probable_);
     return result_;
   }
 
@@ -109,6 +112,11 @@ class Diagnostician {
     result.architecture = shape;
     result.a = reader(a_, shape, {});
     result.adapted = adapted_of(a_, shape);
+    if (element.is_identity()) {
+      result.misread = [this, shape](const std::string& tensor) {
+        return made_by_misreading(a_, b_, shape, tensor);
+      };
+    }
     result.b = reader(b_, shape, element.is_identity() ? Patches{} : moved_by(symmetry, element));
     for (std::int64_t n = 0; n < shape.layers && !result.halves; ++n) {
       if (shape.layer(n).has_delta()) continue;
@@ -199,6 +207,7 @@ class Diagnostician {
     conclude(shape_, explainer.changes(), true);
     result_.certain =
         all_agree(compare_in_place(source_a(shape_), source_b(shape_, result_.patches), progress_));
+    if (!result_.certain) probable_ = result_;
     return result_.certain;
   }
 
@@ -378,6 +387,8 @@ class Diagnostician {
   Architecture shape_;
   std::set<std::string> wrong_;  // tensors that differ in the coordinates that were found
   Diagnosis result_;
+  Diagnosis
+      probable_;  // what explains every tensor in place, and leaves a little more than rounding
   std::vector<TensorResidual> in_place_;
   bool near_in_place_ = false;
 };
@@ -410,7 +421,11 @@ Diagnosis diagnose(const Model& a, const Model& b, const Diff& found, Progress& 
   const std::vector<Cause> declarations = declaration_causes(*declared, b.architecture);
   Model reread = read_as(b, *declared);
   reread.architecture = *declared;
-  const Diff again = declarations.empty() ? found : diff(a, reread, progress);
+  const Reread packed =
+      reread_packed(a, reread, joint_architecture(a.architecture, *declared), progress);
+  reread = with_packings(std::move(reread), packed.packings);
+  const bool as_before = declarations.empty() && packed.packings.empty();
+  const Diff again = as_before ? found : diff(a, reread, progress);
   Diagnosis result;
   if (again.verdict == Verdict::same) {
     result.certain = result.repairable = true;
@@ -428,8 +443,22 @@ Diagnosis diagnose(const Model& a, const Model& b, const Diff& found, Progress& 
     result.besides =
         fmt::format("not understood, and not put right: {}", fmt::join(unread.differ, "; "));
   }
+  result.packings = packed.packings;
   settle_architecture(*declared, result);
   if (result.repairable && !can_declare(b, result.architecture)) result.repairable = false;
+  // What is left of a tensor that was reread is not another mistake.
+  std::erase_if(result.causes, [&](const Cause& cause) {
+    return std::ranges::all_of(cause.tensors,
+                               [&](const std::string& tensor) {
+                                 return std::ranges::any_of(packed.changes,
+                                                            [&](const Change& change) {
+                                                              return change.undo.contains(tensor);
+                                                            });
+                               }) &&
+           !cause.tensors.empty() && !result.certain;
+  });
+  const std::vector<Cause> misread = causes_of(again.architecture, packed.changes);
+  result.causes.insert(result.causes.begin(), misread.begin(), misread.end());
   result.causes.insert(result.causes.begin(), declarations.begin(), declarations.end());
   return result;
 }

@@ -8,6 +8,7 @@
 #include "declarations.h"
 #include "equivalence/judge/in_place.h"
 #include "equivalence/tolerances.h"
+#include "misread.h"
 #include "regauge/action/rewrite.h"
 #include "regauge/arch/joint_architecture.h"
 #include "regauge/base/error.h"
@@ -73,6 +74,20 @@ std::string_view mistake_name(Mistake mistake) {
       return "adapter-experts";
     case Mistake::adapter_base:
       return "adapter-other-base";
+    case Mistake::scale_missing:
+      return "scale-missing";
+    case Mistake::scale_inverted:
+      return "scale-inverted";
+    case Mistake::scale_transposed:
+      return "scale-transposed";
+    case Mistake::scale_blocks:
+      return "scale-blocks";
+    case Mistake::scale_other:
+      return "scale-other";
+    case Mistake::zero_point:
+      return "zero-point";
+    case Mistake::code_order:
+      return "code-order";
     case Mistake::rope:
       return "rope";
     case Mistake::constant:
@@ -112,8 +127,13 @@ Outcome compare_written(const Model& a, const Model& written, const ParameterSou
   // compared with A, and what was written must be its rounding.
   const auto last_digits = [&](const ParameterSpec& spec, const TensorResidual& r) {
     const auto patch = diagnosis.patches.find(spec.name);
-    if (patch == diagnosis.patches.end() || patch->second.does == Patch::Does::move) return false;
-    if (patch->second.does == Patch::Does::mix) return r.residual <= kAcceptedWhole * r.rounding;
+    const bool patched = patch != diagnosis.patches.end();
+    const bool calculated = patched && patch->second.does != Patch::Does::move;
+    // A's numbers within the steps of packed ones, which the file that was written does not have.
+    const bool reread = !patched && !diagnosis.packings.empty();
+    if (!calculated && !reread) return false;
+    if (calculated && patch->second.does == Patch::Does::mix)
+      return r.residual <= kAcceptedWhole * r.rounding;
     return compare_tensor_in_place(spec, undone, from_written).relation <= Relation::b_rounds_a;
   };
   double farthest = 0;
@@ -146,7 +166,8 @@ std::string repair(const Model& a, const Model& b, const Diagnosis& diagnosis,
         "[repair] nothing to repair by: the difference is no known mistake that can be undone");
   }
   const auto declared = declared_as(diagnosis.architecture, b.architecture);
-  const Model model = read_as(b, declared.value_or(b.architecture));
+  const Model model =
+      with_packings(read_as(b, declared.value_or(b.architecture)), diagnosis.packings);
   const ParameterSource source(model, diagnosis.architecture, diagnosis.patches);
   const Symmetry symmetry = symmetry_of(diagnosis.architecture);
   const Element identity;

@@ -43,24 +43,31 @@ bool Explainer::is_open(const std::string& tensor) const {
   return residual != residuals_.end() && !residual->second.agrees() && !explained_.contains(tensor);
 }
 
-bool Explainer::matches(const std::string& tensor, const Matrix<double>& value) const {
+bool Explainer::matches(const std::string& tensor, const Matrix<double>& value,
+                        double factor) const {
   // A guess: what is made of all guesses is compared entry by entry in the end.
   constexpr double kAboutRounding = 6;
   constexpr double kMuchLess = 0.5;  // of the residual before: else it explains nothing
   TensorResidual now = residuals_.at(tensor);
   const double before = now.residual;
+  now.rounding *= factor;
   const Matrix<double> expected = pair_.a(tensor);
   if (expected.rows() != value.rows() || expected.cols() != value.cols()) return false;
   const Matrix<double> difference = expected - value;
   now.residual = rms(read_ ? read_->of(tensor, difference) : difference);
+  constexpr double kOfSize = 0.7;  // of A's numbers: rounding that hides more tells nothing
   const bool explains = now.agrees() || now.residual <= kMuchLess * before;
+  if (!now.agrees() && now.size > 0 && now.residual > kOfSize * now.size) return false;
   if (explains && now.residual <= kAboutRounding * now.rounding) return true;
   return loosely_ && now.residual < kMuchNearer * std::min(before, now.size);
 }
 
 bool Explainer::matches_all(const Patches& undo) const {
   return std::all_of(undo.begin(), undo.end(), [&](const auto& entry) {
-    return matches(entry.first, entry.second(pair_.b));
+    const auto& [name, patch] = entry;
+    const Matrix<double> value = patch(pair_.b);
+    const double before = patch.does == Patch::Does::scale ? rms<double>(pair_.b(name)) : 0;
+    return matches(name, value, before > 0 ? std::max(1.0, rms(value) / before) : 1);
   });
 }
 

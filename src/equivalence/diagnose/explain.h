@@ -52,7 +52,8 @@ class Explainer {
   void fit_heads();
 
   bool is_open(const std::string& tensor) const;
-  bool matches(const std::string& tensor, const Matrix<double>& value) const;
+  // `factor`: by which the rounding of B grew with its numbers.
+  bool matches(const std::string& tensor, const Matrix<double>& value, double factor = 1) const;
   bool matches_all(const Patches& undo) const;
   bool was_found(const std::string& what) const;  // elsewhere in the model
   bool mostly_open() const;

@@ -304,7 +304,7 @@ bool one_type(const ParameterSpec& spec, const ParameterSource& a, const Paramet
   const StoredTensor* y = b.stored(spec.name);
   if (x == nullptr || y == nullptr) return true;  // zeros that one of them leaves out
   const auto of_a = a.pieces(spec.name), of_b = b.pieces(spec.name);
-  return x->type_name() == y->type_name() && !of_a.empty() && !of_b.empty() &&
+  return stored_alike(*x, *y) && !of_a.empty() && !of_b.empty() &&
          of_a.front().place.offset == of_b.front().place.offset;
 }
 

@@ -400,7 +400,7 @@ void Comparison::one_by_one(const TensorPlan& tensor, const MovedMatrix<Scalar>&
   }
   const StoredTensor* stored_a = a_.stored(name);
   const StoredTensor* stored_b = b_.stored(name);
-  entries.judge(stored_a != nullptr && stored_b != nullptr && stored_a->dtype == stored_b->dtype,
+  entries.judge(stored_a != nullptr && stored_b != nullptr && stored_alike(*stored_a, *stored_b),
                 most_hidden(a_, b_, name), result);
 }
 

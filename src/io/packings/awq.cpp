@@ -54,7 +54,7 @@ void join_awq(const nlohmann::json& settings, Joiner& joiner) {
         .grid = Grid::unsigned_integers(4, 0.5),  // zeros are rounded
         .blocks = {1, width, 1, out},
         .scales = Grouped::plain(1),
-        .packed_zeros = Grouped::packed(2, places, Grid::unsigned_integers(4).values),
+        .packed_zeros = Grouped::PackedZeros{2, places, Grid::unsigned_integers(4).values},
         .divided_in = DType::f16,
         .cuts_off = true};
     joiner.join(stem + ".weight", {out, in}, std::make_shared<Grouped>(std::move(plan)),

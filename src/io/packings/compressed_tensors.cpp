@@ -70,8 +70,8 @@ Grouped::Blocks blocks_of(const Integers& of, const Declared& declared) {
       fits &&
       (groups == 1 || (of.scales.shape.back() == groups && of.scales.shape[0] == of.shape[0]));
   if (!in_rows || cols % groups != 0) {
-    const bool turned =
-        of.scales.shape.size() == 2 && of.scales.shape[1] == rows && cols % of.scales.shape[0] == 0;
+    const bool turned = of.scales.shape.size() == 2 && of.scales.shape[1] == rows &&
+                        of.scales.shape[0] > 0 && cols % of.scales.shape[0] == 0;
     throw UsageError(fmt::format(
         "[packed] '{}' is {} and its scales '{}' are {}; expected one scale, or one or several for "
         "each row{}",
@@ -95,12 +95,12 @@ const StoredTensor* add_zeros(const Integers& of, Joiner& joiner, Grouped::Plan&
     plan.zeros = Grouped::plain(2);
     return zeros;
   }
-  const std::int64_t groups = of.scales.shape.back();
-  if (of.shape.size() != 2 || !of.packed || zeros->dtype != DType::i32) {
+  if (of.shape.size() != 2 || !of.packed || zeros->dtype != DType::i32 || of.scales.shape.empty()) {
     throw UsageError(fmt::format("[packed] '{}' is {} of {}; it does not fit '{}', which is {}",
                                  zeros->name, shape_text(zeros->shape), zeros->type_name(),
                                  of.scales.name, shape_text(of.scales.shape)));
   }
+  const std::int64_t groups = of.scales.shape.back();
   Joiner::require_shape(*zeros, {packed_words(of.rows(), of.bits), groups}, of.codes,
                         "a word for several rows");
   Codes places;
@@ -108,7 +108,7 @@ const StoredTensor* add_zeros(const Integers& of, Joiner& joiner, Grouped::Plan&
   places.along_rows = false;
   places.line_bytes = 4;
   places.word_bytes = 4 * groups;
-  plan.packed_zeros = Grouped::packed(2, places, plan.grid.values);
+  plan.packed_zeros = Grouped::PackedZeros{2, places, plan.grid.values};
   return zeros;
 }
 
@@ -186,7 +186,7 @@ void join_pairs(const StoredTensor& codes, const std::string& stem, Joiner& join
     return join_nvfp4(name, codes, scales, second, SecondScale::divided_by, joiner);
   }
   constexpr std::int64_t kBlock = 32;
-  if (codes.elements() == 0) return;
+  if (codes.shape.empty() || codes.elements() == 0) return;
   std::vector<std::int64_t> shape = codes.shape, blocks = codes.shape;
   shape.back() *= 2;
   blocks.back() = shape.back() / kBlock;

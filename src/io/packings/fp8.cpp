@@ -45,6 +45,15 @@ std::optional<std::pair<std::int64_t, std::int64_t>> declared_block(const json& 
 
 std::int64_t needed(std::int64_t side, std::int64_t block) { return (side + block - 1) / block; }
 
+// The side of a block where the config does not say it: what everyone takes if it fits, for the
+// last block may be a part of one; else what divides the side; 0 if nothing does.
+std::int64_t likely_block(std::int64_t side, std::int64_t count) {
+  constexpr std::int64_t kUsual = 128;
+  if (count == 1) return side;
+  if (needed(side, kUsual) == count) return kUsual;
+  return side % count == 0 ? side / count : 0;
+}
+
 // How the scales lie over `rows` x `cols` numbers of such a shape. A stack of matrices counts as
 // one, each below the other.
 Grouped::Blocks blocks_of(const StoredTensor& codes, std::int64_t cols, const StoredTensor& scales,
@@ -70,7 +79,10 @@ Grouped::Blocks blocks_of(const StoredTensor& codes, std::int64_t cols, const St
   const std::int64_t down = scales.shape[scales.shape.size() - 2];
   if (across == 0 || down == 0) throw refuse("at least one");
   const auto [block_rows, block_cols] =
-      declared.value_or(std::pair(needed(of_one, down), needed(cols, across)));
+      declared.value_or(std::pair(likely_block(of_one, down), likely_block(cols, across)));
+  if (block_rows == 0 || block_cols == 0) {
+    throw refuse("a 'weight_block_size' in the config, which the shapes do not tell");
+  }
   const bool fits = needed(of_one, block_rows) == down && needed(cols, block_cols) == across &&
                     rows / of_one * down * across == count;
   const bool whole = rows == of_one || of_one % block_rows == 0;

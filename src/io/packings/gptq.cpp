@@ -121,7 +121,7 @@ void join_gptq(const json& settings, Joiner& joiner) {
         .grid = Grid::unsigned_integers(layer.bits, 0.5),  // zeros are rounded
         .blocks = {1, width, 1, layer.out},
         .scales = Grouped::plain(1),
-        .packed_zeros = Grouped::packed(2, zeros, std::move(values)),
+        .packed_zeros = Grouped::PackedZeros{2, zeros, std::move(values)},
         .groups = groups,
         .divided_in = DType::f16,
         .cuts_off = true};

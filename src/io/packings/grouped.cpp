@@ -43,12 +43,10 @@ class Grouped::Scales {
     const std::int64_t first = window.matrix * blocks.matrix_stride +
                                first_row_ * blocks.row_stride + first_group_ * blocks.col_stride;
     read_all(plan_.scales, first, scales_);
+    if (plan_.second) scale_again();
     if (plan_.zeros) read_all(plan_.zeros, first, zeros_);
     if (plan_.scale_errors) read_all(plan_.scale_errors, first, errors_);
-    if (plan_.packed_zeros) {
-      zeros_.resize(static_cast<std::size_t>(rows_ * groups_));
-      plan_.packed_zeros(parts_, {window.matrix, first_row_, rows_, first_group_, groups_}, zeros_);
-    }
+    if (plan_.packed_zeros) read_zeros({window.matrix, first_row_, rows_, first_group_, groups_});
   }
 
   // Of a row of the matrix: its scale of group g is at place + g, and so are the others.
@@ -61,6 +59,20 @@ class Grouped::Scales {
   float error(std::size_t at) const { return errors_.empty() ? 0 : errors_[at]; }
 
  private:
+  void scale_again() {
+    float one = 0;
+    parts_[plan_.second->part].decode<float>({&one, 1});
+    for (float& scale : scales_) scale = plan_.second->divides ? scale / one : scale * one;
+  }
+
+  void read_zeros(const Window& groups) {
+    const PackedZeros& zeros = *plan_.packed_zeros;
+    std::vector<std::uint8_t> codes(static_cast<std::size_t>(groups.rows * groups.cols));
+    zeros.codes.read(parts_[zeros.part].bytes(), groups, codes);
+    zeros_.resize(codes.size());
+    for (std::size_t i = 0; i < codes.size(); ++i) zeros_[i] = zeros.values[codes[i]];
+  }
+
   void read_all(const Read& read, std::int64_t first, std::vector<float>& values) {
     const Blocks& blocks = plan_.blocks;
     values.resize(static_cast<std::size_t>(rows_ * groups_));
@@ -111,15 +123,6 @@ Grouped::Read Grouped::powers_of_two(std::size_t part) {
       const auto at = static_cast<std::size_t>(first + static_cast<std::int64_t>(i) * stride);
       values[i] = std::ldexp(1.0F, static_cast<int>(bytes[at]) - 127);
     }
-  };
-}
-
-Grouped::ReadWindow Grouped::packed(std::size_t part, Codes codes, std::vector<float> values) {
-  return [part, codes, values = std::move(values)](std::span<const Numbers> parts,
-                                                   const Window& groups, std::span<float> zeros) {
-    std::vector<std::uint8_t> read(zeros.size());
-    codes.read(parts[part].bytes(), groups, read);
-    for (std::size_t i = 0; i < read.size(); ++i) zeros[i] = values[read[i]];
   };
 }
 

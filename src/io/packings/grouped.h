@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,9 +31,18 @@ class Grouped : public Packing {
   // Some of the numbers of a part: from `first` on, each `stride` behind the one before.
   using Read = std::function<void(std::span<const Numbers> parts, std::int64_t first,
                                   std::int64_t stride, std::span<float> values)>;
-  // The zeros of rows of a matrix and groups of columns, row by row.
-  using ReadWindow = std::function<void(std::span<const Numbers> parts, const Window& groups,
-                                        std::span<float> values)>;
+  // Zeros that are codes of a part, a row of a matrix and a group of columns each, and what a code
+  // stands for.
+  struct PackedZeros {
+    std::size_t part;
+    Codes codes;
+    std::vector<float> values;
+  };
+  // One number of a part by which all scales are multiplied or divided.
+  struct Second {
+    std::size_t part;
+    bool divides;
+  };
   struct Plan {
     std::string name;
     double typical_rounding;
@@ -41,9 +51,10 @@ class Grouped : public Packing {
     Grid grid;
     Blocks blocks;
     Read scales;
-    Read zeros = nullptr;               // that lie as the scales do
-    ReadWindow packed_zeros = nullptr;  // or otherwise
-    bool added = false;                 // the zeros, to the product
+    Read zeros = nullptr;                                    // that lie as the scales do
+    std::optional<PackedZeros> packed_zeros = std::nullopt;  // or otherwise
+    bool added = false;                                      // the zeros, to the product
+    std::optional<Second> second = std::nullopt;
     Read scale_errors = nullptr;  // how far a scale may be from the one that codes were found by
     float factor = 1;             // behind the scale
     std::vector<std::int32_t> groups = {};  // of each column, if they are not in order
@@ -56,9 +67,8 @@ class Grouped : public Packing {
   static Read plain(std::size_t part);
   // Powers of two, of which U8 holds the exponents.
   static Read powers_of_two(std::size_t part);
-  // Codes of a part, and what each stands for.
-  static ReadWindow packed(std::size_t part, Codes codes, std::vector<float> values);
 
+  const Plan& plan() const { return plan_; }
   std::string name() const override { return plan_.name; }
   double typical_rounding() const override { return plan_.typical_rounding; }
   using Packing::decode;

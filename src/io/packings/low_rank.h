@@ -66,6 +66,7 @@ class LowRank : public Packing {
   std::string name() const override;
   double typical_rounding() const override;
   std::optional<DType> plain_type() const override { return base_; }
+  bool is_calculated() const override { return true; }
   bool in_double() const override;
   void decode(std::span<const Numbers> parts, std::int64_t first,
               std::span<float> values) const override;

@@ -10,7 +10,7 @@ namespace regauge::io {
 void join_nvfp4(const std::string& name, const StoredTensor& codes, const StoredTensor& scales,
                 const StoredTensor& second, SecondScale how, Joiner& joiner) {
   constexpr std::int64_t kBlock = 16;
-  if (codes.elements() == 0) return;
+  if (codes.shape.empty() || codes.elements() == 0) return;
   std::vector<std::int64_t> shape = codes.shape, blocks = codes.shape;
   shape.back() *= 2;
   blocks.back() = shape.back() / kBlock;
@@ -25,23 +25,14 @@ void join_nvfp4(const std::string& name, const StoredTensor& codes, const Stored
   Codes places;
   places.bits = 4;
   places.line_bytes = codes.shape.back();
-  const auto read = [how, blocks_of = Grouped::plain(1)](std::span<const Numbers> parts,
-                                                         std::int64_t first, std::int64_t stride,
-                                                         std::span<float> values) {
-    blocks_of(parts, first, stride, values);
-    float one = 0;
-    parts[2].decode<float>({&one, 1});
-    for (float& value : values) {
-      value = how == SecondScale::times ? value * one : value / one;
-    }
-  };
   Grouped::Plan plan{.name = "NVFP4",
                      .typical_rounding = 0.1,
                      .shape = {1, rows, cols},
                      .codes = places,
                      .grid = Grid::e2m1(0),
                      .blocks = {1, kBlock, cols / kBlock, 1},
-                     .scales = read};
+                     .scales = Grouped::plain(1),
+                     .second = Grouped::Second{2, how == SecondScale::divided_by}};
   joiner.join(name, std::move(shape), std::make_shared<Grouped>(std::move(plan)),
               {&codes, &scales, &second});
 }
