@@ -77,7 +77,7 @@ std::string Sha256::finish() {
 // next message; the last few messages end one after the other.
 class Sha256Lanes {
  public:
-  Sha256Lanes(std::span<const std::span<const std::byte>> messages, const Sha256Read& read)
+  Sha256Lanes(std::span<const ByteRange> messages, const Sha256Read& read)
       : messages_(messages), read_(read), hashes_(messages.size()), done_(messages.size(), 0) {}
 
   std::vector<std::string> run() {
@@ -88,7 +88,7 @@ class Sha256Lanes {
     for (std::size_t i = 0; i < messages_.size(); ++i) {
       while (done_[i] < messages_[i].size()) {
         const std::size_t length = std::min(kPiece, messages_[i].size() - done_[i]);
-        hashes_[i].add(messages_[i].subspan(done_[i], length));
+        hashes_[i].add(messages_[i].bytes(done_[i], length));
         count(i, length);
       }
       digests.push_back(hashes_[i].finish());
@@ -119,11 +119,15 @@ class Sha256Lanes {
     for (const std::size_t message : lanes_) blocks = std::min(blocks, whole_blocks(message));
     std::array<io::Sha256State, io::kSha256Lanes> states;
     std::array<const std::byte*, io::kSha256Lanes> bytes;
+    std::array<Bytes, io::kSha256Lanes> held;
     for (std::size_t lane = 0; lane < io::kSha256Lanes; ++lane) {
       // Lanes without a message repeat the first one's work.
       const std::size_t message = lanes_[lane < lanes_.size() ? lane : 0];
       states[lane] = hashes_[message].state_;
-      bytes[lane] = messages_[message].data() + done_[message];
+      if (lane < lanes_.size()) {
+        held[lane] = messages_[message].bytes(done_[message], blocks * io::kSha256Block);
+      }
+      bytes[lane] = held[lane < lanes_.size() ? lane : 0].data();
     }
     side(states.data(), bytes.data(), blocks);
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
@@ -139,7 +143,7 @@ class Sha256Lanes {
     done_[message] += length;
   }
 
-  std::span<const std::span<const std::byte>> messages_;
+  std::span<const ByteRange> messages_;
   const Sha256Read& read_;
   std::vector<Sha256> hashes_;
   std::vector<std::size_t> done_;   // bytes of each message
@@ -147,7 +151,7 @@ class Sha256Lanes {
   std::size_t next_ = 0;
 };
 
-std::vector<std::string> sha256_of_each(std::span<const std::span<const std::byte>> messages,
+std::vector<std::string> sha256_of_each(std::span<const ByteRange> messages,
                                         const Sha256Read& read) {
   return Sha256Lanes(messages, read).run();
 }

@@ -144,9 +144,9 @@ std::string loaded_as(const Model& model) {
 
 // How activations are quantised at run time, as the config.json says beside the weights.
 std::string activations(const Model& model) {
-  const auto files = model.checkpoint.mapped_files();
+  const auto files = model.checkpoint.opened_files();
   if (files.empty() || files.back().first != "config.json") return "";
-  const auto bytes = files.back().second;
+  const Bytes bytes = files.back().second.bytes();
   const auto* text = reinterpret_cast<const char*>(bytes.data());
   const auto config = nlohmann::json::parse(text, text + bytes.size(), nullptr, false);
   if (!config.is_object() || !config.contains("quantization_config")) return "";
