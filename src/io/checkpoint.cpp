@@ -129,9 +129,7 @@ const StoredTensor& Checkpoint::at(std::string_view name) const {
 
 Numbers Checkpoint::numbers(const StoredTensor& tensor) const { return held(at(tensor.name)); }
 
-Bytes Checkpoint::bytes(const StoredTensor& tensor) const {
-  return numbers(tensor).bytes();
-}
+Bytes Checkpoint::bytes(const StoredTensor& tensor) const { return numbers(tensor).bytes(); }
 
 Numbers Checkpoint::held(const StoredTensor& tensor) const {
   if (tensor.packing || tensor.pieces) {

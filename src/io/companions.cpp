@@ -83,9 +83,7 @@ std::vector<std::pair<fs::path, std::string>> companions_of(const fs::path& fold
 
 }  // namespace
 
-bool has_modules(const fs::path& folder) {
-  return is_file(folder / "modules.json");
-}
+bool has_modules(const fs::path& folder) { return is_file(folder / "modules.json"); }
 
 std::vector<std::string> module_folders(const fs::path& folder) {
   if (!has_modules(folder)) return {};

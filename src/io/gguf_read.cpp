@@ -26,8 +26,7 @@ constexpr std::uint64_t kMinTensorBytes = 8 + 4 + 4 + 8;  // name length, dimens
 // Reads values front to back and never past the end.
 class Cursor {
  public:
-  Cursor(ByteRange file, std::string where)
-      : file_(file), where_(std::move(where)) {}
+  Cursor(ByteRange file, std::string where) : file_(file), where_(std::move(where)) {}
 
   template <class T>
   T take() {
@@ -67,7 +66,8 @@ class Cursor {
     const auto length = static_cast<std::size_t>(count);
     if (position_ < window_begin_ || position_ + length > window_begin_ + window_.size()) {
       window_begin_ = position_;
-      window_ = file_.bytes(position_, std::min(std::max(length, kWindow), file_.size() - position_));
+      window_ =
+          file_.bytes(position_, std::min(std::max(length, kWindow), file_.size() - position_));
     }
     const std::byte* taken = window_.data() + (position_ - window_begin_);
     position_ += length;
@@ -290,7 +290,8 @@ void check_version(Cursor& cursor, const ByteRange& file) {
                       fmt::format("{}: {} bytes cannot hold a GGUF header (24 bytes)",
                                   cursor.where(), file.size()));
   }
-  if (std::memcmp(file.bytes(0, kGgufMagic.size()).data(), kGgufMagic.data(), kGgufMagic.size()) != 0) {
+  if (std::memcmp(file.bytes(0, kGgufMagic.size()).data(), kGgufMagic.data(), kGgufMagic.size()) !=
+      0) {
     throw CorruptFile(Corruption::bad_magic,
                       fmt::format("{}: does not begin with \"GGUF\"", cursor.where()));
   }

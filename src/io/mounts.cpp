@@ -113,9 +113,8 @@ bool faults_are_requests(const fs::path& path) {
   const fs::path real = fs::canonical(path, unknown);
   if (unknown) return false;
   const auto below = overlaid_folders(mounts, real);
-  return std::ranges::any_of(below, [](const fs::path& folder) {
-    return is_remote_type(type_of(folder));
-  });
+  return std::ranges::any_of(
+      below, [](const fs::path& folder) { return is_remote_type(type_of(folder)); });
 }
 
 }  // namespace regauge::io

@@ -14,8 +14,8 @@
 namespace regauge {
 namespace {
 
-constexpr std::int64_t kRow = 1 << 14;       // numbers that are gathered at a time
-constexpr std::int64_t kReadRow = 1 << 25;   // and read from a file
+constexpr std::int64_t kRow = 1 << 14;      // numbers that are gathered at a time
+constexpr std::int64_t kReadRow = 1 << 25;  // and read from a file
 
 template <class... Lengths>
 void require_lengths(std::int64_t count, Lengths... lengths) {
@@ -32,9 +32,7 @@ struct Numbers::Held {
 };
 
 Numbers::Numbers(DType dtype, ByteRange bytes)
-    : dtype_(dtype),
-      bytes_(bytes),
-      held_(bytes.in_memory() ? nullptr : std::make_shared<Held>()) {
+    : dtype_(dtype), bytes_(bytes), held_(bytes.in_memory() ? nullptr : std::make_shared<Held>()) {
   const auto size = static_cast<std::int64_t>(bytes.size());
   if (size % block_bytes(dtype) != 0) {
     throw UsageError(

@@ -45,8 +45,8 @@ namespace io {
 std::shared_ptr<const FileBytes> open_bytes(const std::filesystem::path& path) {
   if (is_url(path)) return open_remote(path.string());
   const Reading reading = reading_now();
-  const bool by_requests = reading == Reading::requests ||
-                           (reading == Reading::automatic && faults_are_requests(path));
+  const bool by_requests =
+      reading == Reading::requests || (reading == Reading::automatic && faults_are_requests(path));
   if (by_requests) return std::make_shared<const RequestedFile>(local_reader(path));
   return std::make_shared<const MappedFile>(path);
 }

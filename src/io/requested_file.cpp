@@ -158,7 +158,8 @@ void RequestedFile::read(std::size_t offset, std::span<std::byte> to) const {
     }
   }
   if (large.empty()) return;
-  several_at_once(large.size(), [&](std::size_t i) { reader_->read(large[i].offset, large[i].to); });
+  several_at_once(large.size(),
+                  [&](std::size_t i) { reader_->read(large[i].offset, large[i].to); });
 }
 
 Bytes RequestedFile::bytes(std::size_t offset, std::size_t length) const {

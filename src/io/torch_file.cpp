@@ -351,8 +351,7 @@ std::string_view dtype_of_torch(std::string_view global) {
   return found == kTypes.end() ? std::string_view() : found->second;
 }
 
-std::vector<TorchTensor> parse_torch_file(const ByteRange& bytes,
-                                          const std::string& name) {
+std::vector<TorchTensor> parse_torch_file(const ByteRange& bytes, const std::string& name) {
   const TorchFile file(bytes, fmt::format("[torch] {}", name));
   const PickleValue& dict = find_state_dict(file);
   std::vector<TorchTensor> tensors;

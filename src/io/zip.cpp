@@ -24,8 +24,7 @@ constexpr std::uint16_t kEncrypted = 1, kStored = 0;
 // Numbers at places of the archive, none past its end.
 class ZipReader {
  public:
-  ZipReader(ByteRange archive, const std::string& where)
-      : archive_(archive), where_(where) {}
+  ZipReader(ByteRange archive, const std::string& where) : archive_(archive), where_(where) {}
 
   [[noreturn]] void refuse(Corruption cause, const std::string& what) const {
     throw CorruptFile(cause, fmt::format("{}: {}", where_, what));

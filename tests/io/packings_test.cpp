@@ -42,8 +42,8 @@ Layer read_layer(const std::filesystem::path& path) {
   result.config = json::parse(file->file_metadata()[0].at("config").get<std::string>());
   // The file by itself has no config: fp8 alone is joined by its names.
   const auto add_bytes = [&](const StoredTensor& tensor, const ByteRange& bytes) {
-    const auto held = std::make_shared<const std::pair<std::shared_ptr<Checkpoint>, Bytes>>(
-        file, bytes.bytes());
+    const auto held =
+        std::make_shared<const std::pair<std::shared_ptr<Checkpoint>, Bytes>>(file, bytes.bytes());
     result.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, held->second, held});
   };
   const auto add = [&](const StoredTensor& tensor) {

@@ -1,4 +1,6 @@
 // Files that are read by requests hold what mapped ones do, and a file that changes is an error.
+#include "io/requested_file.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +12,6 @@
 #include "files.h"
 #include "io/mapping.h"
 #include "io/mounts.h"
-#include "io/requested_file.h"
 #include "regauge/base/error.h"
 #include "regauge/io/checkpoint.h"
 #include "regauge/io/reading.h"

@@ -52,8 +52,8 @@ TEST(Sha256, HashesSeveralMessagesAtOnceAsOneByOne) {
   held.push_back(some_bytes(3'000'000));
   held.push_back(some_bytes(0));
   for (std::size_t count = 0; count <= held.size(); ++count) {
-    const std::vector<ByteRange> messages(
-        held.begin(), held.begin() + static_cast<std::ptrdiff_t>(count));
+    const std::vector<ByteRange> messages(held.begin(),
+                                          held.begin() + static_cast<std::ptrdiff_t>(count));
     std::vector<std::size_t> read(count, 0);
     const auto digests =
         sha256_of_each(messages, [&](std::size_t message, std::size_t offset, std::size_t length) {

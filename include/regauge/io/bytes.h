@@ -45,8 +45,8 @@ class ByteRange {
   ByteRange() = default;
   // Of memory: a span or a container of bytes.
   template <class Memory>
-    requires std::convertible_to<const Memory&, std::span<const std::byte>>
-  ByteRange(const Memory& memory)  // NOLINT: it is one
+  requires std::convertible_to<const Memory&, std::span<const std::byte>> ByteRange(
+      const Memory& memory)  // NOLINT: it is one
       : memory_(memory), size_(memory_.size()) {}
   // Throws UsageError unless the interval lies in the file.
   ByteRange(const io::FileBytes& file, std::size_t offset, std::size_t length);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "activation_scales.h"
+#include "io/remote/url.h"
 #include "io/shard_index.h"
 
 namespace regauge {
@@ -77,6 +78,10 @@ std::set<std::string> beside(const Model& model) {
     if (config.is_object() && config.contains(key)) names.insert(fmt::format("{} (code)", key));
   }
   if (model.checkpoint.files().empty()) return names;
+  if (io::is_url(model.checkpoint.files().front())) {
+    names.insert("the other files of the remote folder (tokenizer, ...)");
+    return names;
+  }
   std::set<std::string> read;
   for (const auto& file : model.checkpoint.files()) read.insert(file.filename().string());
   const bool torch = read.begin()->ends_with(".bin");

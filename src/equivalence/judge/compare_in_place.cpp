@@ -89,8 +89,8 @@ std::vector<BothSides> pairs_of(const ParameterSpec& spec, const ParameterSource
   return pairs;
 }
 
-// Calls use(x, y) for pieces of both files that correspond number by number, until it returns false.
-// Both are in memory, unless they are packed, and dropped behind it.
+// Calls use(x, y) for pieces of both files that correspond number by number, until it returns
+// false. Both are in memory, unless they are packed, and dropped behind it.
 template <class Use>
 void for_each_piece(const Runs& runs, const Side& a, const Side& b, Progress& progress, Use use) {
   const std::int64_t most =
@@ -160,24 +160,22 @@ struct Decoded {
 void add_entries(const BothSides& pair, Entries& entries) {
   const auto& [a, b, runs] = pair;
   Decoded x, y;
-  for_each_piece(runs, a, b, Progress::silent(),
-                 [&](const Numbers& of_a, const Numbers& of_b) {
-                   for (std::int64_t first = 0; first < of_a.count(); first += kDecoded) {
-                     const std::int64_t count = std::min(kDecoded, of_a.count() - first);
-                     const bool in_doubt = !entries.certainly_differ();
-                     x.read(a, of_a.range(first, count), in_doubt);
-                     y.read(b, of_b.range(first, count), in_doubt);
-                     if (!in_doubt) {
-                       entries.add_values(x.values, y.values);
-                       continue;
-                     }
-                     for (std::size_t i = 0; i < x.values.size(); ++i) {
-                       entries.add({x.values[i], x.below[i], x.above[i]},
-                                   {y.values[i], y.below[i], y.above[i]});
-                     }
-                   }
-                   return true;
-                 });
+  for_each_piece(runs, a, b, Progress::silent(), [&](const Numbers& of_a, const Numbers& of_b) {
+    for (std::int64_t first = 0; first < of_a.count(); first += kDecoded) {
+      const std::int64_t count = std::min(kDecoded, of_a.count() - first);
+      const bool in_doubt = !entries.certainly_differ();
+      x.read(a, of_a.range(first, count), in_doubt);
+      y.read(b, of_b.range(first, count), in_doubt);
+      if (!in_doubt) {
+        entries.add_values(x.values, y.values);
+        continue;
+      }
+      for (std::size_t i = 0; i < x.values.size(); ++i) {
+        entries.add({x.values[i], x.below[i], x.above[i]}, {y.values[i], y.below[i], y.above[i]});
+      }
+    }
+    return true;
+  });
 }
 
 bool cut_off(signed char end, bool above) { return end == kBothEnds || end == (above ? 1 : -1); }
@@ -191,25 +189,24 @@ void forgive_cut_off(const std::vector<BothSides>& pairs, TensorResidual& result
   for (const auto& pair : pairs) {
     const auto& [a, b, runs] = pair;
     if (a.tensor.plain_type() && b.tensor.plain_type()) return;
-    for_each_piece(runs, a, b, Progress::silent(),
-                   [&](const Numbers& of_a, const Numbers& of_b) {
-                     const std::int64_t n = of_a.count();
-                     for (std::int64_t first = 0; first < n && others == 0; first += kDecoded) {
-                       const std::int64_t count = std::min(kDecoded, n - first);
-                       x.read_ends(a, of_a.range(first, count));
-                       y.read_ends(b, of_b.range(first, count));
-                       for (std::size_t i = 0; i < x.values.size(); ++i) {
-                         const double difference = y.values[i] - x.values[i];
-                         const bool up = difference > 0;
-                         const double room = up ? x.above[i] + y.below[i] : x.below[i] + y.above[i];
-                         if (std::abs(difference) <= room * (1 + kHalfUnitSlack)) continue;
-                         const bool at_end = cut_off(x.ends[i], up) || cut_off(y.ends[i], !up);
-                         ++(at_end ? cut : others);
-                       }
-                       all += count;
-                     }
-                     return others == 0;
-                   });
+    for_each_piece(runs, a, b, Progress::silent(), [&](const Numbers& of_a, const Numbers& of_b) {
+      const std::int64_t n = of_a.count();
+      for (std::int64_t first = 0; first < n && others == 0; first += kDecoded) {
+        const std::int64_t count = std::min(kDecoded, n - first);
+        x.read_ends(a, of_a.range(first, count));
+        y.read_ends(b, of_b.range(first, count));
+        for (std::size_t i = 0; i < x.values.size(); ++i) {
+          const double difference = y.values[i] - x.values[i];
+          const bool up = difference > 0;
+          const double room = up ? x.above[i] + y.below[i] : x.below[i] + y.above[i];
+          if (std::abs(difference) <= room * (1 + kHalfUnitSlack)) continue;
+          const bool at_end = cut_off(x.ends[i], up) || cut_off(y.ends[i], !up);
+          ++(at_end ? cut : others);
+        }
+        all += count;
+      }
+      return others == 0;
+    });
   }
   if (others > 0 || static_cast<double>(cut) > kMostCutOff * static_cast<double>(all)) return;
   result.relation = Relation::hidden;

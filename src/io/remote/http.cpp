@@ -67,8 +67,8 @@ class Handle {
   template <class Value>
   void set(CURLoption option, Value value) {
     if (curl_library().setopt(handle_, option, value) == CURLE_OK) return;
-    throw FileError(fmt::format("[remote] this libcurl does not know option {}",
-                                static_cast<int>(option)));
+    throw FileError(
+        fmt::format("[remote] this libcurl does not know option {}", static_cast<int>(option)));
   }
   CURL* get() const { return handle_; }
 
@@ -213,8 +213,9 @@ HttpAnswer send_request(const HttpRequest& request,
     throw FileError(where + ": the server sends headers without end");
   }
   if (code == CURLE_PEER_FAILED_VERIFICATION) {
-    throw FileError(where + ": the server's certificate is not trusted; SSL_CERT_FILE may name the "
-                            "certificates of your organisation");
+    throw FileError(where +
+                    ": the server's certificate is not trusted; SSL_CERT_FILE may name the "
+                    "certificates of your organisation");
   }
   if (code != CURLE_OK && !exchange.unwanted) {
     throw ConnectionLost(where + ": " + curl_library().strerror(code));

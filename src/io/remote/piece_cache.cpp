@@ -147,9 +147,9 @@ bool PieceCache::find(std::size_t begin, std::span<std::byte> to) const {
   std::ifstream file(path, std::ios::binary);
   if (!file) return false;
   std::string digest(kDigest, '\0');
-  const bool whole = file.read(reinterpret_cast<char*>(to.data()),
-                               static_cast<std::streamsize>(to.size())) &&
-                     file.read(digest.data(), kDigest) && file.peek() == std::ifstream::traits_type::eof();
+  const bool whole =
+      file.read(reinterpret_cast<char*>(to.data()), static_cast<std::streamsize>(to.size())) &&
+      file.read(digest.data(), kDigest) && file.peek() == std::ifstream::traits_type::eof();
   std::error_code ignored;
   if (!whole || digest != digest_of(to)) {
     fs::remove(path, ignored);

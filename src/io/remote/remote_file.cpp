@@ -135,7 +135,8 @@ RemoteReader::RemoteReader(Url url) : url_(std::move(url)), found_(url_) {
       got = request(0, piece, true);
       break;
     } catch (const ConnectionLost& error) {
-      if (++failures == kMostFailures) fail(fmt::format("{}; tried {} times", error.what(), failures));
+      if (++failures == kMostFailures)
+        fail(fmt::format("{}; tried {} times", error.what(), failures));
       std::this_thread::sleep_for(kFirstPause * (1 << failures));
     }
   }
@@ -194,8 +195,7 @@ void RemoteReader::fetch(std::size_t offset, std::span<std::byte> to) const {
 }
 
 // How many bytes came, from `offset` on; fewer than were asked for if the connection was cut.
-std::size_t RemoteReader::request(std::size_t offset, std::span<std::byte> to,
-                                  bool opening) const {
+std::size_t RemoteReader::request(std::size_t offset, std::span<std::byte> to, bool opening) const {
   std::size_t got = 0;
   Url from = current();
   for (int hops = 0; hops <= kMostRedirects; ++hops) {
@@ -245,8 +245,9 @@ void RemoteReader::check(const HttpAnswer& answer, std::size_t first, std::size_
   }
   const std::string& validator = answer.etag.empty() ? answer.last_modified : answer.etag;
   if (validator.empty()) {
-    fail("the server gives the file neither an ETag nor a date, so that nothing would tell if it "
-         "changed meanwhile; download it");
+    fail(
+        "the server gives the file neither an ETag nor a date, so that nothing would tell if it "
+        "changed meanwhile; download it");
   }
   if (!opening && validator != validator_) {
     fail(fmt::format("the file was changed while it was read (it was {}, and is {}); run again",
@@ -292,7 +293,8 @@ void RemoteReader::refuse_status(long status, const Url& from, bool opening) con
 }
 
 std::shared_ptr<const FileBytes> open_reader(const std::string& url) {
-  return std::make_shared<const RequestedFile>(std::make_unique<const RemoteReader>(with_query(url)));
+  return std::make_shared<const RequestedFile>(
+      std::make_unique<const RemoteReader>(with_query(url)));
 }
 
 // A folder or file on the hub by its commit, where the server says which that is, so that all files
@@ -308,8 +310,8 @@ std::string pinned(const std::string& url) {
     return url;  // whoever opens it says what is not there
   }
   constexpr std::size_t kCommit = 40;
-  const bool plain = commit.size() == kCommit &&
-                     commit.find_first_not_of("0123456789abcdef") == std::string::npos;
+  const bool plain =
+      commit.size() == kCommit && commit.find_first_not_of("0123456789abcdef") == std::string::npos;
   return plain ? url.substr(0, begin) + commit + url.substr(end) : url;
 }
 

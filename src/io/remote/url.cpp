@@ -45,13 +45,10 @@ bool is_hub_name(const std::string& text) {
 
 bool is_url(const std::filesystem::path& path) {
   const std::string text = path.string();
-  return text.starts_with("https://") || text.starts_with("http://") ||
-         is_hub_address(path);
+  return text.starts_with("https://") || text.starts_with("http://") || is_hub_address(path);
 }
 
-bool is_hub_address(const std::filesystem::path& path) {
-  return path.string().starts_with(kHub);
-}
+bool is_hub_address(const std::filesystem::path& path) { return path.string().starts_with(kHub); }
 
 Url parse_url(const std::string& text) {
   const std::size_t query = std::min(text.find('?'), text.size());
@@ -111,8 +108,7 @@ Url redirected(const Url& from, const std::string& location) {
 
 Url hub_endpoint() {
   const char* variable = std::getenv("HF_ENDPOINT");
-  std::string text =
-      variable == nullptr || *variable == '\0' ? "https://huggingface.co" : variable;
+  std::string text = variable == nullptr || *variable == '\0' ? "https://huggingface.co" : variable;
   while (text.ends_with('/')) text.pop_back();
   return parse_url(text);
 }

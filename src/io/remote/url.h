@@ -28,8 +28,8 @@ Url redirected(const Url& from, const std::string& location);
 
 // Where the hub is: HF_ENDPOINT, or https://huggingface.co. Throws UsageError.
 Url hub_endpoint();
-// hf://org/name, hf://org/name@revision, hf://org/name@revision/file as the address of the folder or
-// file; other addresses as they are. Throws UsageError.
+// hf://org/name, hf://org/name@revision, hf://org/name@revision/file as the address of the folder
+// or file; other addresses as they are. Throws UsageError.
 std::string web_address(const std::string& given);
 
 }  // namespace regauge::io
