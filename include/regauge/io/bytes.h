@@ -38,15 +38,17 @@ class Bytes {
   std::shared_ptr<const void> owner_;  // of memory that is not the checkpoint's
 };
 
+template <class Memory>
+concept BytesInMemory = std::convertible_to<const Memory&, std::span<const std::byte>>;
+
 // A run of bytes, in memory or in a file from which they are read when they are asked for. A view:
 // valid as long as what holds them. What reads throws FileError.
 class ByteRange {
  public:
   ByteRange() = default;
   // Of memory: a span or a container of bytes.
-  template <class Memory>
-  requires std::convertible_to<const Memory&, std::span<const std::byte>> ByteRange(
-      const Memory& memory)  // NOLINT: it is one
+  template <BytesInMemory Memory>
+  ByteRange(const Memory& memory)  // NOLINT: it is one
       : memory_(memory), size_(memory_.size()) {}
   // Throws UsageError unless the interval lies in the file.
   ByteRange(const io::FileBytes& file, std::size_t offset, std::size_t length);

@@ -17,6 +17,7 @@ namespace regauge::io {
 namespace {
 
 constexpr std::size_t kMostHeaderBytes = 1 << 18;
+constexpr std::size_t kMostSkipped = 1 << 16;
 constexpr long kConnectSeconds = 30;
 constexpr long kStalledSeconds = 60;  // without a byte
 constexpr long kBufferBytes = 1 << 18;
@@ -83,7 +84,8 @@ struct Exchange {
   HttpAnswer answer;
   std::size_t header_bytes = 0;
   bool begun = false, wanted = false;
-  bool unwanted = false;  // the body was not taken to its end, which is no failure
+  std::size_t skipped = 0;  // of a body that is not wanted; more than a little ends the connection
+  bool ended = false;       // by us, which is no failure
   std::exception_ptr failure;
 };
 
@@ -138,7 +140,9 @@ std::size_t on_body(char* bytes, std::size_t size, std::size_t count, void* user
     if (!exchange.begun) exchange.wanted = exchange.begin(exchange.answer);
     exchange.begun = true;
     if (exchange.wanted && exchange.body(all)) return all.size();
-    exchange.unwanted = true;
+    if (!exchange.wanted) exchange.skipped += all.size();
+    if (!exchange.wanted && exchange.skipped <= kMostSkipped) return all.size();
+    exchange.ended = true;
   } catch (...) {
     exchange.failure = std::current_exception();
   }
@@ -183,7 +187,7 @@ HeaderList headers_of(const HttpRequest& request) {
 HttpAnswer send_request(const HttpRequest& request,
                         const std::function<bool(const HttpAnswer&)>& begin,
                         const std::function<bool(std::span<const std::byte>)>& body) {
-  Exchange exchange{begin, body, {}, 0, false, false, false, nullptr};
+  Exchange exchange{begin, body, {}, 0, false, false, 0, false, nullptr};
   const HeaderList headers = headers_of(request);
   Handle handle;
   const std::string url = request.url.text();
@@ -217,7 +221,7 @@ HttpAnswer send_request(const HttpRequest& request,
                     ": the server's certificate is not trusted; SSL_CERT_FILE may name the "
                     "certificates of your organisation");
   }
-  if (code != CURLE_OK && !exchange.unwanted) {
+  if (code != CURLE_OK && !exchange.ended) {
     throw ConnectionLost(where + ": " + curl_library().strerror(code));
   }
   if (!exchange.begun) begin(exchange.answer);

@@ -159,6 +159,17 @@ bool PieceCache::find(std::size_t begin, std::span<std::byte> to) const {
   return true;
 }
 
+bool PieceCache::find_part(std::size_t begin, std::size_t length, std::size_t offset,
+                           std::span<std::byte> to) const {
+  const fs::path path = folder_ / std::to_string(begin);
+  std::error_code gone;
+  if (fs::file_size(path, gone) != length + kDigest || gone) return false;
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(offset));
+  return file.read(reinterpret_cast<char*>(to.data()), static_cast<std::streamsize>(to.size()))
+      .good();
+}
+
 void PieceCache::keep(std::size_t begin, std::span<const std::byte> piece) const try {
   if (!is_on() || piece.size() + kDigest > most_) return;
   std::call_once(counted_once, [&] { cached_bytes = count_bytes(root_); });

@@ -21,6 +21,10 @@ class PieceCache {
   bool is_on() const { return !folder_.empty(); }
   // Whether the piece was there; `to` is all of it.
   bool find(std::size_t begin, std::span<std::byte> to) const;
+  // The same of a part of a piece of this length, which find() or keep() has seen to be sound
+  // already: its SHA-256 is not looked at again.
+  bool find_part(std::size_t begin, std::size_t length, std::size_t offset,
+                 std::span<std::byte> to) const;
   void keep(std::size_t begin, std::span<const std::byte> piece) const;
 
  private:

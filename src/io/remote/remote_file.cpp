@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -106,9 +107,21 @@ class RemoteReader : public RangeReader {
   [[noreturn]] void fail(const std::string& what) const {
     throw FileError(fmt::format("[remote] {}: {}", url_.shown(), what));
   }
+  [[noreturn]] static void give_up(const std::string& why, int failures, std::size_t offset) {
+    throw FileError(fmt::format("{}; tried {} times at byte {}", why, failures, offset));
+  }
   Url current() const {
     const std::scoped_lock lock(mutex_);
     return found_;
+  }
+  // Of pieces in the cache.
+  bool is_sound(FilePiece piece) const {
+    const std::scoped_lock lock(mutex_);
+    return sound_.contains(piece.begin);
+  }
+  void set_sound(FilePiece piece) const {
+    const std::scoped_lock lock(mutex_);
+    sound_.insert(piece.begin);
   }
   void fetch(std::size_t offset, std::span<std::byte> to) const;
   std::size_t request(std::size_t offset, std::span<std::byte> to, bool opening) const;
@@ -122,6 +135,7 @@ class RemoteReader : public RangeReader {
   mutable std::string validator_, if_range_, commit_;
   mutable std::mutex mutex_;
   mutable Url found_;  // where the last redirect led
+  mutable std::set<std::size_t> sound_;
   std::vector<std::byte> first_;
   std::optional<PieceCache> cache_;
   mutable std::array<std::mutex, 64> fetching_;  // of pieces, so that none is fetched twice at once
@@ -135,8 +149,7 @@ RemoteReader::RemoteReader(Url url) : url_(std::move(url)), found_(url_) {
       got = request(0, piece, true);
       break;
     } catch (const ConnectionLost& error) {
-      if (++failures == kMostFailures)
-        fail(fmt::format("{}; tried {} times", error.what(), failures));
+      if (++failures == kMostFailures) give_up(error.what(), failures, 0);
       std::this_thread::sleep_for(kFirstPause * (1 << failures));
     }
   }
@@ -154,6 +167,10 @@ void RemoteReader::read(std::size_t offset, std::span<std::byte> to) const {
   }
   if (!cache_->is_on()) return fetch(offset, to);
   const std::scoped_lock lock(fetching_[piece.begin / piece.length % fetching_.size()]);
+  if (is_sound(piece) && cache_->find_part(piece.begin, piece.length, offset - piece.begin, to)) {
+    remote_cached += static_cast<std::int64_t>(to.size());
+    return;
+  }
   std::vector<std::byte> own;
   std::span<std::byte> whole = to;
   if (to.size() < piece.length) {
@@ -166,6 +183,7 @@ void RemoteReader::read(std::size_t offset, std::span<std::byte> to) const {
     fetch(piece.begin, whole);
     cache_->keep(piece.begin, whole);
   }
+  set_sound(piece);
   if (!own.empty()) std::memcpy(to.data(), own.data() + (offset - piece.begin), to.size());
 }
 
@@ -175,7 +193,7 @@ void RemoteReader::fetch(std::size_t offset, std::span<std::byte> to) const {
     std::string why;
     try {
       got = request(offset, to, false);
-      if (got < to.size()) why = "the connection was cut";
+      if (got < to.size()) why = fmt::format("[remote] {}: the connection was cut", url_.shown());
     } catch (const Expired& error) {
       why = error.what();
       const std::scoped_lock lock(mutex_);
@@ -187,9 +205,7 @@ void RemoteReader::fetch(std::size_t offset, std::span<std::byte> to) const {
     to = to.subspan(got);
     if (to.empty()) return;
     failures = got > 0 ? 0 : failures + 1;
-    if (failures == kMostFailures) {
-      fail(fmt::format("{}; tried {} times at byte {} without getting any", why, failures, offset));
-    }
+    if (failures == kMostFailures) give_up(why, failures, offset);
     if (failures > 0) std::this_thread::sleep_for(kFirstPause * (1 << failures));
   }
 }
