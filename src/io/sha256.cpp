@@ -87,7 +87,7 @@ class Sha256Lanes {
     std::vector<std::string> digests;
     for (std::size_t i = 0; i < messages_.size(); ++i) {
       while (done_[i] < messages_[i].size()) {
-        const std::size_t length = std::min(kPiece, messages_[i].size() - done_[i]);
+        const std::size_t length = std::min(piece_of(i), messages_[i].size() - done_[i]);
         hashes_[i].add(messages_[i].bytes(done_[i], length));
         count(i, length);
       }
@@ -98,8 +98,13 @@ class Sha256Lanes {
 
  private:
   static constexpr std::size_t kPiece = std::size_t{1} << 20;
+  static constexpr std::size_t kReadPiece = std::size_t{1} << 24;  // of a file that is not mapped
   // With fewer messages than these, one after the other is as fast.
   static constexpr std::size_t kWorthwhile = 4;
+
+  std::size_t piece_of(std::size_t message) const {
+    return messages_[message].in_memory() ? kPiece : kReadPiece;
+  }
 
   std::size_t whole_blocks(std::size_t message) const {
     return (messages_[message].size() - done_[message]) / io::kSha256Block;
@@ -115,8 +120,10 @@ class Sha256Lanes {
   }
 
   void advance(io::Sha256Side side) {
-    std::size_t blocks = kPiece / io::kSha256Block;
-    for (const std::size_t message : lanes_) blocks = std::min(blocks, whole_blocks(message));
+    std::size_t blocks = kReadPiece / io::kSha256Block;
+    for (const std::size_t message : lanes_) {
+      blocks = std::min({blocks, piece_of(message) / io::kSha256Block, whole_blocks(message)});
+    }
     std::array<io::Sha256State, io::kSha256Lanes> states;
     std::array<const std::byte*, io::kSha256Lanes> bytes;
     std::array<Bytes, io::kSha256Lanes> held;

@@ -17,6 +17,7 @@ namespace regauge {
 namespace {
 
 constexpr std::int64_t kPiece = std::int64_t{1} << 24;  // bytes read before their pages are dropped
+constexpr std::int64_t kReadPiece = std::int64_t{1} << 26;  // of files that are not mapped
 constexpr std::int64_t kDecoded = std::int64_t{1} << 12;  // numbers decoded at a time, whole blocks
 
 // A piece of a parameter in a file: entry (i, j) is number i * stride + columns[j] of the tensor,
@@ -93,10 +94,14 @@ std::vector<BothSides> pairs_of(const ParameterSpec& spec, const ParameterSource
 // false. Both are in memory, unless they are packed, and dropped behind it.
 template <class Use>
 void for_each_piece(const Runs& runs, const Side& a, const Side& b, Progress& progress, Use use) {
-  const std::int64_t most =
-      kPiece / std::max(block_bytes(a.tensor.dtype), block_bytes(b.tensor.dtype));
-  const std::int64_t piece = std::max<std::int64_t>(most / kDecoded * kDecoded, kDecoded);
   const Numbers all_a = a.checkpoint.numbers(a.tensor), all_b = b.checkpoint.numbers(b.tensor);
+  const auto mapped = [](const Numbers& numbers) {
+    return std::ranges::all_of(numbers.all_bytes(), &ByteRange::in_memory);
+  };
+  const std::int64_t bytes = mapped(all_a) && mapped(all_b) ? kPiece : kReadPiece;
+  const std::int64_t most =
+      bytes / std::max(block_bytes(a.tensor.dtype), block_bytes(b.tensor.dtype));
+  const std::int64_t piece = std::max<std::int64_t>(most / kDecoded * kDecoded, kDecoded);
   std::vector<std::byte> of_a, of_b;
   std::int64_t seen = 0;
   const auto drop = [&] {
