@@ -7,6 +7,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -20,7 +21,9 @@ namespace {
 constexpr std::size_t kFirstPiece = std::size_t{1} << 16;
 constexpr std::size_t kSmallPiece = std::size_t{1} << 20;
 constexpr std::size_t kSmallKept = 64;  // pieces
-constexpr std::size_t kAtOnce = 8;      // requests
+constexpr std::size_t kLongRun = std::size_t{1} << 24;
+constexpr std::size_t kLongKept = 4;  // runs
+constexpr std::size_t kAtOnce = 8;    // requests
 
 class LocalReader : public RangeReader {
  public:
@@ -69,6 +72,42 @@ class KeptPieces {
   std::mutex mutex_;
   std::deque<std::shared_ptr<SmallPiece>> pieces_;  // the last used first
 };
+
+// The last few long runs of all files: the codes of a packed tensor, which whoever reads it by
+// parts asks for as a whole again and again.
+class KeptRuns {
+ public:
+  std::optional<Bytes> find(const RangeReader* reader, std::size_t begin, std::size_t length) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = std::ranges::find_if(runs_, [&](const Run& run) {
+      return run.reader == reader && run.begin == begin && run.bytes.size() == length;
+    });
+    return found == runs_.end() ? std::nullopt : std::optional(found->bytes);
+  }
+  void keep(const RangeReader* reader, std::size_t begin, const Bytes& bytes) {
+    const std::scoped_lock lock(mutex_);
+    if (runs_.size() == kLongKept) runs_.pop_front();
+    runs_.push_back({reader, begin, bytes});
+  }
+  void forget(const RangeReader* reader) {
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(runs_, [&](const Run& run) { return run.reader == reader; });
+  }
+
+ private:
+  struct Run {
+    const RangeReader* reader;
+    std::size_t begin;
+    Bytes bytes;
+  };
+  std::mutex mutex_;
+  std::deque<Run> runs_;  // the first read first
+};
+
+KeptRuns& kept_runs() {
+  static auto* const kept = new KeptRuns;
+  return *kept;
+}
 
 KeptPieces& kept_pieces() {
   static auto* const kept = new KeptPieces;  // files that outlive main() forget their pieces, too
@@ -120,7 +159,10 @@ FilePiece piece_around(std::size_t offset, std::size_t file_size, std::size_t la
 RequestedFile::RequestedFile(std::unique_ptr<const RangeReader> reader)
     : reader_(std::move(reader)), size_(reader_->size()) {}
 
-RequestedFile::~RequestedFile() { kept_pieces().forget(reader_.get()); }
+RequestedFile::~RequestedFile() {
+  kept_pieces().forget(reader_.get());
+  kept_runs().forget(reader_.get());
+}
 
 Bytes RequestedFile::small_piece(FilePiece piece) const {
   const auto kept = kept_pieces().find(reader_.get(), piece.begin);
@@ -168,9 +210,15 @@ Bytes RequestedFile::bytes(std::size_t offset, std::size_t length) const {
   if (offset + length <= small.begin + small.length) {
     return small_piece(small).range(offset - small.begin, length);
   }
+  const bool is_long = length > kLongRun;
+  if (is_long) {
+    if (const auto kept = kept_runs().find(reader_.get(), offset, length)) return *kept;
+  }
   const std::shared_ptr<std::byte[]> copy = std::make_unique_for_overwrite<std::byte[]>(length);
   read(offset, {copy.get(), length});
-  return Bytes({copy.get(), length}, copy);
+  const Bytes bytes({copy.get(), length}, copy);
+  if (is_long) kept_runs().keep(reader_.get(), offset, bytes);
+  return bytes;
 }
 
 std::unique_ptr<const RangeReader> local_reader(const std::filesystem::path& path) {

@@ -30,7 +30,8 @@ FilePiece piece_around(std::size_t offset, std::size_t file_size,
                        std::size_t largest = kRequestBytes);
 
 // A file that is read by requests: large intervals piece by piece, several at a time; small ones
-// from pieces of a megabyte, of which the last few are kept for all files together.
+// from pieces of a megabyte, of which the last few are kept for all files together, as are the last
+// four runs above 16 MiB that bytes() gave.
 class RequestedFile : public FileBytes {
  public:
   explicit RequestedFile(std::unique_ptr<const RangeReader> reader);

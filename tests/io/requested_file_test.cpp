@@ -78,6 +78,22 @@ TEST(RequestedFile, HoldsWhatTheFileHolds) {
   }
 }
 
+// A long run that is kept is that of its own file and place, also after the file is closed.
+TEST(RequestedFile, KeepsLongRunsApart) {
+  const TemporaryFolder folder;
+  const std::string text = pattern(kSize), other(text.rbegin(), text.rend());
+  constexpr std::size_t kLong = (std::size_t{1} << 24) + 1;
+  for (const std::string& content : {text, other, text}) {
+    write_bytes(folder / "file", content);
+    const io::RequestedFile file(io::local_reader(folder / "file"));
+    for (const std::size_t offset : {0ul, 5ul, 0ul}) {
+      EXPECT_TRUE(
+          equal(file.bytes(offset, kLong), std::string_view(content).substr(offset, kLong)));
+    }
+    EXPECT_EQ(file.bytes(5, kLong).data(), file.bytes(5, kLong).data());
+  }
+}
+
 // What was asked for stays, whatever is read afterwards and by whom.
 TEST(RequestedFile, KeepsWhatIsHeldAndServesThreads) {
   const TemporaryFolder folder;
