@@ -14,7 +14,7 @@
 #include "print.h"
 #include "regauge/arch/layout.h"
 #include "regauge/base/error.h"
-#include "regauge/io/reading.h"
+#include "regauge/io/reading_mode.h"
 #include "verb.h"
 
 namespace regauge::cli {
@@ -122,7 +122,7 @@ void declare(CLI::App& app, char** argv, int& exit_code) {
       ->allow_extra_args(false)
       ->trigger_on_parse();
   app.add_option_function<std::string>(
-         "--io", [](const std::string& way) { choose_reading(reading_from_name(way)); },
+         "--io", [](const std::string& way) { choose_reading_mode(reading_mode_from_name(way)); },
          "how local files are read: mmap, read (by requests, several at a time) or auto (read on "
          "network file systems; default)")
       ->type_name("WAY")

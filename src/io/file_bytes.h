@@ -37,7 +37,8 @@ class FileBytes {
   virtual void require_intact() const = 0;
 };
 
-// Opens a file as Reading (regauge/io/reading.h) says, or one behind a URL. Throws FileError.
+// Opens a file as ReadingMode (regauge/io/reading_mode.h) says, or one behind a URL. Throws
+// FileError.
 std::shared_ptr<const FileBytes> open_bytes(const std::filesystem::path& path);
 // Whether there is a regular file, or one behind this URL. Throws FileError if a server does not
 // say.

@@ -9,7 +9,7 @@
 #include "mapping.h"
 #include "mounts.h"
 #include "regauge/base/error.h"
-#include "regauge/io/reading.h"
+#include "regauge/io/reading_mode.h"
 #include "regular_file.h"
 #include "remote/remote_file.h"
 #include "remote/url.h"
@@ -19,24 +19,24 @@ namespace regauge {
 namespace {
 
 // -1 before the first choice.
-std::atomic<int> chosen_reading{-1};
+std::atomic<int> chosen_reading_mode{-1};
 
-Reading reading_now() {
-  const int chosen = chosen_reading;
-  if (chosen >= 0) return static_cast<Reading>(chosen);
+ReadingMode reading_mode_now() {
+  const int chosen = chosen_reading_mode;
+  if (chosen >= 0) return static_cast<ReadingMode>(chosen);
   const char* variable = std::getenv("REGAUGE_IO");
-  return variable == nullptr || *variable == '\0' ? Reading::automatic
-                                                  : reading_from_name(variable);
+  return variable == nullptr || *variable == '\0' ? ReadingMode::automatic
+                                                  : reading_mode_from_name(variable);
 }
 
 }  // namespace
 
-void choose_reading(Reading reading) { chosen_reading = static_cast<int>(reading); }
+void choose_reading_mode(ReadingMode mode) { chosen_reading_mode = static_cast<int>(mode); }
 
-Reading reading_from_name(std::string_view name) {
-  if (name == "auto") return Reading::automatic;
-  if (name == "mmap") return Reading::mapped;
-  if (name == "read") return Reading::requests;
+ReadingMode reading_mode_from_name(std::string_view name) {
+  if (name == "auto") return ReadingMode::automatic;
+  if (name == "mmap") return ReadingMode::mapped;
+  if (name == "read") return ReadingMode::requests;
   throw UsageError(fmt::format("way of reading '{}' is not one of auto, mmap, read", name));
 }
 
@@ -44,9 +44,9 @@ namespace io {
 
 std::shared_ptr<const FileBytes> open_bytes(const std::filesystem::path& path) {
   if (is_url(path)) return open_remote(path.string());
-  const Reading reading = reading_now();
-  const bool by_requests =
-      reading == Reading::requests || (reading == Reading::automatic && faults_are_requests(path));
+  const ReadingMode mode = reading_mode_now();
+  const bool by_requests = mode == ReadingMode::requests ||
+                           (mode == ReadingMode::automatic && faults_are_requests(path));
   if (by_requests) return std::make_shared<const RequestedFile>(local_reader(path));
   return std::make_shared<const MappedFile>(path);
 }

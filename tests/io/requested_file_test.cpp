@@ -14,7 +14,7 @@
 #include "io/mounts.h"
 #include "regauge/base/error.h"
 #include "regauge/io/checkpoint.h"
-#include "regauge/io/reading.h"
+#include "regauge/io/reading_mode.h"
 
 namespace regauge {
 namespace {
@@ -39,8 +39,8 @@ bool equal(std::span<const std::byte> bytes, std::string_view text) {
 
 // While it lives, files are opened in this way.
 struct ReadingBy {
-  explicit ReadingBy(Reading reading) { choose_reading(reading); }
-  ~ReadingBy() { choose_reading(Reading::automatic); }
+  explicit ReadingBy(ReadingMode mode) { choose_reading_mode(mode); }
+  ~ReadingBy() { choose_reading_mode(ReadingMode::automatic); }
   ReadingBy(const ReadingBy&) = delete;
   ReadingBy& operator=(const ReadingBy&) = delete;
 };
@@ -127,7 +127,7 @@ class ChangingFile : public ::testing::Test {
   }
   TemporaryFolder folder_;
   std::filesystem::path path_ = folder_ / "model.safetensors";
-  ReadingBy requests_{Reading::requests};
+  ReadingBy requests_{ReadingMode::requests};
 };
 
 TEST_F(ChangingFile, ThatBecomesShorterIsAnError) {
@@ -159,7 +159,7 @@ TEST_F(ChangingFile, ThatIsReplacedOrRemovedStaysAsItWas) {
 
 TEST_F(ChangingFile, HasTheDigestOfTheMappedOne) {
   const auto by_requests = Checkpoint::open(path_).digests(Progress::silent());
-  choose_reading(Reading::mapped);
+  choose_reading_mode(ReadingMode::mapped);
   EXPECT_EQ(Checkpoint::open(path_).digests(Progress::silent()), by_requests);
 }
 
@@ -187,10 +187,10 @@ TEST(Mounts, AnOverlayIsWhatItLiesOn) {
 }
 
 TEST(Reading, IsChosenByName) {
-  EXPECT_EQ(reading_from_name("mmap"), Reading::mapped);
-  EXPECT_EQ(reading_from_name("read"), Reading::requests);
-  EXPECT_EQ(reading_from_name("auto"), Reading::automatic);
-  EXPECT_THROW(reading_from_name("fast"), UsageError);
+  EXPECT_EQ(reading_mode_from_name("mmap"), ReadingMode::mapped);
+  EXPECT_EQ(reading_mode_from_name("read"), ReadingMode::requests);
+  EXPECT_EQ(reading_mode_from_name("auto"), ReadingMode::automatic);
+  EXPECT_THROW(reading_mode_from_name("fast"), UsageError);
 }
 
 }  // namespace
