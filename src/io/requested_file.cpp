@@ -134,10 +134,15 @@ void several_at_once(std::size_t count, const Task& task) {
     }
   };
   std::vector<std::thread> others;
-  try {
-    for (std::size_t i = 1; i < std::min(count, kAtOnce); ++i) others.emplace_back(work);
-  } catch (const std::system_error&) {  // no more threads: fewer at a time
-  }
+  const auto add_thread = [&] {
+    try {
+      others.emplace_back(work);
+    } catch (const std::system_error&) {
+      return false;  // there are no more: fewer at a time
+    }
+    return true;
+  };
+  for (std::size_t i = 1; i < std::min(count, kAtOnce) && add_thread();) ++i;
   work();
   for (std::thread& other : others) other.join();
   if (failure) std::rethrow_exception(failure);

@@ -154,32 +154,36 @@ const char* variable_or_null(const char* name) {
   return value == nullptr || *value == '\0' ? nullptr : value;
 }
 
-struct FreeList {
-  void operator()(curl_slist* list) const { curl_library().free_all(list); }
+class HeaderList {
+ public:
+  HeaderList() = default;
+  ~HeaderList() { curl_library().free_all(list_); }
+  HeaderList(const HeaderList&) = delete;
+  HeaderList& operator=(const HeaderList&) = delete;
+
+  void add(const std::string& line) {
+    curl_slist* const longer = curl_library().append(list_, line.c_str());
+    if (longer == nullptr) throw std::bad_alloc();
+    list_ = longer;
+  }
+  curl_slist* get() const { return list_; }
+
+ private:
+  curl_slist* list_ = nullptr;
 };
-using HeaderList = std::unique_ptr<curl_slist, FreeList>;
 
-void add_line(HeaderList& list, const std::string& line) {
-  curl_slist* const longer = curl_library().append(list.get(), line.c_str());
-  if (longer == nullptr) throw std::bad_alloc();
-  static_cast<void>(list.release());
-  list.reset(longer);
-}
-
-// Those that make the server send other bytes than the file's are left out.
-HeaderList headers_of(const HttpRequest& request) {
-  HeaderList list;
-  add_line(list, fmt::format("Range: bytes={}-{}", request.first, request.last));
-  if (!request.if_range.empty()) add_line(list, "If-Range: " + request.if_range);
+// Nothing is sent that would let the server send the file encoded.
+void add_headers(const HttpRequest& request, HeaderList& list) {
+  list.add(fmt::format("Range: bytes={}-{}", request.first, request.last));
+  if (!request.if_range.empty()) list.add("If-Range: " + request.if_range);
   const char* token = variable_or_null("HF_TOKEN");
   if (token != nullptr && request.url.origin == hub_endpoint().origin) {
     const std::string text = trimmed(token);
     if (!std::ranges::all_of(text, [](unsigned char c) { return c > ' ' && c < 0x7f; })) {
       throw UsageError("[remote] HF_TOKEN has characters that a token does not have");
     }
-    add_line(list, "Authorization: Bearer " + text);
+    list.add("Authorization: Bearer " + text);
   }
-  return list;
 }
 
 }  // namespace
@@ -188,7 +192,8 @@ HttpAnswer send_request(const HttpRequest& request,
                         const std::function<bool(const HttpAnswer&)>& begin,
                         const std::function<bool(std::span<const std::byte>)>& body) {
   Exchange exchange{begin, body, {}, 0, false, false, 0, false, nullptr};
-  const HeaderList headers = headers_of(request);
+  HeaderList headers;
+  add_headers(request, headers);
   Handle handle;
   const std::string url = request.url.text();
   handle.set(CURLOPT_URL, url.c_str());

@@ -170,8 +170,8 @@ bool PieceCache::find_part(std::size_t begin, std::size_t length, std::size_t of
       .good();
 }
 
-void PieceCache::keep(std::size_t begin, std::span<const std::byte> piece) const try {
-  if (!is_on() || piece.size() + kDigest > most_) return;
+bool PieceCache::keep(std::size_t begin, std::span<const std::byte> piece) const try {
+  if (!is_on() || piece.size() + kDigest > most_) return false;
   std::call_once(counted_once, [&] { cached_bytes = count_bytes(root_); });
   make_private_folders(folder_);
   static std::atomic<unsigned> number{0};
@@ -187,11 +187,16 @@ void PieceCache::keep(std::size_t begin, std::span<const std::byte> piece) const
     std::error_code ignored;
     if (file) fs::permissions(partial, fs::perms::owner_read | fs::perms::owner_write, ignored);
     if (file) fs::rename(partial, path, ignored);
-    if (!file || ignored) fs::remove(partial, ignored);
+    if (!file || ignored) {
+      fs::remove(partial, ignored);
+      return false;
+    }
   }
   cached_bytes += piece.size() + kDigest;
   if (cached_bytes > most_) trim(root_, most_);
-} catch (const std::exception&) {  // the next time it is fetched again
+  return true;
+} catch (const std::exception&) {
+  return false;
 }
 
 }  // namespace regauge::io

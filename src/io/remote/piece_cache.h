@@ -25,7 +25,8 @@ class PieceCache {
   // already: its SHA-256 is not looked at again.
   bool find_part(std::size_t begin, std::size_t length, std::size_t offset,
                  std::span<std::byte> to) const;
-  void keep(std::size_t begin, std::span<const std::byte> piece) const;
+  // Whether it is kept.
+  bool keep(std::size_t begin, std::span<const std::byte> piece) const;
 
  private:
   std::filesystem::path root_, folder_;  // empty: nothing is kept

@@ -171,6 +171,7 @@ void RemoteReader::read(std::size_t offset, std::span<std::byte> to) const {
     remote_cached += static_cast<std::int64_t>(to.size());
     return;
   }
+  bool cached = true;
   std::vector<std::byte> own;
   std::span<std::byte> whole = to;
   if (to.size() < piece.length) {
@@ -181,9 +182,9 @@ void RemoteReader::read(std::size_t offset, std::span<std::byte> to) const {
     remote_cached += static_cast<std::int64_t>(piece.length);
   } else {
     fetch(piece.begin, whole);
-    cache_->keep(piece.begin, whole);
+    cached = cache_->keep(piece.begin, whole);
   }
-  set_sound(piece);
+  if (cached) set_sound(piece);
   if (!own.empty()) std::memcpy(to.data(), own.data() + (offset - piece.begin), to.size());
 }
 
@@ -240,7 +241,7 @@ std::size_t RemoteReader::request(std::size_t offset, std::span<std::byte> to, b
     if (answer.status == 200 || answer.status == 206) {
       if (opening) {
         const std::scoped_lock lock(mutex_);
-        found_ = from;
+        found_ = std::move(from);
       }
       return got;
     }

@@ -92,7 +92,7 @@ Url redirected(const Url& from, const std::string& location) {
       to = parse_url(plain);
     } else if (plain.starts_with("//")) {
       to = parse_url(scheme + plain);
-    } else if (plain.starts_with("/")) {
+    } else if (plain.starts_with('/')) {
       to = parse_url(from.origin + plain);
     } else {
       to = parse_url(from.origin + from.path.substr(0, from.path.rfind('/') + 1) + plain);
