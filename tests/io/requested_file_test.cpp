@@ -133,10 +133,10 @@ class ChangingFile : public ::testing::Test {
 TEST_F(ChangingFile, ThatBecomesShorterIsAnError) {
   const Checkpoint checkpoint = Checkpoint::open(path_);
   const StoredTensor& tensor = checkpoint.at("a");
-  EXPECT_TRUE(equal(checkpoint.bytes(tensor), pattern(kSize)));
+  std::vector<double> values(kSize);
+  EXPECT_NO_THROW(checkpoint.numbers(tensor).decode<double>(values));
   std::filesystem::resize_file(path_, kSize / 2);
   EXPECT_THROW(checkpoint.bytes(tensor), FileError);
-  std::vector<double> values(kSize);
   EXPECT_THROW(checkpoint.numbers(tensor).decode<double>(values), FileError);
   EXPECT_THROW(checkpoint.require_intact(), FileError);
   EXPECT_THROW(checkpoint.digests(Progress::silent()), FileError);

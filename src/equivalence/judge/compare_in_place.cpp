@@ -17,7 +17,6 @@ namespace regauge {
 namespace {
 
 constexpr std::int64_t kPiece = std::int64_t{1} << 24;  // bytes read before their pages are dropped
-constexpr std::int64_t kReadPiece = std::int64_t{1} << 26;  // of files that are not mapped
 constexpr std::int64_t kDecoded = std::int64_t{1} << 12;  // numbers decoded at a time, whole blocks
 
 // A piece of a parameter in a file: entry (i, j) is number i * stride + columns[j] of the tensor,
@@ -90,19 +89,22 @@ std::vector<BothSides> pairs_of(const ParameterSpec& spec, const ParameterSource
   return pairs;
 }
 
+// Where pieces of files are put that are not mapped. New memory for each tensor would cost several
+// times as much as reading the file.
+std::pair<std::vector<std::byte>, std::vector<std::byte>>& piece_buffers() {
+  thread_local std::pair<std::vector<std::byte>, std::vector<std::byte>> buffers;
+  return buffers;
+}
+
 // Calls use(x, y) for pieces of both files that correspond number by number, until it returns
 // false. Both are in memory, unless they are packed, and dropped behind it.
 template <class Use>
 void for_each_piece(const Runs& runs, const Side& a, const Side& b, Progress& progress, Use use) {
   const Numbers all_a = a.checkpoint.numbers(a.tensor), all_b = b.checkpoint.numbers(b.tensor);
-  const auto mapped = [](const Numbers& numbers) {
-    return std::ranges::all_of(numbers.all_bytes(), &ByteRange::in_memory);
-  };
-  const std::int64_t bytes = mapped(all_a) && mapped(all_b) ? kPiece : kReadPiece;
   const std::int64_t most =
-      bytes / std::max(block_bytes(a.tensor.dtype), block_bytes(b.tensor.dtype));
+      kPiece / std::max(block_bytes(a.tensor.dtype), block_bytes(b.tensor.dtype));
   const std::int64_t piece = std::max<std::int64_t>(most / kDecoded * kDecoded, kDecoded);
-  std::vector<std::byte> of_a, of_b;
+  auto& [of_a, of_b] = piece_buffers();
   std::int64_t seen = 0;
   const auto drop = [&] {
     a.checkpoint.release(a.tensor);
