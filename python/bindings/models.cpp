@@ -93,7 +93,7 @@ nb::object stored_tensor(nb::handle model, const std::string& name) {
   auto buffer = std::make_unique<std::vector<std::byte>>();
   const auto bytes = self.checkpoint.numbers(tensor).bytes_in(*buffer);
   nb::object owner = nb::borrow(model);
-  if (tensor.pieces) {
+  if (bytes.data() == buffer->data()) {
     owner = nb::capsule(buffer.release(), [](void* held) noexcept {
       delete static_cast<std::vector<std::byte>*>(held);
     });

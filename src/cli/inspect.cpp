@@ -7,6 +7,7 @@
 #include "print.h"
 #include "regauge/arch/apart.h"
 #include "regauge/arch/towers.h"
+#include "regauge/io/remote.h"
 #include "symmetry/factors.h"
 #include "verb.h"
 
@@ -132,6 +133,17 @@ void print_not_understood(const Model& model) {
   }
 }
 
+// What a remote model has cost so far.
+void print_traffic() {
+  const RemoteTraffic traffic = remote_traffic();
+  if (traffic.requests == 0) return;
+  answer("  fetched {} in {} requests{}\n", format_bytes(static_cast<double>(traffic.fetched)),
+         traffic.requests,
+         traffic.cached == 0 ? ""
+                             : fmt::format("; {} were in the cache",
+                                           format_bytes(static_cast<double>(traffic.cached))));
+}
+
 void print_text(const Model& model, const Symmetry& symmetry) {
   const Architecture& a = model.architecture;
   const std::int64_t parameters = parameter_count(a);
@@ -139,6 +151,7 @@ void print_text(const Model& model, const Symmetry& symmetry) {
          format_name(model.layout.format()));
   print_shape(a);
   print_not_understood(model);
+  print_traffic();
   answer("\n  {:<30} {:<26} {:>6} {:>14} {:>14}\n", "factor", "group", "times", "dimension",
          "components");
   for (const Factor& line : factors_of(symmetry)) {
@@ -190,7 +203,9 @@ Json as_json(const Model& model, const Symmetry& symmetry) {
   Json apart_keys = Json::object();
   const Apart apart = apart_of(model);
   for (const auto& [key, value] : apart.keys) apart_keys[key] = Json::parse(value);
+  const RemoteTraffic traffic = remote_traffic();
   return {{"path", model.checkpoint.path().string()},
+          {"fetched", {{"requests", traffic.requests}, {"bytes", traffic.fetched}}},
           {"family", model.layout.family()},
           {"format", format_name(model.layout.format())},
           {"architecture", to_json(model.architecture)},
@@ -218,7 +233,8 @@ void add_inspect(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand(
       "inspect",
       "Show what a model is, and which changes of its parameters leave its function the same");
-  verb->add_option("MODEL", options->model, "folder or file")->required();
+  verb->add_option("MODEL", options->model, "folder, file, https:// or hf://org/name@revision")
+      ->required();
   verb->add_flag("--json", options->json, "everything, factor by factor, as JSON");
   verb->add_flag("--without-eps", options->exact,
                  "count as if the norms' eps were 0, as the dimension formulas do");

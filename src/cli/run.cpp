@@ -14,6 +14,7 @@
 #include "print.h"
 #include "regauge/arch/layout.h"
 #include "regauge/base/error.h"
+#include "regauge/io/reading_mode.h"
 #include "verb.h"
 
 namespace regauge::cli {
@@ -120,13 +121,19 @@ void declare(CLI::App& app, char** argv, int& exit_code) {
       ->type_name("FILE")
       ->allow_extra_args(false)
       ->trigger_on_parse();
+  app.add_option_function<std::string>(
+         "--io", [](const std::string& way) { choose_reading_mode(reading_mode_from_name(way)); },
+         "how local files are read: mmap, read (by requests, several at a time) or auto (read on "
+         "network file systems; default)")
+      ->type_name("WAY")
+      ->trigger_on_parse();
   app.require_subcommand(1);
   app.failure_message(failure_message);
   const std::string common =
       "Results go to standard output, everything else to standard error.\n"
       "A MODEL is a folder with config.json and weights (safetensors, or what torch saves), a "
       ".gguf\n"
-      "file, or a llama2.c .bin file.\n"
+      "file, a llama2.c .bin file, or one of these behind https:// or hf://org/name@revision.\n"
       "Exit: 0 done or yes, 1 a negative answer, 2 bad usage or input, 3 internal error, 4 the "
       "answer\n"
       "could not be written to standard output, 130 cancelled (Ctrl-C, SIGTERM, SIGHUP).";

@@ -56,9 +56,9 @@ AdapterFiles open_adapter(const fs::path& folder) {
     }
     throw UsageError(fmt::format("{}: holds no {}", where, kAdapterWeights));
   }
-  adapter.mapping = std::make_shared<const MappedFile>(adapter.path);
-  adapter.tensors = parse_safetensors(adapter.mapping->bytes(), kAdapterWeights).tensors;
-  adapter.mapping->require_read();
+  adapter.bytes = open_bytes(adapter.path);
+  adapter.tensors = parse_safetensors(adapter.bytes->all(), kAdapterWeights).tensors;
+  adapter.bytes->require_read();
   return adapter;
 }
 

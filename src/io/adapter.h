@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "mapping.h"
+#include "file_bytes.h"
 #include "regauge/io/checkpoint.h"
 
 namespace regauge::io {
@@ -24,7 +24,7 @@ std::optional<std::pair<std::filesystem::path, std::filesystem::path>> base_and_
 // A folder as PEFT writes it: adapter_config.json and adapter_model.safetensors.
 struct AdapterFiles {
   std::filesystem::path path;  // of the weights
-  std::shared_ptr<const MappedFile> mapping;
+  std::shared_ptr<const FileBytes> bytes;
   std::vector<StoredTensor> tensors;
   std::string settings_text;
   nlohmann::json settings;

@@ -9,7 +9,7 @@
 #include "checked.h"
 #include "checkpoint_metadata.h"
 #include "close_names.h"
-#include "mapping.h"
+#include "file_bytes.h"
 #include "packings/join.h"
 #include "pieces.h"
 #include "regauge/base/error.h"
@@ -129,9 +129,7 @@ const StoredTensor& Checkpoint::at(std::string_view name) const {
 
 Numbers Checkpoint::numbers(const StoredTensor& tensor) const { return held(at(tensor.name)); }
 
-std::span<const std::byte> Checkpoint::bytes(const StoredTensor& tensor) const {
-  return numbers(tensor).bytes();
-}
+Bytes Checkpoint::bytes(const StoredTensor& tensor) const { return numbers(tensor).bytes(); }
 
 Numbers Checkpoint::held(const StoredTensor& tensor) const {
   if (tensor.packing || tensor.pieces) {
@@ -143,14 +141,14 @@ Numbers Checkpoint::held(const StoredTensor& tensor) const {
   if (!memory_.empty()) {
     return {tensor.dtype, memory_[static_cast<std::size_t>(tensor.offset)].bytes};
   }
-  const io::MappedFile& file = *mappings_[static_cast<std::size_t>(tensor.shard)];
+  const io::FileBytes& file = *bytes_[static_cast<std::size_t>(tensor.shard)];
   file.require_read();
-  return {tensor.dtype, file.bytes().subspan(static_cast<std::size_t>(tensor.offset),
-                                             static_cast<std::size_t>(tensor.bytes))};
+  return {tensor.dtype, ByteRange(file, static_cast<std::size_t>(tensor.offset),
+                                  static_cast<std::size_t>(tensor.bytes))};
 }
 
-std::vector<std::pair<std::string, std::span<const std::byte>>> Checkpoint::mapped_files() const {
-  std::vector<std::pair<std::string, std::span<const std::byte>>> files;
+std::vector<std::pair<std::string, ByteRange>> Checkpoint::opened_files() const {
+  std::vector<std::pair<std::string, ByteRange>> files;
   // Of several adapters, which all have the same names, the second is
   // "2/adapter_model.safetensors".
   const std::size_t adapters = metadata_->adapters.size(), own = own_files();
@@ -159,7 +157,7 @@ std::vector<std::pair<std::string, std::span<const std::byte>>> Checkpoint::mapp
   };
   for (std::size_t i = 0; i < files_.size(); ++i) {
     const std::string name = files_[i].filename().string();
-    files.emplace_back(i < own ? name : numbered(i - own, name), mappings_[i]->bytes());
+    files.emplace_back(i < own ? name : numbered(i - own, name), bytes_[i]->all());
   }
   for (std::size_t i = 0; i < adapters; ++i) {
     files.emplace_back(numbered(i, io::kAdapterConfig),
@@ -172,8 +170,8 @@ std::vector<std::pair<std::string, std::span<const std::byte>>> Checkpoint::mapp
 }
 
 std::map<std::string, std::string> Checkpoint::digests(Progress& progress) const {
-  const auto files = mapped_files();
-  std::vector<std::span<const std::byte>> messages;
+  const auto files = opened_files();
+  std::vector<ByteRange> messages;
   std::size_t total = 0;
   for (const auto& [name, bytes] : files) {
     messages.push_back(bytes);
@@ -182,7 +180,7 @@ std::map<std::string, std::string> Checkpoint::digests(Progress& progress) const
   progress.start("hashing " + path_.filename().string(), static_cast<std::int64_t>(total));
   const auto found =
       sha256_of_each(messages, [&](std::size_t file, std::size_t offset, std::size_t length) {
-        if (file < mappings_.size()) mappings_[file]->release(offset, length);
+        if (file < bytes_.size()) bytes_[file]->release(offset, length);
         progress.advance(static_cast<std::int64_t>(length));
       });
   progress.finish();
@@ -199,13 +197,13 @@ void Checkpoint::release(const StoredTensor& tensor) const {
 void Checkpoint::release_held(const StoredTensor& tensor) const {
   for (const StoredTensor& part : tensor.parts) release_held(part);
   if (tensor.packing || tensor.pieces) return;
-  const io::MappedFile& file = *mappings_[static_cast<std::size_t>(tensor.shard)];
+  const io::FileBytes& file = *bytes_[static_cast<std::size_t>(tensor.shard)];
   file.release(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.bytes));
   file.require_read();
 }
 
 void Checkpoint::require_intact() const {
-  for (const auto& file : mappings_) file->require_intact();
+  for (const auto& file : bytes_) file->require_intact();
 }
 
 }  // namespace regauge

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -8,17 +9,19 @@
 #include "checkpoint_metadata.h"
 #include "corrupt.h"
 #include "distributed.h"
+#include "file_bytes.h"
 #include "gguf.h"
 #include "gguf_split.h"
 #include "hub_cache.h"
 #include "json.h"
 #include "llama2c.h"
-#include "mapping.h"
 #include "not_read.h"
 #include "packings/join_adapter.h"
 #include "pieces.h"
 #include "regauge/base/error.h"
 #include "regauge/io/checkpoint.h"
+#include "remote/remote_file.h"
+#include "remote/url.h"
 #include "safetensors.h"
 #include "shard_index.h"
 #include "torch_file.h"
@@ -30,6 +33,12 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+// What formats are told by.
+Bytes beginning(const ByteRange& file) {
+  constexpr std::size_t kBeginning = 64;
+  return file.bytes(0, std::min(kBeginning, file.size()));
+}
+
 bool starts_with(std::span<const std::byte> bytes, std::string_view prefix) {
   return bytes.size() >= prefix.size() &&
          std::memcmp(bytes.data(), prefix.data(), prefix.size()) == 0;
@@ -40,7 +49,8 @@ bool looks_like_safetensors(std::span<const std::byte> bytes) {
   return bytes.size() > 8 && bytes[8] == std::byte{'{'} && bytes[7] == std::byte{0};
 }
 
-Format recognise(const fs::path& path, std::span<const std::byte> bytes) {
+Format recognise(const fs::path& path, const ByteRange& file) {
+  const Bytes bytes = beginning(file);
   io::refuse_file(path, bytes);
   const std::string extension = path.extension().string();
   if (extension == ".safetensors") return Format::safetensors;
@@ -58,9 +68,9 @@ struct WeightFile {
 };
 
 // One file of a model of Hugging Face.
-WeightFile read_weights(std::span<const std::byte> bytes, const fs::path& path) {
+WeightFile read_weights(ByteRange bytes, const fs::path& path) {
   const std::string name = path.filename().string();
-  if (path.extension() != ".safetensors" && io::is_torch_file(bytes, path)) {
+  if (path.extension() != ".safetensors" && io::is_torch_file(beginning(bytes), path)) {
     std::vector<StoredTensor> tensors;
     for (io::TorchTensor& tensor : io::parse_torch_file(bytes, name)) {
       const std::string where = fmt::format("[torch] {}: tensor '{}'", name, tensor.name);
@@ -75,9 +85,13 @@ WeightFile read_weights(std::span<const std::byte> bytes, const fs::path& path) 
   return {std::move(contents.tensors), std::move(contents.metadata)};
 }
 
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
+using io::is_file;
+
+// One that a URL names as a file of weights or an index; any other is a folder.
+bool names_file(const fs::path& url) {
+  static constexpr const char* kFiles[] = {".gguf", ".safetensors", ".json", ".bin",
+                                           ".pt",   ".pth",         ".ckpt"};
+  return std::ranges::find(kFiles, url.extension()) != std::end(kFiles);
 }
 
 }  // namespace
@@ -95,7 +109,8 @@ void Checkpoint::Metadata::read_config_beside(const fs::path& file) {
 Checkpoint Checkpoint::open(const fs::path& given) {
   io::require_utf8(given, "open");
   std::error_code error;
-  if (!fs::exists(given, error)) {
+  const bool remote = io::is_url(given);
+  if (!remote && !fs::exists(given, error)) {
     if (const auto pair = io::base_and_adapter(given)) {
       Checkpoint checkpoint = open(pair->first);
       checkpoint.add_adapter(pair->second);
@@ -103,12 +118,11 @@ Checkpoint Checkpoint::open(const fs::path& given) {
       return checkpoint;
     }
   }
-  const fs::path path = io::find_model(given);
-  const fs::file_status status = fs::status(path, error);
+  const fs::path path = remote ? io::remote_model(given.string()) : io::find_model(given);
   Checkpoint checkpoint;
-  if (fs::is_directory(status)) {
+  if (remote ? !names_file(path) : fs::is_directory(path, error)) {
     checkpoint = open_folder(path);
-    checkpoint.folder_ = path;
+    if (!remote) checkpoint.folder_ = path;
   } else if (path.string().ends_with(".safetensors.index.json") ||
              path.string().ends_with(".bin.index.json")) {
     checkpoint = open_index(path);
@@ -117,7 +131,7 @@ Checkpoint Checkpoint::open(const fs::path& given) {
     checkpoint = open_file(path);
     if (checkpoint.format_ == Format::safetensors) checkpoint.metadata_->read_config_beside(path);
   }
-  checkpoint.path_ = path;
+  checkpoint.path_ = remote && io::is_hub_address(given) ? given : path;
   if (checkpoint.format_ == Format::safetensors) {
     checkpoint.join_packed();
   }
@@ -137,20 +151,20 @@ void Checkpoint::add_adapter(const fs::path& folder) {
   tensors_ = io::join_adapter(adapter.settings, adapter.tensors, tensors_, metadata_->config);
   files_.push_back(adapter.path);
   metadata_->files.push_back(json::object());
-  mappings_.push_back(std::move(adapter.mapping));
+  bytes_.push_back(std::move(adapter.bytes));
   metadata_->adapters.push_back(std::move(adapter.settings_text));
   index_tensors();
 }
 
 Checkpoint Checkpoint::open_file(const fs::path& path) {
-  auto mapping = std::make_shared<const io::MappedFile>(path);
-  const auto bytes = mapping->bytes();
+  auto file = io::open_bytes(path);
+  const auto bytes = file->all();
   const std::string name = path.filename().string();
   Checkpoint checkpoint;
   checkpoint.format_ = recognise(path, bytes);
   if (checkpoint.format_ == Format::safetensors) {
     auto contents = read_weights(bytes, path);
-    checkpoint.add_file(path, std::move(mapping), std::move(contents.tensors),
+    checkpoint.add_file(path, std::move(file), std::move(contents.tensors),
                         std::move(contents.metadata));
   } else if (checkpoint.format_ == Format::gguf) {
     auto contents = io::parse_gguf(bytes, name);
@@ -158,11 +172,11 @@ Checkpoint Checkpoint::open_file(const fs::path& path) {
       return open_gguf_parts(parts);
     }
     checkpoint.metadata_->config = std::move(contents.config);
-    checkpoint.add_file(path, std::move(mapping), std::move(contents.tensors), json::object());
+    checkpoint.add_file(path, std::move(file), std::move(contents.tensors), json::object());
   } else {
     auto contents = io::parse_llama2c(bytes, name);
     checkpoint.metadata_->config = std::move(contents.config);
-    checkpoint.add_file(path, std::move(mapping), std::move(contents.tensors), json::object());
+    checkpoint.add_file(path, std::move(file), std::move(contents.tensors), json::object());
   }
   return checkpoint;
 }
@@ -178,12 +192,12 @@ Checkpoint Checkpoint::open_gguf_parts(const std::vector<fs::path>& parts) {
                                     "which belong in one folder; was it downloaded?",
                                     name, parts.size()));
     }
-    auto mapping = std::make_shared<const io::MappedFile>(parts[i]);
-    auto contents = io::parse_gguf(mapping->bytes(), name);
+    auto file = io::open_bytes(parts[i]);
+    auto contents = io::parse_gguf(file->all(), name);
     io::require_gguf_part(parts[i], contents.config, i, parts.size());
     for (const StoredTensor& tensor : contents.tensors) checkpoint.require_new(tensor, name);
     if (i == 0) checkpoint.metadata_->config = std::move(contents.config);
-    checkpoint.add_file(parts[i], std::move(mapping), std::move(contents.tensors), json::object());
+    checkpoint.add_file(parts[i], std::move(file), std::move(contents.tensors), json::object());
   }
   json& config = checkpoint.metadata_->config;
   const auto total = config.find("split.tensors.count");
@@ -208,11 +222,16 @@ void Checkpoint::require_new(const StoredTensor& tensor, const std::string& file
 }
 
 Checkpoint Checkpoint::open_folder(const fs::path& path) {
-  if (is_file(path / io::kDistributedFile) && !is_file(path / io::kSingleFile) &&
+  const bool remote = io::is_url(path);
+  if (!remote && is_file(path / io::kDistributedFile) && !is_file(path / io::kSingleFile) &&
       !is_file(path / io::kIndexFile)) {
     return open_distributed(path);
   }
   if (!is_file(path / "config.json")) {
+    if (remote) {
+      throw UsageError(fmt::format("[open] {}: there is no config.json; name a GGUF file in full",
+                                   path.string()));
+    }
     if (const fs::path part = io::first_gguf_part(path); !part.empty()) return open_file(part);
     io::refuse_folder(path);
     for (const auto& entry : fs::directory_iterator(path)) {
@@ -254,10 +273,10 @@ Checkpoint Checkpoint::open_index(const fs::path& path) {
           Corruption::missing_shard,
           fmt::format("{}: {} is not there; was the download cut short?", where, shard));
     }
-    auto mapping = std::make_shared<const io::MappedFile>(shard_path);
-    auto contents = read_weights(mapping->bytes(), shard_path);
+    auto file = io::open_bytes(shard_path);
+    auto contents = read_weights(file->all(), shard_path);
     for (const StoredTensor& tensor : contents.tensors) checkpoint.require_new(tensor, shard);
-    checkpoint.add_file(shard_path, std::move(mapping), std::move(contents.tensors),
+    checkpoint.add_file(shard_path, std::move(file), std::move(contents.tensors),
                         std::move(contents.metadata));
   }
   for (const auto& [tensor, shard] : index.file_of) {
@@ -280,13 +299,10 @@ Checkpoint Checkpoint::open_distributed(const fs::path& path) {
         "config.json into the folder or beside it",
         path.string()));
   }
-  const auto map = [](const fs::path& file) {
-    return std::make_shared<const io::MappedFile>(file);
-  };
   const std::string where = fmt::format("[torch] {}", io::kDistributedFile);
   Checkpoint checkpoint;
-  auto metadata = map(path / io::kDistributedFile);
-  const auto tensors = io::parse_distributed(metadata->bytes(), where);
+  auto metadata = io::open_bytes(path / io::kDistributedFile);
+  const auto tensors = io::parse_distributed(metadata->all().bytes(), where);
   checkpoint.add_file(path / io::kDistributedFile, std::move(metadata), {}, {{"format", "pt"}});
 
   std::map<std::string, std::int64_t> files;
@@ -300,25 +316,25 @@ Checkpoint Checkpoint::open_distributed(const fs::path& path) {
           fmt::format("{}: {} is not there; was the download cut short?", where, name));
     }
     shard = static_cast<std::int64_t>(checkpoint.files_.size());
-    checkpoint.add_file(path / name, map(path / name), {}, json::object());
+    checkpoint.add_file(path / name, io::open_bytes(path / name), {}, json::object());
   }
   for (const auto& tensor : tensors) {
     std::vector<io::PieceInFile> pieces;
     for (const auto& chunk : tensor.chunks) {
       const std::int64_t shard = files.at(chunk.file);
-      const auto bytes = checkpoint.mappings_[static_cast<std::size_t>(shard)]->bytes();
+      const auto bytes = checkpoint.bytes_[static_cast<std::size_t>(shard)]->all();
       pieces.push_back({chunk.offsets, io::parse_chunk(bytes, chunk, tensor.name), shard});
     }
     checkpoint.tensors_.push_back(io::stored_tensor(
         tensor.name, tensor.shape, pieces, fmt::format("{}: tensor '{}'", where, tensor.name)));
     checkpoint.index_.emplace(tensor.name, checkpoint.tensors_.size() - 1);
   }
-  for (const auto& mapping : checkpoint.mappings_) mapping->require_read();
+  for (const auto& file : checkpoint.bytes_) file->require_read();
   checkpoint.metadata_->read_config(config);
   return checkpoint;
 }
 
-void Checkpoint::add_file(const fs::path& path, std::shared_ptr<const io::MappedFile> mapping,
+void Checkpoint::add_file(const fs::path& path, std::shared_ptr<const io::FileBytes> file,
                           std::vector<StoredTensor> tensors, json metadata) {
   for (StoredTensor& tensor : tensors) {
     tensor.shard = static_cast<std::int64_t>(files_.size());
@@ -326,10 +342,10 @@ void Checkpoint::add_file(const fs::path& path, std::shared_ptr<const io::Mapped
     index_.emplace(tensor.name, tensors_.size());
     tensors_.push_back(std::move(tensor));
   }
-  mapping->require_read();
+  file->require_read();
   files_.push_back(path);
   metadata_->files.push_back(std::move(metadata));
-  mappings_.push_back(std::move(mapping));
+  bytes_.push_back(std::move(file));
 }
 
 }  // namespace regauge

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "file_bytes.h"
 #include "json.h"
 #include "regauge/base/error.h"
 
@@ -82,10 +83,7 @@ std::vector<std::pair<fs::path, std::string>> companions_of(const fs::path& fold
 
 }  // namespace
 
-bool has_modules(const fs::path& folder) {
-  std::error_code none;
-  return fs::is_regular_file(folder / "modules.json", none);
-}
+bool has_modules(const fs::path& folder) { return is_file(folder / "modules.json"); }
 
 std::vector<std::string> module_folders(const fs::path& folder) {
   if (!has_modules(folder)) return {};

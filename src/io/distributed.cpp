@@ -263,7 +263,7 @@ std::vector<DistributedTensor> parse_distributed(std::span<const std::byte> byte
   return tensors;
 }
 
-TorchTensor parse_chunk(std::span<const std::byte> file, const DistributedChunk& chunk,
+TorchTensor parse_chunk(const ByteRange& file, const DistributedChunk& chunk,
                         const std::string& name) {
   const std::string where = fmt::format("[torch] {}: tensor '{}' at [{}]", chunk.file, name,
                                         fmt::join(chunk.offsets, ", "));
@@ -274,8 +274,8 @@ TorchTensor parse_chunk(std::span<const std::byte> file, const DistributedChunk&
                                   "short?",
                                   where, chunk.bytes, chunk.offset, size));
   }
-  const auto bytes =
-      file.subspan(static_cast<std::size_t>(chunk.offset), static_cast<std::size_t>(chunk.bytes));
+  const ByteRange bytes =
+      file.range(static_cast<std::size_t>(chunk.offset), static_cast<std::size_t>(chunk.bytes));
   TorchTensor tensor = parse_torch_tensor(bytes, where);
   if (tensor.shape != chunk.sizes) {
     throw CorruptFile(Corruption::size_mismatch,

@@ -36,7 +36,7 @@ std::vector<DistributedTensor> parse_distributed(std::span<const std::byte> meta
 
 // What a chunk of the tensor of this name holds; `file` is the whole file. Throws CorruptFile, and
 // UsageError for what is not read.
-TorchTensor parse_chunk(std::span<const std::byte> file, const DistributedChunk& chunk,
+TorchTensor parse_chunk(const ByteRange& file, const DistributedChunk& chunk,
                         const std::string& name);
 
 }  // namespace regauge::io

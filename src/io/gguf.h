@@ -45,7 +45,7 @@ struct GgufContents {
 
 // GGUF versions 2 and 3, little-endian. `file` is the whole file, `name` goes into messages. Throws
 // CorruptFile; UsageError for a tensor type that is not read (Q2_0).
-GgufContents parse_gguf(std::span<const std::byte> file, const std::string& name);
+GgufContents parse_gguf(const ByteRange& file, const std::string& name);
 
 // Gives each of `tensors` its bytes and offset and returns the first bytes of the file, up to the
 // data. Value types go by convention: integers u32 (u64 if too large, i32 or i64 if negative),

@@ -26,24 +26,17 @@ constexpr std::uint64_t kMinTensorBytes = 8 + 4 + 4 + 8;  // name length, dimens
 // Reads values front to back and never past the end.
 class Cursor {
  public:
-  Cursor(std::span<const std::byte> file, std::string where)
-      : file_(file), where_(std::move(where)) {}
+  Cursor(ByteRange file, std::string where) : file_(file), where_(std::move(where)) {}
 
   template <class T>
   T take() {
-    need(sizeof(T));
     T value;
-    std::memcpy(&value, file_.data() + position_, sizeof(T));
-    position_ += sizeof(T);
+    std::memcpy(&value, take_bytes(sizeof(T)), sizeof(T));
     return value;
   }
   std::string take_string() {
     const auto length = take<std::uint64_t>();
-    need(length);
-    std::string text(reinterpret_cast<const char*>(file_.data()) + position_,
-                     static_cast<std::size_t>(length));
-    position_ += static_cast<std::size_t>(length);
-    return text;
+    return {reinterpret_cast<const char*>(take_bytes(length)), static_cast<std::size_t>(length)};
   }
   // A count of things that take at least `each` bytes.
   std::uint64_t take_count(std::uint64_t each) {
@@ -67,8 +60,18 @@ class Cursor {
   const std::string& where() const { return where_; }
 
  private:
-  void need(std::uint64_t bytes) const {
-    if (bytes > file_.size() - position_) cut_short();
+  // Valid until the next are taken.
+  const std::byte* take_bytes(std::uint64_t count) {
+    if (count > file_.size() - position_) cut_short();
+    const auto length = static_cast<std::size_t>(count);
+    if (position_ < window_begin_ || position_ + length > window_begin_ + window_.size()) {
+      window_begin_ = position_;
+      window_ =
+          file_.bytes(position_, std::min(std::max(length, kWindow), file_.size() - position_));
+    }
+    const std::byte* taken = window_.data() + (position_ - window_begin_);
+    position_ += length;
+    return taken;
   }
   [[noreturn]] void cut_short() const {
     throw CorruptFile(
@@ -78,7 +81,10 @@ class Cursor {
                     where_, file_.size()));
   }
 
-  std::span<const std::byte> file_;
+  static constexpr std::size_t kWindow = std::size_t{1} << 16;
+  ByteRange file_;
+  Bytes window_;  // what was read last
+  std::size_t window_begin_ = 0;
   std::size_t position_ = 0;
   std::uint64_t values_ = 0;  // in arrays
   std::string where_;
@@ -278,13 +284,14 @@ void check_tiling(const std::vector<StoredTensor>& tensors, std::int64_t alignme
   }
 }
 
-void check_version(Cursor& cursor, std::span<const std::byte> file) {
+void check_version(Cursor& cursor, const ByteRange& file) {
   if (file.size() < 24) {
     throw CorruptFile(Corruption::header_too_short,
                       fmt::format("{}: {} bytes cannot hold a GGUF header (24 bytes)",
                                   cursor.where(), file.size()));
   }
-  if (std::memcmp(file.data(), kGgufMagic.data(), kGgufMagic.size()) != 0) {
+  if (std::memcmp(file.bytes(0, kGgufMagic.size()).data(), kGgufMagic.data(), kGgufMagic.size()) !=
+      0) {
     throw CorruptFile(Corruption::bad_magic,
                       fmt::format("{}: does not begin with \"GGUF\"", cursor.where()));
   }
@@ -300,7 +307,7 @@ void check_version(Cursor& cursor, std::span<const std::byte> file) {
 
 }  // namespace
 
-GgufContents parse_gguf(std::span<const std::byte> file, const std::string& name) {
+GgufContents parse_gguf(const ByteRange& file, const std::string& name) {
   Cursor cursor(file, fmt::format("[gguf] {}", name));
   check_version(cursor, file);
   const auto tensors = cursor.take_count(kMinTensorBytes);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "corrupt.h"
-#include "mapping.h"
+#include "file_bytes.h"
 #include "regauge/base/error.h"
 #include "regauge/base/printable.h"
 
@@ -119,7 +119,7 @@ nlohmann::json parse_json_object(std::string_view text, const std::string& where
 }
 
 std::string read_json_text(const std::filesystem::path& path, const std::string& where) {
-  const std::string text = read_file(path, kMaxBytes + 1);
+  const std::string text = read_text(path, kMaxBytes + 1);
   if (text.size() > kMaxBytes) {
     throw CorruptFile(Corruption::header_too_large,
                       fmt::format("{}: the JSON is longer than {} bytes", where, kMaxBytes));

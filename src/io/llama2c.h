@@ -28,7 +28,7 @@ struct Llama2cContents {
 };
 
 // `file` is the whole file, `name` goes into messages. Throws CorruptFile.
-Llama2cContents parse_llama2c(std::span<const std::byte> file, const std::string& name);
+Llama2cContents parse_llama2c(const ByteRange& file, const std::string& name);
 
 // All tensors of such a file, in its order, with their offsets, named as in llama2.c's state dict.
 std::vector<StoredTensor> llama2c_tensors(const Llama2cHeader& header);

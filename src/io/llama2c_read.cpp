@@ -13,14 +13,14 @@ namespace {
 
 constexpr std::uint32_t kVersionedMagic = 0x616b3432;  // "ak42": llama2.c's versions 1 and 2
 
-Llama2cHeader read_header(std::span<const std::byte> file, const std::string& where) {
+Llama2cHeader read_header(const ByteRange& file, const std::string& where) {
   if (file.size() < kLlama2cHeaderBytes) {
     throw CorruptFile(Corruption::header_too_short,
                       fmt::format("{}: {} bytes cannot hold the header ({} bytes)", where,
                                   file.size(), kLlama2cHeaderBytes));
   }
   std::array<std::int32_t, 7> raw{};
-  std::memcpy(raw.data(), file.data(), sizeof(raw));
+  std::memcpy(raw.data(), file.bytes(0, sizeof(raw)).data(), sizeof(raw));
   if (static_cast<std::uint32_t>(raw[0]) == kVersionedMagic) {
     throw CorruptFile(Corruption::unsupported_version,
                       fmt::format("{}: version {}; only the legacy version 0 is read (export.py "
@@ -63,7 +63,7 @@ std::optional<std::int64_t> file_bytes(const Llama2cHeader& h) {
 
 }  // namespace
 
-Llama2cContents parse_llama2c(std::span<const std::byte> file, const std::string& name) {
+Llama2cContents parse_llama2c(const ByteRange& file, const std::string& name) {
   const std::string where = fmt::format("[llama2.c] {}", name);
   const Llama2cHeader header = read_header(file, where);
   const auto expected = file_bytes(header);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 #include "pieces.h"
 #include "regauge/base/error.h"
@@ -13,7 +14,8 @@
 namespace regauge {
 namespace {
 
-constexpr std::int64_t kRow = 1 << 14;  // numbers that are gathered at a time
+constexpr std::int64_t kRow = 1 << 14;      // numbers that are gathered at a time
+constexpr std::int64_t kReadRow = 1 << 25;  // and read from a file
 
 template <class... Lengths>
 void require_lengths(std::int64_t count, Lengths... lengths) {
@@ -24,7 +26,13 @@ void require_lengths(std::int64_t count, Lengths... lengths) {
 
 }  // namespace
 
-Numbers::Numbers(DType dtype, std::span<const std::byte> bytes) : dtype_(dtype), bytes_(bytes) {
+struct Numbers::Held {
+  std::mutex mutex;
+  Bytes bytes;
+};
+
+Numbers::Numbers(DType dtype, ByteRange bytes)
+    : dtype_(dtype), bytes_(bytes), held_(bytes.in_memory() ? nullptr : std::make_shared<Held>()) {
   const auto size = static_cast<std::int64_t>(bytes.size());
   if (size % block_bytes(dtype) != 0) {
     throw UsageError(
@@ -51,8 +59,9 @@ Numbers::Numbers(std::shared_ptr<const io::Pieces> pieces, std::vector<Numbers> 
 template <class Use>
 void Numbers::for_each_row(Use use) const {
   std::vector<std::byte> buffer;
-  for (std::int64_t at = 0; at < count_; at += kRow) {
-    const std::int64_t count = std::min(kRow, count_ - at);
+  const std::int64_t row = pieces_ ? kRow : kReadRow;
+  for (std::int64_t at = 0; at < count_; at += row) {
+    const std::int64_t count = std::min(row, count_ - at);
     use(Numbers(dtype_, range(at, count).bytes_in(buffer)), static_cast<std::size_t>(at),
         static_cast<std::size_t>(count));
   }
@@ -74,16 +83,17 @@ Numbers Numbers::range(std::int64_t first, std::int64_t count) const {
     throw UsageError(fmt::format("[numbers] [{}, {} + {}) are not whole blocks of {}", first, first,
                                  count, dtype_name(dtype_)));
   }
-  part.bytes_ = bytes_.subspan(static_cast<std::size_t>(first / elements * bytes),
-                               static_cast<std::size_t>(count / elements * bytes));
+  part.bytes_ = bytes_.range(static_cast<std::size_t>(first / elements * bytes),
+                             static_cast<std::size_t>(count / elements * bytes));
+  if (held_ && count < count_) part.held_ = std::make_shared<Held>();
   return part;
 }
 
 template <class Scalar>
 void Numbers::decode(std::span<Scalar> values) const {
-  if (!parts_) return regauge::decode<Scalar>(dtype_, bytes_, values);
+  if (!is_made()) return regauge::decode<Scalar>(dtype_, bytes_.bytes(), values);
   require_lengths(count_, values.size());
-  if (pieces_) {
+  if (!packing_) {
     return for_each_row([&](const Numbers& row, std::size_t at, std::size_t count) {
       row.decode<Scalar>(values.subspan(at, count));
     });
@@ -95,9 +105,11 @@ template void Numbers::decode(std::span<double>) const;
 
 void Numbers::rounding_bounds(std::span<const double> values, std::span<double> below,
                               std::span<double> above) const {
-  if (!parts_) return regauge::rounding_bounds(dtype_, bytes_, values, below, above);
+  if (!is_made()) {
+    return regauge::rounding_bounds(dtype_, bytes_.bytes(), values, below, above);
+  }
   require_lengths(count_, values.size(), below.size(), above.size());
-  if (pieces_) {
+  if (!packing_) {
     return for_each_row([&](const Numbers& row, std::size_t at, std::size_t count) {
       row.rounding_bounds(values.subspan(at, count), below.subspan(at, count),
                           above.subspan(at, count));
@@ -108,9 +120,9 @@ void Numbers::rounding_bounds(std::span<const double> values, std::span<double> 
 
 template <class Scalar>
 void Numbers::rounding_variances(std::span<Scalar> variances) const {
-  if (!parts_) return regauge::rounding_variances<Scalar>(dtype_, bytes_, variances);
+  if (!is_made()) return regauge::rounding_variances<Scalar>(dtype_, bytes_.bytes(), variances);
   require_lengths(count_, variances.size());
-  if (pieces_) {
+  if (!packing_) {
     return for_each_row([&](const Numbers& row, std::size_t at, std::size_t count) {
       row.rounding_variances<Scalar>(variances.subspan(at, count));
     });
@@ -125,8 +137,13 @@ template void Numbers::rounding_variances(std::span<float>) const;
 template void Numbers::rounding_variances(std::span<double>) const;
 
 void Numbers::block_ends(std::span<const double> values, std::span<signed char> ends) const {
-  if (!parts_) return regauge::block_ends(dtype_, bytes_, values, ends);
+  if (!is_made()) return regauge::block_ends(dtype_, bytes_.bytes(), values, ends);
   require_lengths(count_, values.size(), ends.size());
+  if (!packing_ && !pieces_) {
+    return for_each_row([&](const Numbers& row, std::size_t at, std::size_t count) {
+      row.block_ends(values.subspan(at, count), ends.subspan(at, count));
+    });
+  }
   if (pieces_) {  // of a plain type, which cuts nothing off
     std::fill(ends.begin(), ends.end(), static_cast<signed char>(0));
     return;
@@ -134,19 +151,31 @@ void Numbers::block_ends(std::span<const double> values, std::span<signed char> 
   packing_->block_ends(*parts_, first_, values, ends);
 }
 
-std::span<const std::byte> Numbers::bytes() const {
+Bytes Numbers::bytes() const {
   if (packing_) {
     throw UsageError(fmt::format("[numbers] {}: several tensors hold them", packing_->name()));
   }
   if (pieces_) throw UsageError("[numbers] they do not lie in a row");
-  return bytes_;
+  if (!held_) return bytes_.bytes();
+  const std::scoped_lock lock(held_->mutex);
+  if (held_->bytes.empty()) held_->bytes = bytes_.bytes();
+  return held_->bytes;
 }
 
 std::span<const std::byte> Numbers::bytes_in(std::vector<std::byte>& buffer) const {
-  if (!pieces_) return bytes();
+  if (packing_ || !is_made()) return bytes();
   buffer.resize(static_cast<std::size_t>(stored_bytes(dtype_, count_)));
-  pieces_->gather(*parts_, first_, buffer);
+  if (pieces_) {
+    pieces_->gather(*parts_, first_, buffer);
+  } else {
+    bytes_.read(buffer);
+  }
   return buffer;
+}
+
+Numbers Numbers::in_memory(std::vector<std::byte>& buffer) const {
+  if (packing_ || !is_made()) return *this;
+  return {dtype_, bytes_in(buffer)};
 }
 
 bool Numbers::is_bit_equal(const Numbers& other,
@@ -173,9 +202,9 @@ bool Numbers::is_bit_equal(const Numbers& other,
   return same;
 }
 
-std::vector<std::span<const std::byte>> Numbers::all_bytes() const {
+std::vector<ByteRange> Numbers::all_bytes() const {
   if (!parts_) return {bytes_};
-  std::vector<std::span<const std::byte>> all;
+  std::vector<ByteRange> all;
   for (const Numbers& part : *parts_) {
     const auto of_part = part.all_bytes();
     all.insert(all.end(), of_part.begin(), of_part.end());

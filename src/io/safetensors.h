@@ -19,7 +19,7 @@ struct SafetensorsContents {
 // The checks of huggingface/safetensors in its order, and no duplicate keys. `file` is the whole
 // file, `name` goes into messages. Throws CorruptFile; UsageError for a type that is not read
 // (F8_*, ...).
-SafetensorsContents parse_safetensors(std::span<const std::byte> file, const std::string& name);
+SafetensorsContents parse_safetensors(const ByteRange& file, const std::string& name);
 
 // Gives each of `tensors` (all of one file) its bytes and offset and returns the file's first
 // bytes: length and padded header. Data lie in the given order, unless that would leave a tensor

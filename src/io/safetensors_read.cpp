@@ -156,7 +156,7 @@ std::int64_t check_tiling(const std::vector<StoredTensor>& tensors, const std::s
   return end;
 }
 
-std::string_view header_text(std::span<const std::byte> file, const std::string& name) {
+Bytes header_of(const ByteRange& file, const std::string& name) {
   if (file.size() < kLengthBytes) {
     throw CorruptFile(
         Corruption::header_too_short,
@@ -164,7 +164,7 @@ std::string_view header_text(std::span<const std::byte> file, const std::string&
                     file.size()));
   }
   std::uint64_t length = 0;
-  std::memcpy(&length, file.data(), kLengthBytes);
+  std::memcpy(&length, file.bytes(0, kLengthBytes).data(), kLengthBytes);
   if (length > kMaxHeader) {
     throw CorruptFile(
         Corruption::header_too_large,
@@ -179,15 +179,15 @@ std::string_view header_text(std::span<const std::byte> file, const std::string&
                     "download cut short?",
                     name, length, file.size()));
   }
-  return {reinterpret_cast<const char*>(file.data()) + kLengthBytes,
-          static_cast<std::size_t>(length)};
+  return file.bytes(kLengthBytes, static_cast<std::size_t>(length));
 }
 
 }  // namespace
 
-SafetensorsContents parse_safetensors(std::span<const std::byte> file, const std::string& name) {
+SafetensorsContents parse_safetensors(const ByteRange& file, const std::string& name) {
   const std::string where = fmt::format("[safetensors] {}", name);
-  const std::string_view text = header_text(file, name);
+  const Bytes bytes = header_of(file, name);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const json header = parse_json_object(text, where);
 
   SafetensorsContents contents;

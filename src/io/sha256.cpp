@@ -77,7 +77,7 @@ std::string Sha256::finish() {
 // next message; the last few messages end one after the other.
 class Sha256Lanes {
  public:
-  Sha256Lanes(std::span<const std::span<const std::byte>> messages, const Sha256Read& read)
+  Sha256Lanes(std::span<const ByteRange> messages, const Sha256Read& read)
       : messages_(messages), read_(read), hashes_(messages.size()), done_(messages.size(), 0) {}
 
   std::vector<std::string> run() {
@@ -87,8 +87,8 @@ class Sha256Lanes {
     std::vector<std::string> digests;
     for (std::size_t i = 0; i < messages_.size(); ++i) {
       while (done_[i] < messages_[i].size()) {
-        const std::size_t length = std::min(kPiece, messages_[i].size() - done_[i]);
-        hashes_[i].add(messages_[i].subspan(done_[i], length));
+        const std::size_t length = std::min(piece_of(i), messages_[i].size() - done_[i]);
+        hashes_[i].add(messages_[i].bytes(done_[i], length));
         count(i, length);
       }
       digests.push_back(hashes_[i].finish());
@@ -98,8 +98,13 @@ class Sha256Lanes {
 
  private:
   static constexpr std::size_t kPiece = std::size_t{1} << 20;
+  static constexpr std::size_t kReadPiece = std::size_t{1} << 24;  // of a file that is not mapped
   // With fewer messages than these, one after the other is as fast.
   static constexpr std::size_t kWorthwhile = 4;
+
+  std::size_t piece_of(std::size_t message) const {
+    return messages_[message].in_memory() ? kPiece : kReadPiece;
+  }
 
   std::size_t whole_blocks(std::size_t message) const {
     return (messages_[message].size() - done_[message]) / io::kSha256Block;
@@ -115,15 +120,21 @@ class Sha256Lanes {
   }
 
   void advance(io::Sha256Side side) {
-    std::size_t blocks = kPiece / io::kSha256Block;
-    for (const std::size_t message : lanes_) blocks = std::min(blocks, whole_blocks(message));
+    std::size_t blocks = kReadPiece / io::kSha256Block;
+    for (const std::size_t message : lanes_) {
+      blocks = std::min({blocks, piece_of(message) / io::kSha256Block, whole_blocks(message)});
+    }
     std::array<io::Sha256State, io::kSha256Lanes> states;
     std::array<const std::byte*, io::kSha256Lanes> bytes;
+    std::array<Bytes, io::kSha256Lanes> held;
     for (std::size_t lane = 0; lane < io::kSha256Lanes; ++lane) {
       // Lanes without a message repeat the first one's work.
       const std::size_t message = lanes_[lane < lanes_.size() ? lane : 0];
       states[lane] = hashes_[message].state_;
-      bytes[lane] = messages_[message].data() + done_[message];
+      if (lane < lanes_.size()) {
+        held[lane] = messages_[message].bytes(done_[message], blocks * io::kSha256Block);
+      }
+      bytes[lane] = held[lane < lanes_.size() ? lane : 0].data();
     }
     side(states.data(), bytes.data(), blocks);
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
@@ -139,7 +150,7 @@ class Sha256Lanes {
     done_[message] += length;
   }
 
-  std::span<const std::span<const std::byte>> messages_;
+  std::span<const ByteRange> messages_;
   const Sha256Read& read_;
   std::vector<Sha256> hashes_;
   std::vector<std::size_t> done_;   // bytes of each message
@@ -147,7 +158,7 @@ class Sha256Lanes {
   std::size_t next_ = 0;
 };
 
-std::vector<std::string> sha256_of_each(std::span<const std::span<const std::byte>> messages,
+std::vector<std::string> sha256_of_each(std::span<const ByteRange> messages,
                                         const Sha256Read& read) {
   return Sha256Lanes(messages, read).run();
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "regauge/base/progress.h"
+#include "regauge/io/bytes.h"
 
 namespace regauge {
 
@@ -34,9 +35,10 @@ std::string sha256_of_file(const std::filesystem::path& path, Progress& progress
 // Told that the bytes [offset, offset + length) of messages[message] have been read.
 using Sha256Read = std::function<void(std::size_t message, std::size_t offset, std::size_t length)>;
 
-// The digest of each message. Four messages or more are hashed side by side where the processor has
-// vectors for it, which is about three times as fast as one after the other.
-std::vector<std::string> sha256_of_each(std::span<const std::span<const std::byte>> messages,
+// The digest of each message. Throws FileError if a message cannot be read. Four messages or more
+// are hashed side by side where the processor has vectors for it, which is about three times as
+// fast as one after the other.
+std::vector<std::string> sha256_of_each(std::span<const ByteRange> messages,
                                         const Sha256Read& read);
 
 }  // namespace regauge

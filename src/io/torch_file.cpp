@@ -97,14 +97,15 @@ std::optional<Call> tensor_call(const PickleValue& value) {
 // A file of torch.save: its archive, its pickle, and what a storage is called in it.
 class TorchFile {
  public:
-  TorchFile(std::span<const std::byte> file, std::string where)
+  TorchFile(const ByteRange& file, std::string where)
       : file_(file),
         where_(std::move(where)),
         zip_(file, where_),
         prefix_(find_prefix()),
-        pickle_(bytes_of(prefix_ + "data.pkl"), where_ + ": data.pkl") {
+        pickled_(bytes_of(*zip_.find(prefix_ + "data.pkl"))),
+        pickle_(pickled_, where_ + ": data.pkl") {
     const auto* order = zip_.find(prefix_ + "byteorder");
-    if (order != nullptr && text_of(*order) != "little") {
+    if (order != nullptr && !is_little(bytes_of(*order))) {
       throw UsageError(fmt::format(
           "{}: written by a big-endian machine; load it and save it again on a little-endian one",
           where_));
@@ -122,23 +123,23 @@ class TorchFile {
   };
 
   std::string find_prefix() const;
-  std::span<const std::byte> bytes_of(const std::string& name) const {
-    const auto& entry = *zip_.find(name);
-    return file_.subspan(static_cast<std::size_t>(entry.offset),
-                         static_cast<std::size_t>(entry.bytes));
+  Bytes bytes_of(const ZipDirectory::Entry& entry) const {
+    return file_.bytes(static_cast<std::size_t>(entry.offset),
+                       static_cast<std::size_t>(entry.bytes));
   }
-  std::string_view text_of(const ZipDirectory::Entry& entry) const {
-    return {reinterpret_cast<const char*>(file_.data()) + entry.offset,
-            static_cast<std::size_t>(entry.bytes)};
+  static bool is_little(const Bytes& byte_order) {
+    return std::string_view(reinterpret_cast<const char*>(byte_order.data()), byte_order.size()) ==
+           "little";
   }
   Storage storage(const PickleValue& value, const std::string& where) const;
   void check_view(const TorchTensor& tensor, std::int64_t first, std::int64_t storage,
                   const std::string& where) const;
 
-  std::span<const std::byte> file_;
+  ByteRange file_;
   std::string where_;
   ZipDirectory zip_;
   std::string prefix_;
+  Bytes pickled_;
   Pickle pickle_;
 };
 
@@ -350,8 +351,7 @@ std::string_view dtype_of_torch(std::string_view global) {
   return found == kTypes.end() ? std::string_view() : found->second;
 }
 
-std::vector<TorchTensor> parse_torch_file(std::span<const std::byte> bytes,
-                                          const std::string& name) {
+std::vector<TorchTensor> parse_torch_file(const ByteRange& bytes, const std::string& name) {
   const TorchFile file(bytes, fmt::format("[torch] {}", name));
   const PickleValue& dict = find_state_dict(file);
   std::vector<TorchTensor> tensors;
@@ -376,7 +376,7 @@ std::vector<TorchTensor> parse_torch_file(std::span<const std::byte> bytes,
   return tensors;
 }
 
-TorchTensor parse_torch_tensor(std::span<const std::byte> bytes, const std::string& where) {
+TorchTensor parse_torch_tensor(const ByteRange& bytes, const std::string& where) {
   const TorchFile file(bytes, where);
   const auto call = tensor_call(file.root());
   if (!call) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "regauge/io/bytes.h"
 #include "regauge/io/dtype.h"
 
 namespace regauge::io {
@@ -35,10 +36,10 @@ inline constexpr std::array<std::string_view, 4> kStateDictKeys = {"state_dict",
 
 // The state dict of a file that torch.save wrote in its zip format: sorted by offset; tensors may
 // share bytes. Throws CorruptFile; UsageError for what torch.save writes and is not read.
-std::vector<TorchTensor> parse_torch_file(std::span<const std::byte> file, const std::string& name);
+std::vector<TorchTensor> parse_torch_file(const ByteRange& file, const std::string& name);
 
 // One tensor that was saved alone. `where` begins messages; the name is empty.
-TorchTensor parse_torch_tensor(std::span<const std::byte> file, const std::string& where);
+TorchTensor parse_torch_tensor(const ByteRange& file, const std::string& where);
 
 // The safetensors name of a type: "F32" for "torch.float32" and "torch.FloatStorage"; empty for
 // another name.

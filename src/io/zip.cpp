@@ -24,29 +24,30 @@ constexpr std::uint16_t kEncrypted = 1, kStored = 0;
 // Numbers at places of the archive, none past its end.
 class ZipReader {
  public:
-  ZipReader(std::span<const std::byte> archive, const std::string& where)
-      : archive_(archive), where_(where) {}
+  ZipReader(ByteRange archive, const std::string& where) : archive_(archive), where_(where) {}
 
   [[noreturn]] void refuse(Corruption cause, const std::string& what) const {
     throw CorruptFile(cause, fmt::format("{}: {}", where_, what));
   }
   std::uint64_t size() const { return archive_.size(); }
-  std::string_view text(std::uint64_t at, std::uint64_t length) const {
+  std::string text(std::uint64_t at, std::uint64_t length) const {
     if (at > size() || length > size() - at) {
       refuse(Corruption::bad_archive, "the zip's directory goes past the end of the file");
     }
-    return {reinterpret_cast<const char*>(archive_.data()) + at, static_cast<std::size_t>(length)};
+    const Bytes bytes =
+        archive_.bytes(static_cast<std::size_t>(at), static_cast<std::size_t>(length));
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
   template <class T>
   T number(std::uint64_t at) const {
-    const std::string_view bytes = text(at, sizeof(T));
+    const std::string bytes = text(at, sizeof(T));
     T result;
     std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(&result));
     return result;
   }
 
  private:
-  std::span<const std::byte> archive_;
+  ByteRange archive_;
   const std::string& where_;
 };
 
@@ -97,7 +98,7 @@ Directory find_directory(const ZipReader& zip) {
 }
 
 struct Header {
-  std::string_view name;
+  std::string name;
   std::uint64_t local, compressed, bytes;
 };
 
@@ -141,12 +142,12 @@ std::uint64_t data_of(const ZipReader& zip, const Header& header) {
 
 }  // namespace
 
-ZipDirectory::ZipDirectory(std::span<const std::byte> archive, const std::string& where) {
+ZipDirectory::ZipDirectory(ByteRange archive, const std::string& where) {
   const ZipReader zip(archive, where);
   const Directory directory = find_directory(zip);
   struct Interval {
     std::uint64_t begin, end;
-    std::string_view name;
+    std::string name;
   };
   std::vector<Interval> taken;
   std::uint64_t at = directory.offset;

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "regauge/io/bytes.h"
+
 namespace regauge::io {
 
 // The files of a zip archive, by name, as intervals of its bytes.
@@ -20,7 +22,7 @@ class ZipDirectory {
   // Plain zip and zip64, in one part and without a comment at the end. The central directory is
   // what counts; each local header has to agree with it, and no two files share bytes. Throws
   // CorruptFile. `where` begins messages.
-  ZipDirectory(std::span<const std::byte> archive, const std::string& where);
+  ZipDirectory(ByteRange archive, const std::string& where);
 
   const std::map<std::string, Entry, std::less<>>& entries() const { return entries_; }
   const Entry* find(std::string_view name) const {

@@ -99,7 +99,7 @@ TEST(SplitGguf, OnePartOrTheFolderOpensAll) {
     EXPECT_EQ(values_of(checkpoint, "a"), std::vector<double>{1});
     EXPECT_EQ(values_of(checkpoint, "b"), std::vector<double>{2});
     EXPECT_EQ(checkpoint.config(), (json{{"general.alignment", 32}}));
-    EXPECT_EQ(checkpoint.mapped_files().size(), 2u);
+    EXPECT_EQ(checkpoint.opened_files().size(), 2u);
   }
 }
 

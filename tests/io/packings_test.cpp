@@ -41,9 +41,13 @@ Layer read_layer(const std::filesystem::path& path) {
   Layer result;
   result.config = json::parse(file->file_metadata()[0].at("config").get<std::string>());
   // The file by itself has no config: fp8 alone is joined by its names.
+  const auto add_bytes = [&](const StoredTensor& tensor, const ByteRange& bytes) {
+    const auto held =
+        std::make_shared<const std::pair<std::shared_ptr<Checkpoint>, Bytes>>(file, bytes.bytes());
+    result.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, held->second, held});
+  };
   const auto add = [&](const StoredTensor& tensor) {
-    result.tensors.push_back(
-        {tensor.name, tensor.dtype, tensor.shape, file->numbers(tensor).all_bytes()[0], file});
+    add_bytes(tensor, file->numbers(tensor).all_bytes()[0]);
   };
   for (const StoredTensor& tensor : file->tensors()) {
     const Numbers numbers = file->numbers(tensor);
@@ -57,8 +61,7 @@ Layer read_layer(const std::filesystem::path& path) {
     } else if (tensor.packing) {
       for (const StoredTensor& part : tensor.parts) {
         const auto at = static_cast<std::size_t>(&part - tensor.parts.data());
-        result.tensors.push_back(
-            {part.name, part.dtype, part.shape, numbers.all_bytes()[at], file});
+        add_bytes(part, numbers.all_bytes()[at]);
       }
     } else {
       add(tensor);

@@ -52,8 +52,8 @@ TEST(Sha256, HashesSeveralMessagesAtOnceAsOneByOne) {
   held.push_back(some_bytes(3'000'000));
   held.push_back(some_bytes(0));
   for (std::size_t count = 0; count <= held.size(); ++count) {
-    const std::vector<std::span<const std::byte>> messages(
-        held.begin(), held.begin() + static_cast<std::ptrdiff_t>(count));
+    const std::vector<ByteRange> messages(held.begin(),
+                                          held.begin() + static_cast<std::ptrdiff_t>(count));
     std::vector<std::size_t> read(count, 0);
     const auto digests =
         sha256_of_each(messages, [&](std::size_t message, std::size_t offset, std::size_t length) {
@@ -62,7 +62,7 @@ TEST(Sha256, HashesSeveralMessagesAtOnceAsOneByOne) {
         });
     ASSERT_EQ(digests.size(), count);
     for (std::size_t i = 0; i < count; ++i) {
-      EXPECT_EQ(digests[i], digest(messages[i], 64)) << i << " of " << count;
+      EXPECT_EQ(digests[i], digest(held[i], 64)) << i << " of " << count;
       EXPECT_EQ(read[i], messages[i].size());
     }
   }
@@ -85,7 +85,7 @@ TEST(Digests, AreOfWhatIsMapped) {
       {"config.json", digest(std::as_bytes(std::span(config)), 64)},
       {"model.safetensors", digest(std::as_bytes(std::span(weights)), 64)}};
   EXPECT_EQ(checkpoint.digests(Progress::silent()), expected);
-  const auto files = checkpoint.mapped_files();
+  const auto files = checkpoint.opened_files();
   ASSERT_EQ(files.size(), 2U);
   EXPECT_EQ(files[0].first, "model.safetensors");
   EXPECT_EQ(files[0].second.size(), weights.size());

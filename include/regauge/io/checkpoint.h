@@ -17,13 +17,14 @@
 #include <vector>
 
 #include "regauge/base/progress.h"
+#include "regauge/io/bytes.h"
 #include "regauge/io/dtype.h"
 #include "regauge/io/numbers.h"
 
 namespace regauge {
 
 namespace io {
-class MappedFile;
+class FileBytes;
 }
 
 enum class Format { safetensors, gguf, llama2c };  // what torch saves counts as safetensors
@@ -61,7 +62,7 @@ struct MemoryTensor {
   std::shared_ptr<const void> owner;
 };
 
-// A checkpoint as named tensors. On disk it is memory-mapped and lazy: opening reads headers only.
+// A checkpoint as named tensors. On disk it is lazy: opening reads headers only.
 // Every file is hostile until checked; a file that fails a check throws CorruptFile, one that
 // cannot be read FileError, one of a kind that is not read UsageError. A copy shares the bytes.
 class Checkpoint {
@@ -104,12 +105,12 @@ class Checkpoint {
   // Throws FileError if a page of the tensor's file that was read was not there any more.
   Numbers numbers(const StoredTensor& tensor) const;
   // Throws UsageError besides for one that is packed or not in a row.
-  std::span<const std::byte> bytes(const StoredTensor& tensor) const;
-  // Name and bytes of each weight file as it is mapped, and of config.json as it was read: what the
-  // tensors and config() were taken from, even if another file has taken the name since. Empty for
-  // a checkpoint in memory.
-  std::vector<std::pair<std::string, std::span<const std::byte>>> mapped_files() const;
-  // The SHA-256 of each of mapped_files(), by name, as sha256sum prints it. Several files are
+  Bytes bytes(const StoredTensor& tensor) const;
+  // Name and bytes of each weight file as it was opened, and of config.json as it was read: what
+  // the tensors and config() were taken from, even if another file has taken the name since. Empty
+  // for a checkpoint in memory.
+  std::vector<std::pair<std::string, ByteRange>> opened_files() const;
+  // The SHA-256 of each of opened_files(), by name, as sha256sum prints it. Several files are
   // hashed side by side, and pages that have been read are released. Throws Cancelled, and
   // FileError as require_intact() does.
   std::map<std::string, std::string> digests(Progress& progress) const;
@@ -134,7 +135,7 @@ class Checkpoint {
   void index_tensors();
   Numbers held(const StoredTensor& tensor) const;
   void release_held(const StoredTensor& tensor) const;
-  void add_file(const std::filesystem::path& path, std::shared_ptr<const io::MappedFile> mapping,
+  void add_file(const std::filesystem::path& path, std::shared_ptr<const io::FileBytes> bytes,
                 std::vector<StoredTensor> tensors, nlohmann::json metadata);
 
   Format format_ = Format::safetensors;
@@ -142,8 +143,8 @@ class Checkpoint {
   std::vector<std::filesystem::path> files_;
   std::vector<StoredTensor> tensors_;
   std::shared_ptr<Metadata> metadata_;
-  std::vector<std::shared_ptr<const io::MappedFile>> mappings_;  // of each file
-  std::vector<MemoryTensor> memory_;                             // in place of files
+  std::vector<std::shared_ptr<const io::FileBytes>> bytes_;  // of each file
+  std::vector<MemoryTensor> memory_;                         // in place of files
   std::unordered_map<std::string, std::size_t> index_;
 };
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "regauge/io/bytes.h"
 #include "regauge/io/dtype.h"
 
 namespace regauge {
@@ -22,7 +23,7 @@ class Pieces;
 class Numbers {
  public:
   // Throws UsageError if the bytes are not whole blocks.
-  Numbers(DType dtype, std::span<const std::byte> bytes);
+  Numbers(DType dtype, ByteRange bytes);
   // `count` numbers, which the parts hold together.
   Numbers(std::shared_ptr<const Packing> packing, std::vector<Numbers> parts, std::int64_t count);
 
@@ -51,24 +52,33 @@ class Numbers {
   // may have cut it off, by any amount: -1 below, 1 above; 0 elsewhere.
   void block_ends(std::span<const double> values, std::span<signed char> ends) const;
 
-  // The bytes; throws UsageError if the numbers are packed or do not lie in a row.
-  std::span<const std::byte> bytes() const;
-  // The bytes where they lie in a row, else a copy in `buffer`. Throws UsageError for packed ones.
+  // The bytes; throws UsageError if the numbers are packed or do not lie in a row. Those that were
+  // read from a file are kept as long as this or a copy of it lives.
+  Bytes bytes() const;
+  // The bytes where they lie in a row in memory, else a copy in `buffer`. Throws UsageError for
+  // packed ones.
   std::span<const std::byte> bytes_in(std::vector<std::byte>& buffer) const;
+  // The same numbers with their bytes read, into `buffer` if they are not in memory; of packed
+  // ones, as they are.
+  Numbers in_memory(std::vector<std::byte>& buffer) const;
   // Whether both are of one type and the same bits, wherever they lie; of packed ones, which have
   // to be of one packing, whether all that holds them is. `after_each` is told how many bytes of
   // this were compared since it was called last, and may release them.
   bool is_bit_equal(const Numbers& other,
                     const std::function<void(std::size_t bytes)>& after_each) const;
   // Of every tensor that holds them, whole for packed ones and where they do not lie in a row.
-  std::vector<std::span<const std::byte>> all_bytes() const;
+  std::vector<ByteRange> all_bytes() const;
 
  private:
+  struct Held;
+  // They have no row of bytes in memory: a packing, pieces or a file makes it.
+  bool is_made() const { return parts_ || !bytes_.in_memory(); }
   template <class Use>
   void for_each_row(Use use) const;
 
   DType dtype_;
-  std::span<const std::byte> bytes_;
+  ByteRange bytes_;
+  std::shared_ptr<Held> held_;  // what was read from a file; null if that is mapped
   std::shared_ptr<const Packing> packing_;
   std::shared_ptr<const io::Pieces> pieces_;
   std::shared_ptr<const std::vector<Numbers>> parts_;  // whole, whatever range this is

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "activation_scales.h"
+#include "io/remote/url.h"
 #include "io/shard_index.h"
 
 namespace regauge {
@@ -77,6 +78,10 @@ std::set<std::string> beside(const Model& model) {
     if (config.is_object() && config.contains(key)) names.insert(fmt::format("{} (code)", key));
   }
   if (model.checkpoint.files().empty()) return names;
+  if (io::is_url(model.checkpoint.files().front())) {
+    names.insert("the other files of the remote folder (tokenizer, ...)");
+    return names;
+  }
   std::set<std::string> read;
   for (const auto& file : model.checkpoint.files()) read.insert(file.filename().string());
   const bool torch = read.begin()->ends_with(".bin");
@@ -144,9 +149,9 @@ std::string loaded_as(const Model& model) {
 
 // How activations are quantised at run time, as the config.json says beside the weights.
 std::string activations(const Model& model) {
-  const auto files = model.checkpoint.mapped_files();
+  const auto files = model.checkpoint.opened_files();
   if (files.empty() || files.back().first != "config.json") return "";
-  const auto bytes = files.back().second;
+  const Bytes bytes = files.back().second.bytes();
   const auto* text = reinterpret_cast<const char*>(bytes.data());
   const auto config = nlohmann::json::parse(text, text + bytes.size(), nullptr, false);
   if (!config.is_object() || !config.contains("quantization_config")) return "";

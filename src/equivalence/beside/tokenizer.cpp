@@ -7,11 +7,11 @@
 #include <cstring>
 #include <deque>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <numeric>
 #include <unordered_map>
 
+#include "io/file_bytes.h"
 #include "io/json.h"
 #include "regauge/base/error.h"
 
@@ -92,13 +92,8 @@ Vocabulary from_tokenizer_json(const fs::path& path) {
 }
 
 std::string text_of(const fs::path& path) {
-  std::error_code error;
-  const auto size = fs::file_size(path, error);
-  std::ifstream file(path, std::ios::binary);
-  if (error || size > kMostBytes || !file) cannot_read(path.string(), "cannot be read");
-  std::string text(static_cast<std::size_t>(size), '\0');
-  file.read(text.data(), static_cast<std::streamsize>(size));
-  text.resize(static_cast<std::size_t>(file.gcount()));
+  std::string text = io::read_text(path, kMostBytes + 1);
+  if (text.size() > kMostBytes) cannot_read(path.string(), "is too long");
   return text;
 }
 
@@ -163,10 +158,7 @@ std::optional<Vocabulary> from_gguf(const Json& metadata) {
 }
 
 std::optional<Vocabulary> from_folder(const fs::path& folder) {
-  const auto has = [&](const char* name) {
-    std::error_code ignored;
-    return fs::is_regular_file(folder / name, ignored);
-  };
+  const auto has = [&](const char* name) { return io::is_file(folder / name); };
   if (has("tokenizer.json")) return from_tokenizer_json(folder / "tokenizer.json");
   Vocabulary vocabulary;
   if (has("vocab.json")) {
@@ -205,9 +197,8 @@ std::optional<Vocabulary> read_vocabulary(const Model& model) {
   if (checkpoint.files().empty()) return std::nullopt;
   const fs::path folder = checkpoint.files().front().parent_path();
   if (checkpoint.format() != Format::llama2c) return from_folder(folder);
-  std::error_code ignored;
   const fs::path file = folder / "tokenizer.bin";
-  if (!fs::is_regular_file(file, ignored)) return std::nullopt;
+  if (!io::is_file(file)) return std::nullopt;
   return from_llama2c(file, model.architecture.vocabulary);
 }
 

@@ -25,10 +25,6 @@ struct Side {
   const Checkpoint& checkpoint;
   const StoredTensor& tensor;
   Layout::Place place;
-
-  Numbers numbers(std::int64_t first, std::int64_t count) const {
-    return checkpoint.numbers(tensor).range(first, count);
-  }
 };
 
 // What corresponds comes in runs of consecutive numbers: the rows of both or, of transposed
@@ -93,13 +89,22 @@ std::vector<BothSides> pairs_of(const ParameterSpec& spec, const ParameterSource
   return pairs;
 }
 
-// Calls use(at_a, at_b, count) for pieces of both files that correspond number by number, until it
-// returns false; pages are dropped behind it.
+// Where pieces of files are put that are not mapped. New memory for each tensor would cost several
+// times as much as reading the file.
+std::pair<std::vector<std::byte>, std::vector<std::byte>>& piece_buffers() {
+  thread_local std::pair<std::vector<std::byte>, std::vector<std::byte>> buffers;
+  return buffers;
+}
+
+// Calls use(x, y) for pieces of both files that correspond number by number, until it returns
+// false. Both are in memory, unless they are packed, and dropped behind it.
 template <class Use>
 void for_each_piece(const Runs& runs, const Side& a, const Side& b, Progress& progress, Use use) {
+  const Numbers all_a = a.checkpoint.numbers(a.tensor), all_b = b.checkpoint.numbers(b.tensor);
   const std::int64_t most =
       kPiece / std::max(block_bytes(a.tensor.dtype), block_bytes(b.tensor.dtype));
   const std::int64_t piece = std::max<std::int64_t>(most / kDecoded * kDecoded, kDecoded);
+  auto& [of_a, of_b] = piece_buffers();
   std::int64_t seen = 0;
   const auto drop = [&] {
     a.checkpoint.release(a.tensor);
@@ -118,7 +123,8 @@ void for_each_piece(const Runs& runs, const Side& a, const Side& b, Progress& pr
     }
     for (std::int64_t first = 0; first < length && more; first += piece) {
       const std::int64_t count = std::min(piece, length - first);
-      more = use(at_a + first, at_b + first, count);
+      more = use(all_a.range(at_a + first, count).in_memory(of_a),
+                 all_b.range(at_b + first, count).in_memory(of_b));
       seen += count;
       if (seen >= piece) drop();
     }
@@ -131,9 +137,8 @@ bool same_bytes(const BothSides& pair, Progress& progress) {
   const auto& [a, b, runs] = pair;
   bool same = !a.tensor.packing && !b.tensor.packing;
   if (!same) return false;
-  std::vector<std::byte> of_a, of_b;
-  for_each_piece(runs, a, b, progress, [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
-    const auto x = a.numbers(at_a, n).bytes_in(of_a), y = b.numbers(at_b, n).bytes_in(of_b);
+  for_each_piece(runs, a, b, progress, [&](const Numbers& of_a, const Numbers& of_b) {
+    const Bytes x = of_a.bytes(), y = of_b.bytes();
     same = std::memcmp(x.data(), y.data(), x.size()) == 0;
     return same;
   });
@@ -144,14 +149,14 @@ bool same_bytes(const BothSides& pair, Progress& progress) {
 struct Decoded {
   std::vector<double> values, below, above;
   std::vector<signed char> ends;
-  void read_ends(const Side& side, std::int64_t first, std::int64_t count) {
-    read(side, first, count, true);
-    ends.resize(static_cast<std::size_t>(count));
-    side.numbers(first, count).block_ends(values, ends);
+  void read_ends(const Side& side, const Numbers& stored) {
+    read(side, stored, true);
+    ends.resize(values.size());
+    stored.block_ends(values, ends);
   }
-  void read(const Side& side, std::int64_t first, std::int64_t count, bool with_bounds) {
-    for (auto* list : {&values, &below, &above}) list->resize(static_cast<std::size_t>(count));
-    const Numbers stored = side.numbers(first, count);
+  void read(const Side& side, const Numbers& stored, bool with_bounds) {
+    const auto count = static_cast<std::size_t>(stored.count());
+    for (auto* list : {&values, &below, &above}) list->resize(count);
     stored.decode<double>(values);
     if (with_bounds) stored.rounding_bounds(values, below, above);
     if (side.place.offset == 0) return;
@@ -162,24 +167,22 @@ struct Decoded {
 void add_entries(const BothSides& pair, Entries& entries) {
   const auto& [a, b, runs] = pair;
   Decoded x, y;
-  for_each_piece(runs, a, b, Progress::silent(),
-                 [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
-                   for (std::int64_t first = 0; first < n; first += kDecoded) {
-                     const std::int64_t count = std::min(kDecoded, n - first);
-                     const bool in_doubt = !entries.certainly_differ();
-                     x.read(a, at_a + first, count, in_doubt);
-                     y.read(b, at_b + first, count, in_doubt);
-                     if (!in_doubt) {
-                       entries.add_values(x.values, y.values);
-                       continue;
-                     }
-                     for (std::size_t i = 0; i < x.values.size(); ++i) {
-                       entries.add({x.values[i], x.below[i], x.above[i]},
-                                   {y.values[i], y.below[i], y.above[i]});
-                     }
-                   }
-                   return true;
-                 });
+  for_each_piece(runs, a, b, Progress::silent(), [&](const Numbers& of_a, const Numbers& of_b) {
+    for (std::int64_t first = 0; first < of_a.count(); first += kDecoded) {
+      const std::int64_t count = std::min(kDecoded, of_a.count() - first);
+      const bool in_doubt = !entries.certainly_differ();
+      x.read(a, of_a.range(first, count), in_doubt);
+      y.read(b, of_b.range(first, count), in_doubt);
+      if (!in_doubt) {
+        entries.add_values(x.values, y.values);
+        continue;
+      }
+      for (std::size_t i = 0; i < x.values.size(); ++i) {
+        entries.add({x.values[i], x.below[i], x.above[i]}, {y.values[i], y.below[i], y.above[i]});
+      }
+    }
+    return true;
+  });
 }
 
 bool cut_off(signed char end, bool above) { return end == kBothEnds || end == (above ? 1 : -1); }
@@ -193,24 +196,24 @@ void forgive_cut_off(const std::vector<BothSides>& pairs, TensorResidual& result
   for (const auto& pair : pairs) {
     const auto& [a, b, runs] = pair;
     if (a.tensor.plain_type() && b.tensor.plain_type()) return;
-    for_each_piece(runs, a, b, Progress::silent(),
-                   [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
-                     for (std::int64_t first = 0; first < n && others == 0; first += kDecoded) {
-                       const std::int64_t count = std::min(kDecoded, n - first);
-                       x.read_ends(a, at_a + first, count);
-                       y.read_ends(b, at_b + first, count);
-                       for (std::size_t i = 0; i < x.values.size(); ++i) {
-                         const double difference = y.values[i] - x.values[i];
-                         const bool up = difference > 0;
-                         const double room = up ? x.above[i] + y.below[i] : x.below[i] + y.above[i];
-                         if (std::abs(difference) <= room * (1 + kHalfUnitSlack)) continue;
-                         const bool at_end = cut_off(x.ends[i], up) || cut_off(y.ends[i], !up);
-                         ++(at_end ? cut : others);
-                       }
-                       all += count;
-                     }
-                     return others == 0;
-                   });
+    for_each_piece(runs, a, b, Progress::silent(), [&](const Numbers& of_a, const Numbers& of_b) {
+      const std::int64_t n = of_a.count();
+      for (std::int64_t first = 0; first < n && others == 0; first += kDecoded) {
+        const std::int64_t count = std::min(kDecoded, n - first);
+        x.read_ends(a, of_a.range(first, count));
+        y.read_ends(b, of_b.range(first, count));
+        for (std::size_t i = 0; i < x.values.size(); ++i) {
+          const double difference = y.values[i] - x.values[i];
+          const bool up = difference > 0;
+          const double room = up ? x.above[i] + y.below[i] : x.below[i] + y.above[i];
+          if (std::abs(difference) <= room * (1 + kHalfUnitSlack)) continue;
+          const bool at_end = cut_off(x.ends[i], up) || cut_off(y.ends[i], !up);
+          ++(at_end ? cut : others);
+        }
+        all += count;
+      }
+      return others == 0;
+    });
   }
   if (others > 0 || static_cast<double>(cut) > kMostCutOff * static_cast<double>(all)) return;
   result.relation = Relation::hidden;
@@ -229,13 +232,13 @@ Stretches stretches_of(const std::vector<BothSides>& pairs, const ParameterSpec&
   Stretches stretches;
   Decoded x, y;
   for (const auto& pair : pairs) {
-    const auto& [of_a, of_b, runs] = pair;
-    for_each_piece(runs, of_a, of_b, Progress::silent(),
-                   [&](std::int64_t at_a, std::int64_t at_b, std::int64_t n) {
-                     for (std::int64_t first = 0; first < n; first += kDecoded) {
-                       const std::int64_t count = std::min(kDecoded, n - first);
-                       x.read(of_a, at_a + first, count, false);
-                       y.read(of_b, at_b + first, count, false);
+    const auto& [in_a, in_b, runs] = pair;
+    for_each_piece(runs, in_a, in_b, Progress::silent(),
+                   [&](const Numbers& of_a, const Numbers& of_b) {
+                     for (std::int64_t first = 0; first < of_a.count(); first += kDecoded) {
+                       const std::int64_t count = std::min(kDecoded, of_a.count() - first);
+                       x.read(in_a, of_a.range(first, count), false);
+                       y.read(in_b, of_b.range(first, count), false);
                        stretches.add(x.values, y.values);
                      }
                      return true;

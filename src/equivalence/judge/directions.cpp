@@ -10,7 +10,7 @@ namespace regauge {
 
 std::uint64_t directions_seed(const ParameterSource& a, const ParameterSource& b,
                               Progress& progress) {
-  std::vector<std::span<const std::byte>> messages;
+  std::vector<ByteRange> messages;
   std::vector<std::function<void()>> release;  // of each message
   std::int64_t bytes = 0;
   Sha256 hash;

@@ -263,7 +263,7 @@ class Everywhere {
   static void add(Sha256& hash, const Matrix<Scalar>& rows) {
     constexpr std::size_t kRuns = 8;
     const auto bytes = std::as_bytes(std::span(rows.data(), static_cast<std::size_t>(rows.size())));
-    std::array<std::span<const std::byte>, kRuns> runs;
+    std::array<ByteRange, kRuns> runs;
     for (std::size_t i = 0; i < kRuns; ++i) {
       const std::size_t first = bytes.size() * i / kRuns;
       runs[i] = bytes.subspan(first, bytes.size() * (i + 1) / kRuns - first);

@@ -19,7 +19,7 @@ namespace regauge::io {
 // More are no columns of a matrix.
 inline constexpr std::int64_t kMostColumns = std::int64_t{1} << 24;
 
-using BytesOf = std::function<std::span<const std::byte>(const StoredTensor&)>;
+using BytesOf = std::function<Bytes(const StoredTensor&)>;
 
 // The tensors of a checkpoint while those that hold the same numbers together are joined into one.
 class Joiner {
@@ -34,7 +34,7 @@ class Joiner {
   // Throws UsageError with both shapes and the hint.
   static void require_shape(const StoredTensor& part, const std::vector<std::int64_t>& expected,
                             const StoredTensor& of, std::string_view hint);
-  std::span<const std::byte> bytes(const StoredTensor& tensor) const { return bytes_(tensor); }
+  Bytes bytes(const StoredTensor& tensor) const { return bytes_(tensor); }
   // As integers; throws UsageError if its type is none of I64 and I32, or there are more than most.
   std::vector<std::int64_t> integers(const StoredTensor& tensor, std::int64_t most) const;
   bool is_taken(const StoredTensor& tensor) const { return taken_[place(tensor)]; }

@@ -49,10 +49,10 @@ void LowRank::Recent::keep(std::shared_ptr<const Decoded> decoded) {
 }
 
 std::shared_ptr<const std::vector<double>> LowRank::Recent::all_of(const Numbers& part) {
-  const std::byte* const where = part.bytes().data();
+  const Bytes where = part.bytes();
   const std::scoped_lock lock(mutex_);
   for (const auto& [place, numbers] : parts_) {
-    if (place == where) return numbers;
+    if (place.data() == where.data()) return numbers;
   }
   auto numbers = std::make_shared<std::vector<double>>(static_cast<std::size_t>(part.count()));
   part.decode<double>(*numbers);

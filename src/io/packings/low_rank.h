@@ -50,7 +50,7 @@ class LowRank : public Packing {
    private:
     std::mutex mutex_;
     std::deque<std::shared_ptr<const Decoded>> kept_;
-    std::deque<std::pair<const std::byte*, std::shared_ptr<const std::vector<double>>>> parts_;
+    std::deque<std::pair<Bytes, std::shared_ptr<const std::vector<double>>>> parts_;
   };
 
   // `base` and `factors` are the types of the parts; `base` none if it is packed itself.
