@@ -13,7 +13,8 @@ namespace {
 bool is_free_length(const Space& space) {
   return space.category == Category::scales ||
          (space.width() == 1 && space.dimension() > 0 &&
-          (space.category == Category::heads || space.category == Category::qk));
+          (space.category == Category::heads || space.category == Category::qk ||
+           (space.category == Category::vo && std::holds_alternative<Scaling>(space.group))));
 }
 
 // No gauge changes the size of this tensor: what acts on it are lengths and isometries.
@@ -40,6 +41,10 @@ bool has_a_size(const Symmetry& symmetry, const std::string& name) {
 Matrix<double> inverse_lengths(const Symmetry& symmetry, const std::string& name, int axis,
                                const Space& space, const Parameters<double>& tensors) {
   const auto inverse = [](double length) { return length > 0 ? 1 / length : 1; };
+  if (const Matrix<double>& number = tensors.at(name); number.size() == 1) {
+    const double value = number(0, 0), sign = value < 0 ? -1 : 1;
+    return Matrix<double>::Constant(1, 1, space.is_signs() ? sign : sign * inverse(sign * value));
+  }
   if (space.count == 1) {
     return Matrix<double>::Constant(1, 1, inverse(branch_size(symmetry, name, tensors)));
   }

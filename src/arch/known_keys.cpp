@@ -154,7 +154,8 @@ std::vector<std::string> keys_read(const Family& family) {
     for (const auto* keys :
          {&rope.theta, &rope.theta_echo, &rope.fraction, &rope.fraction_echo, &rope.dims,
           &rope.type, &rope.factor, &rope.low_freq_factor, &rope.high_freq_factor,
-          &rope.original_positions, &rope.beta_fast, &rope.beta_slow, &rope.log_multiplier}) {
+          &rope.original_positions, &rope.beta_fast, &rope.beta_slow, &rope.log_multiplier,
+          &rope.turning}) {
       add(*keys);
     }
   }

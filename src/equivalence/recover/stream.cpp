@@ -218,6 +218,9 @@ bool recover_scales(const Symmetry& symmetry, const Parameters<double>& a,
           const double size_a = one ? branch_size(symmetry, spec.name, a) : in_a.row(i).norm();
           const double size_b = one ? branch_size(symmetry, spec.name, b) : in_b.row(i).norm();
           ratios(i, 0) = size_a > 0 && size_b > 0 ? size_a / size_b : 1;
+          if (in_a.size() > 1) continue;  // a single number has a sign as well
+          if (space.is_signs()) ratios(i, 0) = 1;
+          if (in_a(0, 0) * in_b(0, 0) < 0) ratios(i, 0) *= -1;
         }
         found.maps[space.name] = BlockMap<double>(space.count, 1, {}, ratios);
         any = true;
