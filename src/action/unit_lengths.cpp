@@ -11,7 +11,7 @@ namespace regauge {
 namespace {
 
 bool is_free_length(const Space& space) {
-  return space.category == Category::scales ||
+  return (space.category == Category::scales && !space.is_signs()) ||
          (space.width() == 1 && space.dimension() > 0 &&
           (space.category == Category::heads || space.category == Category::qk ||
            (space.category == Category::vo && std::holds_alternative<Scaling>(space.group))));
@@ -41,10 +41,6 @@ bool has_a_size(const Symmetry& symmetry, const std::string& name) {
 Matrix<double> inverse_lengths(const Symmetry& symmetry, const std::string& name, int axis,
                                const Space& space, const Parameters<double>& tensors) {
   const auto inverse = [](double length) { return length > 0 ? 1 / length : 1; };
-  if (const Matrix<double>& number = tensors.at(name); number.size() == 1) {
-    const double value = number(0, 0), sign = value < 0 ? -1 : 1;
-    return Matrix<double>::Constant(1, 1, space.is_signs() ? sign : sign * inverse(sign * value));
-  }
   if (space.count == 1) {
     return Matrix<double>::Constant(1, 1, inverse(branch_size(symmetry, name, tensors)));
   }
@@ -73,8 +69,9 @@ Element next_length(const Symmetry& symmetry, const Parameters<double>& tensors,
       for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
         const Space& space = *symmetry.find_space(part.space);
         if (!sized && space.name != of_branch) continue;
-        if (!is_free_length(space) || part.dual || part.take != AxisPart::Take::whole ||
-            known.maps.contains(space.name)) {
+        const bool counts =
+            part.take == AxisPart::Take::whole || part.take == AxisPart::Take::diagonal;
+        if (!is_free_length(space) || part.dual || !counts || known.maps.contains(space.name)) {
           continue;
         }
         element.maps[space.name] = BlockMap<double>(

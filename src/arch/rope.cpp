@@ -247,6 +247,15 @@ Rope read_rope(const RopeEntry& entry, const Json& config, std::vector<std::stri
   check_echoes(entry, config, entry.theta_echo, rope.theta, problems);
   rope.type = entry.default_type;
   rope.turning = entry.default_turning;
+  // It stands for a whole object of settings that is absent; in one that is there it is the plain
+  // type.
+  const auto is_there = [&](const std::string& key) {
+    const std::string container = container_of(entry, key);
+    return !container.empty() && has_entries(config, container);
+  };
+  if (rope.type == "proportional" && std::ranges::any_of(entry.theta, is_there)) {
+    rope.type = "default";
+  }
   if (const Json* type = agreed_value(entry, config, entry.type, problems)) {
     rope.type = type->is_string() ? type->get<std::string>() : type->dump();
     rope.turning = 1;

@@ -207,9 +207,10 @@ bool recover_scales(const Symmetry& symmetry, const Parameters<double>& a,
     for (const int axis : {0, 1}) {
       for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
         const Space& space = *symmetry.find_space(part.space);
-        if (space.category != Category::scales || part.dual || found.maps.contains(space.name)) {
-          continue;
-        }
+        // Signs of the stream are those of the standard form.
+        const bool length = space.category == Category::scales && !space.is_signs() &&
+                            part.take != AxisPart::Take::signs;
+        if (!length || part.dual || found.maps.contains(space.name)) continue;
         const Matrix<double>& in_a = a.at(spec.name);
         const Matrix<double>& in_b = b.at(spec.name);
         Matrix<double> ratios(space.count, 1);
@@ -218,9 +219,6 @@ bool recover_scales(const Symmetry& symmetry, const Parameters<double>& a,
           const double size_a = one ? branch_size(symmetry, spec.name, a) : in_a.row(i).norm();
           const double size_b = one ? branch_size(symmetry, spec.name, b) : in_b.row(i).norm();
           ratios(i, 0) = size_a > 0 && size_b > 0 ? size_a / size_b : 1;
-          if (in_a.size() > 1) continue;  // a single number has a sign as well
-          if (space.is_signs()) ratios(i, 0) = 1;
-          if (in_a(0, 0) * in_b(0, 0) < 0) ratios(i, 0) *= -1;
         }
         found.maps[space.name] = BlockMap<double>(space.count, 1, {}, ratios);
         any = true;
