@@ -162,7 +162,8 @@ Element positive_numbers(const ReadTensor& read, const Symmetry& symmetry) {
     if (!symmetry.architecture.layer(n).stream_scale) continue;
     const std::string name = fmt::format("layers.{}.scale", n);
     if (read(name)(0, 0) < 0) sign = -sign;
-    if (sign < 0) element.maps[name] = BlockMap<double>(1, 1, {}, Matrix<double>::Constant(1, 1, -1));
+    if (sign < 0)
+      element.maps[name] = BlockMap<double>(1, 1, {}, Matrix<double>::Constant(1, 1, -1));
   }
   return element;
 }

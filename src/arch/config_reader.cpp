@@ -21,7 +21,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::int64_t kMostRotaryDims = 1 << 20;
-constexpr double kStill = 1e20;  // a divisor from which on a pair stays where it is (llama.cpp: 1e30)
+constexpr double kStill =
+    1e20;  // a divisor from which on a pair stays where it is (llama.cpp: 1e30)
 
 // Resolves fields and variables on demand, so that a data file may list them in any order.
 class Reader {

@@ -5,11 +5,11 @@
 
 #include "config.h"
 #include "config_kinds.h"
-#include "own_settings.h"
 #include "config_path.h"
 #include "config_value.h"
 #include "fields.h"
 #include "formula.h"
+#include "own_settings.h"
 #include "regauge/base/error.h"
 #include "rope.h"
 

@@ -301,22 +301,6 @@ std::optional<Format> format_named(std::string_view name) {
   return std::nullopt;
 }
 
-std::vector<KeyRule> parse_key_rules(const std::string& where,
-                                     const std::vector<std::pair<std::string, Json>>& entries) {
-  std::vector<KeyRule> rules;
-  for (const auto& [pattern, values] : entries) {
-    KeyRule rule{pattern, std::nullopt};
-    if (values.is_array()) {
-      rule.values = values.get<std::vector<Json>>();
-    } else if (values != true) {
-      throw UsageError(fmt::format(
-          "[architectures] {}: harmless '{}' must be true or a list of values", where, pattern));
-    }
-    rules.push_back(std::move(rule));
-  }
-  return rules;
-}
-
 namespace {
 
 Family parse_loaded(std::string_view file, Ordered json);
@@ -400,8 +384,7 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
     family.kinds.push_back(std::move(kind));
   }
   std::vector<std::string> keys;
-  for (const auto& key :
-       {pattern.key, pattern.number_key, pattern.except_key, pattern.by_layer}) {
+  for (const auto& key : {pattern.key, pattern.number_key, pattern.except_key, pattern.by_layer}) {
     if (!key.empty()) keys.push_back(key);
   }
   for (const auto& kind : family.kinds) {

@@ -133,9 +133,9 @@ struct PatternEntry {
   nlohmann::json item, others;  // of the layers that the rule names, and of the others
   std::string by_layer;         // of an object with settings of single layers; empty: there is none
   std::vector<std::string> lists;  // of settings that may be a list with one for every layer
-  nlohmann::json ends_with;     // the item that the last layer must have, or null
-  std::string except_key;       // of a list of layers by their numbers; empty: there is none
-  nlohmann::json except_item;   // what they have
+  nlohmann::json ends_with;        // the item that the last layer must have, or null
+  std::string except_key;          // of a list of layers by their numbers; empty: there is none
+  nlohmann::json except_item;      // what they have
 };
 
 // One data file of data/architectures/.

@@ -50,8 +50,8 @@ Json renamed(const Family& family, const FamilyKind& kind, Json config, const Js
   const Json before = config;
   for (const auto& [name, own] : kind.own) {
     const auto said = settings.find(name);
-    const Json* value = said != settings.end() ? &*said
-                                               : find_path(before, beside(family.pattern, name));
+    const Json* value =
+        said != settings.end() ? &*said : find_path(before, beside(family.pattern, name));
     put_or_erase(config, beside(family.pattern, own), value);
   }
   return config;
@@ -73,9 +73,10 @@ Json without_lists(const Family& family, Json config, const std::vector<std::int
     const std::int64_t first = layers.empty() ? 0 : layers.front();
     for (const std::int64_t layer : layers) {
       if (item(layer) == item(first)) continue;
-      throw UsageError(fmt::format("[{}] config: '{}' is {}; the layers {} and {}, which are of the "
-                                   "same kind, differ",
-                                   family.name, key, list.dump(), first, layer));
+      throw UsageError(
+          fmt::format("[{}] config: '{}' is {}; the layers {} and {}, which are of the "
+                      "same kind, differ",
+                      family.name, key, list.dump(), first, layer));
     }
     set_path(config, key, item(first));
   }

@@ -8,10 +8,10 @@
 
 namespace regauge {
 
-// An object in the config may hold settings of single layers, {"5": {"head_dim": 512}} (transformers'
-// per_layer_config). Those of a kind of layers must be alike.
-// The config as these layers, which are all of the kind, read it: their own settings under the
-// names that the kind has for them. Without the object it stays as it is. Throws UsageError.
+// An object in the config may hold settings of single layers, {"5": {"head_dim": 512}}
+// (transformers' per_layer_config). Those of a kind of layers must be alike. The config as these
+// layers, which are all of the kind, read it: their own settings under the names that the kind has
+// for them. Without the object it stays as it is. Throws UsageError.
 nlohmann::json with_own_settings(const Family& family, const FamilyKind& kind,
                                  const nlohmann::json& config,
                                  const std::vector<std::int64_t>& layers);

@@ -317,8 +317,8 @@ std::optional<Rope> fit_rope(const std::vector<double>& frequencies) {
   if (frequencies.empty()) return rope;
   const auto dims = static_cast<std::int64_t>(2 * frequencies.size());
   const double pairs = static_cast<double>(frequencies.size());
-  auto turning = static_cast<std::size_t>(
-      std::find(frequencies.begin(), frequencies.end(), 0) - frequencies.begin());
+  auto turning = static_cast<std::size_t>(std::find(frequencies.begin(), frequencies.end(), 0) -
+                                          frequencies.begin());
   if (turning == 0) return std::nullopt;
   if (frequencies[0] != 1) {
     rope.type = "linear";

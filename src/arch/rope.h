@@ -51,7 +51,8 @@ void check_echoes(const RopeEntry& entry, const nlohmann::json& config,
 Rope read_rope(const RopeEntry& entry, const nlohmann::json& config,
                std::vector<std::string>& problems);
 
-// Default, linear or proportional settings that give these frequencies to 1e-12; nothing when there are none.
+// Default, linear or proportional settings that give these frequencies to 1e-12; nothing when there
+// are none.
 std::optional<Rope> fit_rope(const std::vector<double>& frequencies);
 
 // Unscaled settings with the first two of these frequencies, which no scaling of long wavelengths

@@ -124,8 +124,8 @@ void check_values(const Architecture& a, const Layer& layer, Problems& problems)
                                           of.v_width == of.qk_width && !of.biases.k),
                    "keys_as_values needs value_norm, qk_norm 'heads', heads of q, k and v of one "
                    "width, and no bias of k");
-  problems.require(!layer.stream_scale || (plain && layer.norms_output() && a.deep_inputs == 0 &&
-                                           !a.head_transform),
+  problems.require(!layer.stream_scale ||
+                       (plain && layer.norms_output() && a.deep_inputs == 0 && !a.head_transform),
                    "stream_scale needs placement 'both' or 'behind', one stack, and neither "
                    "deep_inputs nor a transform in front of the head");
 }

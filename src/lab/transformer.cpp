@@ -447,11 +447,11 @@ class Transformer::Pass {
     const Attention& a = a_.layer(layer).attention;
     const Tables& tables = t_.tables_of(layer);
     const std::string at = fmt::format("layers.{}.attn.", layer);
-    auto [q, k, v] = a.has_latents()
-                         ? from_latents(a, tables, at, x)
-                         : std::array{query_or_key(a, tables, at + "q", a.heads, x),
-                                      query_or_key(a, tables, at + "k", a.kv_heads, from),
-                                      values(a, at, from)};
+    auto [q, k, v] =
+        a.has_latents()
+            ? from_latents(a, tables, at, x)
+            : std::array{query_or_key(a, tables, at + "q", a.heads, x),
+                         query_or_key(a, tables, at + "k", a.kv_heads, from), values(a, at, from)};
     if (tables.temperatures.defined()) q = q * tables.temperatures;
     std::optional<at::Tensor> mask;
     if (tables.mask.defined()) mask = tables.mask;

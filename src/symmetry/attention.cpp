@@ -102,8 +102,7 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   const Wire source = wire_into_keys(layer);
   const Reader q = add_reader(at + ".q", a.biases.q, wire, std::move(query));
   const Reader k = add_reader(at + ".k", a.biases.k, source, std::move(key));
-  const Reader v =
-      a.keys_as_values ? k : add_reader(at + ".v", a.biases.v, source, values);
+  const Reader v = a.keys_as_values ? k : add_reader(at + ".v", a.biases.v, source, values);
   if (a.gate) {
     add_space({.name = at + ".gate",
                .category = Category::vo,
@@ -164,11 +163,10 @@ Axis SymmetryBuilder::gathered_rows(std::int64_t layer) const {
   const std::string at = fmt::format("layers.{}.attn", layer), heads = heads_space(layer);
   if (!a.keys_as_values) return {{.space = at + ".vo", .dual = true, .lift = heads}};
   const std::int64_t width = a.qk_width;
-  return {
-      {.space = at + ".k", .dual = true, .take = Take::signs, .repeat = width, .lift = heads},
-      {.space = heads, .dual = true, .take = Take::permutation, .repeat = width},
-      {.space = at + ".k_norm", .dual = true, .take = Take::diagonal, .tile = a.heads},
-      {.space = at + ".qk_gain", .dual = true, .take = Take::pattern, .tile = a.heads}};
+  return {{.space = at + ".k", .dual = true, .take = Take::signs, .repeat = width, .lift = heads},
+          {.space = heads, .dual = true, .take = Take::permutation, .repeat = width},
+          {.space = at + ".k_norm", .dual = true, .take = Take::diagonal, .tile = a.heads},
+          {.space = at + ".qk_gain", .dual = true, .take = Take::pattern, .tile = a.heads}};
 }
 
 void SymmetryBuilder::add_relative_table(std::int64_t layer) {

@@ -116,8 +116,7 @@ void gather(const Wire& v, const Tensor& o, Index row, bool sink, Wire& out, Wir
   const Index width = v.value.cols();
   const Dense rows = o.value.middleRows(row, width);
   const Dense value = v.value * rows;
-  const Forms change =
-      v.change * rows + v.value * o.change.block(row, 0, width, o.value.cols());
+  const Forms change = v.change * rows + v.value * o.change.block(row, 0, width, o.value.cols());
   const Index rest = v.base() + (sink ? 1 : 0);
   out.value = with_row(out.value, value.topRows(rest));
   out.change = stack(out.change, change.top(rest));

@@ -295,8 +295,8 @@ TEST(Dimension, EqualsTheCalculusWithNormsOfValues) {
   EXPECT_GT(std::min({norms, keys, scales, still}), 15);
 }
 
-// Per layer Q + m + 2D + 2 as Gemma 3's, with O(d) and a scale for a head's values, or none of their
-// own; d_k/2, or with a pair at rest one more, for the gains; and a number.
+// Per layer Q + m + 2D + 2 as Gemma 3's, with O(d) and a scale for a head's values, or none of
+// their own; d_k/2, or with a pair at rest one more, for the gains; and a number.
 TEST(Dimension, OfGemma4) {
   const Architecture a = gemma4_architecture();
   const std::int64_t heads = 2 + 1, neurons = 9, norms = 2 * 8 + 2, number = 1;

@@ -53,7 +53,7 @@ struct Attention {
   std::int64_t rotary_dims = 0;  // coordinates of each head that rotate: the first ones; even
   // One per pair, radians per position. A pair with 0 stays where it is.
   std::vector<double> rotary_frequencies;
-  std::int64_t relative_buckets = 0;       // T5's table: buckets x heads
+  std::int64_t relative_buckets = 0;  // T5's table: buckets x heads
   std::int64_t relative_max_distance = 0;
   bool shares_table = false;  // the table is that of the stack's first layer (T5)
   bool cross = false;         // keys and values read what the encoder has written
@@ -173,10 +173,10 @@ struct FeedForward {
 //   both       x += norm(attention(norm(x)));  x += norm(ffn(norm(x)))   (Gemma 2, 3)
 //   behind     x += norm(attention(x));        x += norm(ffn(x))         (OLMo 2)
 // What a branch writes is multiplied by branch_scale before it is added (Granite), or by a learned
-// factor for each coordinate (layer_scale; pre only, DINOv2). What leaves the layer is multiplied by
-// a learned number (stream_scale; Gemma 4). A layer without a feed-forward ends
-// with its attention: a decoder's block with cross-attention is such a layer and one whose
-// attention is the cross-attention.
+// factor for each coordinate (layer_scale; pre only, DINOv2). What leaves the layer is multiplied
+// by a learned number (stream_scale; Gemma 4). A layer without a feed-forward ends with its
+// attention: a decoder's block with cross-attention is such a layer and one whose attention is the
+// cross-attention.
 struct Layer {
   Attention attention;
   DeltaNet delta;  // in place of attention, which then has no heads

@@ -134,7 +134,7 @@ class Layout {
         0;  // of heads whose rotary pairs are stored as halves; 0: pairs are adjacent
     std::int64_t rotary_dims = 0;
     bool heads_in_rows = false;  // these heads are runs of rows, or else of columns
-    double offset = 0;  // parameter = stored + offset
+    double offset = 0;           // parameter = stored + offset
     // A delta net's value heads, `tile_group` to each of `tile_heads` key heads, each of
     // `tile_width`: stored is the first one of every key head, then the second ones. 0: as they
     // are. Of columns, or of rows.

@@ -225,8 +225,8 @@ class NormedHeads {
         BlockMap<double>(signs_.count, 1, signs_.following(map).permutation(), signs);
     if (values_) {
       const Space& space = values_->space();
-      found.maps[space.name] = BlockMap<double>(space.count, shape_.v_width,
-                                                space.following(map).permutation(), turns);
+      found.maps[space.name] =
+          BlockMap<double>(space.count, shape_.v_width, space.following(map).permutation(), turns);
     }
     found.maps[exchange_.name] = BlockMap<double>(1, shape_.qk_width, {}, fit.exchange);
     return found;

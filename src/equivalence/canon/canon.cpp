@@ -164,7 +164,8 @@ class Canonical {
     const std::string at = fmt::format("layers.{}.attn", layer);
     const Matrix<double> read =
         shape.has_latents() ? product(rows, tensors.at(at + ".kv_latent.weight")) : rows;
-    Matrix<double> values = product(read, tensors.at(fmt::format("{}.{}.weight", at, shape.value_map())));
+    Matrix<double> values =
+        product(read, tensors.at(fmt::format("{}.{}.weight", at, shape.value_map())));
     for (Eigen::Index i = 0; shape.value_norm && i < values.cols(); i += shape.v_width) {
       values.middleCols(i, shape.v_width).rowwise().normalize();
     }

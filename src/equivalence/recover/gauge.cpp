@@ -150,8 +150,7 @@ BlockMap<double> least_squares_blocks(const Symmetry& symmetry, const Space& spa
     if (space.is_signs()) {
       block(0, 0) = normal.c(0, 0) < 0 ? -1 : 1;
     } else {
-      block = space.is_orthogonal() ? polar_factor(normal.c)
-                                    : solve(normal, space.group, rounding);
+      block = space.is_orthogonal() ? polar_factor(normal.c) : solve(normal, space.group, rounding);
     }
   }
   return {space.count, width, {}, std::move(blocks)};
