@@ -79,11 +79,11 @@ def models():
             audio_config=None, image_token_id=32, video_token_id=33, audio_token_id=34, boi_token_id=35,
             eoi_token_id=36, boa_token_id=37, eoa_token_index=38)),
         "idefics3": (tf.Idefics3ForConditionalGeneration, tf.Idefics3Config(
-            text_config=dict(**small, head_dim=6, model_type="llama"), scale_factor=2, image_token_id=30,
-            vision_config=dict(**TOWER))),
+            text_config=dict(**{**small, "num_hidden_layers": 3}, head_dim=6, model_type="llama"), scale_factor=2,
+            image_token_id=30, vision_config={**TOWER, "num_hidden_layers": 1})),
         "smolvlm": (tf.SmolVLMForConditionalGeneration, tf.SmolVLMConfig(
-            text_config=dict(**small, head_dim=6, model_type="llama"), scale_factor=2, image_token_id=30,
-            vision_config=dict(**TOWER))),
+            text_config=dict(**{**small, "num_hidden_layers": 3}, head_dim=6, model_type="llama"), scale_factor=2,
+            image_token_id=30, vision_config={**TOWER, "num_hidden_layers": 1})),
         "gemma2": (tf.Gemma2ForCausalLM, tf.Gemma2Config(
             **llama, head_dim=6, query_pre_attn_scalar=7, sliding_window=5, attn_logit_softcapping=1.5,
             final_logit_softcapping=2.5)),
