@@ -62,6 +62,28 @@ def models():
         "gemma3": (tf.Gemma3ForCausalLM, tf.Gemma3TextConfig(
             **{**llama, "num_hidden_layers": 3}, head_dim=6, query_pre_attn_scalar=7, sliding_window=5,
             layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
+        "gemma4_text": (tf.Gemma4ForCausalLM, tf.Gemma4TextConfig(
+            **{**small, "num_hidden_layers": 3}, head_dim=6, global_head_dim=8, num_global_key_value_heads=1,
+            attention_k_eq_v=True, hidden_size_per_layer_input=0, sliding_window=5, final_logit_softcapping=2.5,
+            layer_types=["sliding_attention", "full_attention", "full_attention"], rope_parameters={
+                "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+                "full_attention": {"rope_type": "proportional", "rope_theta": 500.0, "partial_rotary_factor": 0.5}})),
+        "gemma4": (tf.Gemma4ForConditionalGeneration, tf.Gemma4Config(
+            text_config=dict(
+                **{**small, "num_hidden_layers": 2}, head_dim=6, global_head_dim=8, num_global_key_value_heads=1,
+                attention_k_eq_v=True, hidden_size_per_layer_input=0, sliding_window=5,
+                use_bidirectional_attention="vision", layer_types=["sliding_attention", "full_attention"]),
+            vision_config=dict(
+                hidden_size=12, intermediate_size=18, num_hidden_layers=1, num_attention_heads=3, num_key_value_heads=3,
+                head_dim=4, patch_size=2, pooling_kernel_size=2, position_embedding_size=8),
+            audio_config=None, image_token_id=32, video_token_id=33, audio_token_id=34, boi_token_id=35,
+            eoi_token_id=36, boa_token_id=37, eoa_token_index=38)),
+        "idefics3": (tf.Idefics3ForConditionalGeneration, tf.Idefics3Config(
+            text_config=dict(**{**small, "num_hidden_layers": 3}, head_dim=6, model_type="llama"), scale_factor=2,
+            image_token_id=30, vision_config={**TOWER, "num_hidden_layers": 1})),
+        "smolvlm": (tf.SmolVLMForConditionalGeneration, tf.SmolVLMConfig(
+            text_config=dict(**{**small, "num_hidden_layers": 3}, head_dim=6, model_type="llama"), scale_factor=2,
+            image_token_id=30, vision_config={**TOWER, "num_hidden_layers": 1})),
         "gemma2": (tf.Gemma2ForCausalLM, tf.Gemma2Config(
             **llama, head_dim=6, query_pre_attn_scalar=7, sliding_window=5, attn_logit_softcapping=1.5,
             final_logit_softcapping=2.5)),

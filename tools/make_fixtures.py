@@ -50,7 +50,7 @@ def randomise(model, name):
         if value.dim() == 1 and key.endswith(("weight", "lambda1")):
             # Multiples of 2^-10: 1 + w is exact in float32, so Gemma's two spellings of a gain agree.
             noise = torch.round(noise * 256) / 1024 + 0.0  # and no -0
-            less_one = name.startswith(("gemma", "vaultgemma", "qwen3_5", "qwen3_next", "nemotron")) and "linear_attn" not in key
+            less_one = name.startswith(("gemma", "vaultgemma", "qwen3_5", "qwen3_next", "nemotron")) and "linear_attn" not in key and not name.startswith("gemma4")
             noise = noise if less_one else 1 + noise
         else:
             noise = noise * (0.3 if value.dim() <= 1 else value.shape[-1] ** -0.5)
@@ -58,6 +58,8 @@ def randomise(model, name):
     for key, value in sorted(model.named_buffers()):
         if key.endswith(("e_score_correction_bias", "final_logits_bias")):
             value.copy_(torch.randn(value.shape, generator=generator) * 0.3)
+        elif key.endswith("layer_scalar"):
+            value.copy_(0.5 + torch.rand(value.shape, generator=generator))
 
 
 def save_transformers(name, folder):

@@ -101,7 +101,7 @@ class Balancer {
   static bool is_gauge(const Space& space) {
     return (space.category == Category::qk || space.category == Category::vo ||
             space.category == Category::ffn) &&
-           space.dimension() > 0;
+           space.dimension() > 0 && !space.is_orthogonal();
   }
 
   // `rows` has the axis in its columns.

@@ -34,7 +34,7 @@ double branch_size(const Symmetry& symmetry, const std::string& tensor,
   const std::string at = sublayer_of(tensor);
   const auto has_lengths = [&](const char* space) {
     const Space* found = symmetry.find_space(at + space);
-    return found != nullptr && found->dimension() > 0;
+    return found != nullptr && found->dimension() > 0 && !found->is_orthogonal();
   };
   if (tensor == at + ".o.weight" && has_lengths(".vo")) {
     const Attention& attention = symmetry.architecture.layer(layer_of(tensor)).attention;

@@ -154,10 +154,34 @@ std::vector<const Shift*> remaining(const Symmetry& symmetry, const Element& fol
   return order;
 }
 
-}  // namespace
+// The signs of the stream that make every number on it positive: gains follow.
+Element positive_numbers(const ReadTensor& read, const Symmetry& symmetry) {
+  Element element;
+  double sign = 1;
+  for (std::int64_t n = 0; n < symmetry.architecture.layers; ++n) {
+    if (!symmetry.architecture.layer(n).stream_scale) continue;
+    const std::string name = fmt::format("layers.{}.scale", n);
+    if (read(name)(0, 0) < 0) sign = -sign;
+    if (sign < 0)
+      element.maps[name] = BlockMap<double>(1, 1, {}, Matrix<double>::Constant(1, 1, -1));
+  }
+  return element;
+}
 
-Element standard_form(const ReadTensor& read, const Symmetry& symmetry, double sign,
-                      std::vector<std::string>& limits, Progress& progress, UnknownShifts unknown) {
+// What `signs`, which are of all of the stream, make of a tensor.
+Matrix<double> with_signs(const Symmetry& symmetry, const Element& signs, std::string_view tensor,
+                          Matrix<double> value) {
+  const TensorAxes& axes = symmetry.tensors.at(std::string(tensor));
+  for (const auto* axis : {&axes.rows, &axes.cols}) {
+    for (const auto& part : *axis) {
+      if (signs.maps.contains(part.space)) value = -value;
+    }
+  }
+  return value;
+}
+
+Element form_of(const ReadTensor& read, const Symmetry& symmetry, double sign,
+                std::vector<std::string>& limits, Progress& progress, UnknownShifts unknown) {
   Element form = fold_element(symmetry, read, {}, progress);
   // A norm's bias that must stay, because some reader cannot take its constant, becomes gain/D, or
   // minus that where all of the stream changes its sign and the bias with it.
@@ -213,6 +237,18 @@ Element standard_form(const ReadTensor& read, const Symmetry& symmetry, double s
     }
   }
   return form;
+}
+
+}  // namespace
+
+Element standard_form(const ReadTensor& read, const Symmetry& symmetry, double sign,
+                      std::vector<std::string>& limits, Progress& progress, UnknownShifts unknown) {
+  const Element signs = positive_numbers(read, symmetry);
+  if (signs.is_identity()) return form_of(read, symmetry, sign, limits, progress, unknown);
+  const ReadTensor with = [&](std::string_view tensor) -> AnyMatrix {
+    return with_signs(symmetry, signs, tensor, read(tensor));
+  };
+  return compose(symmetry, form_of(with, symmetry, sign, limits, progress, unknown), signs);
 }
 
 void clear_rounding(const Symmetry& symmetry, double size, Parameters<double>& layer) {

@@ -11,9 +11,10 @@ namespace regauge {
 namespace {
 
 bool is_free_length(const Space& space) {
-  return space.category == Category::scales ||
+  return (space.category == Category::scales && !space.is_signs()) ||
          (space.width() == 1 && space.dimension() > 0 &&
-          (space.category == Category::heads || space.category == Category::qk));
+          (space.category == Category::heads || space.category == Category::qk ||
+           (space.category == Category::vo && std::holds_alternative<Scaling>(space.group))));
 }
 
 // No gauge changes the size of this tensor: what acts on it are lengths and isometries.
@@ -68,8 +69,9 @@ Element next_length(const Symmetry& symmetry, std::int64_t layer, const Paramete
       for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
         const Space& space = *symmetry.find_space(part.space);
         if (!sized && space.name != of_branch) continue;
-        if (!is_free_length(space) || part.dual || part.take != AxisPart::Take::whole ||
-            known.maps.contains(space.name)) {
+        const bool counts =
+            part.take == AxisPart::Take::whole || part.take == AxisPart::Take::diagonal;
+        if (!is_free_length(space) || part.dual || !counts || known.maps.contains(space.name)) {
           continue;
         }
         element.maps[space.name] = BlockMap<double>(

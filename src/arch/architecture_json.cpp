@@ -63,6 +63,8 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("kv_latent", a.kv_latent);
   visit("q_latent", a.q_latent);
   visit("qk_norm", a.qk_norm);
+  visit("value_norm", a.value_norm);
+  visit("keys_as_values", a.keys_as_values);
   visit("attention_scale", a.scale);
   visit("attention_temperature", a.temperature);
   visit("attention_temperature_length", a.temperature_length);
@@ -97,6 +99,7 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("shared_norm", layer.shared_norm);
   visit("branch_scale", layer.branch_scale);
   visit("layer_scale", layer.layer_scale);
+  visit("stream_scale", layer.stream_scale);
 }
 
 template <class A, class Visit>
@@ -289,6 +292,9 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
                                           "delta_value_width",
                                           "delta_kernel",
                                           "layer_scale",
+                                          "value_norm",
+                                          "keys_as_values",
+                                          "stream_scale",
                                           "registers",
                                           "attention_temperature",
                                           "attention_temperature_length",

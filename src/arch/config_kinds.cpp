@@ -10,6 +10,7 @@
 #include "config_value.h"
 #include "fields.h"
 #include "formula.h"
+#include "own_settings.h"
 #include "regauge/base/error.h"
 
 namespace regauge {
@@ -114,7 +115,8 @@ std::vector<Json> read_pattern(const Family& family, const Declared& alike, cons
 
 // What the first kind says, for what belongs to the model.
 Declared read_first(const Family& family, const Json& config, const TensorSource& tensors) {
-  Declared first = read_alike(family.kinds.front().family, config, tensors);
+  const FamilyKind& kind = family.kinds.front();
+  Declared first = read_alike(kind.family, with_own_settings(family, kind, config), tensors);
   const std::int64_t layers = first.architecture.layers;
   if (layers > kMostLayers) refuse(family, fmt::format("{} layers are too many", layers));
   if (layers < 1) validate(first.architecture);
@@ -131,6 +133,27 @@ const FamilyKind& kind_of(const Family& family, const Json& item) {
                              fmt::join(known, ", ")));
 }
 
+// Asks for the tensors of this layer where it asks whether a layer has one.
+Family looking_at(Family family, std::int64_t layer) {
+  const auto place = [&](std::string& tensor) {
+    const std::size_t at = tensor.find(".N.");
+    if (at != std::string::npos) tensor.replace(at, 3, fmt::format(".{}.", layer));
+  };
+  for (auto& [name, entry] : family.fields) {
+    place(entry.absent_tensor);
+    for (auto& tensor : entry.present_tensor) place(tensor);
+  }
+  return family;
+}
+
+std::vector<std::int64_t> layers_of(const std::vector<Json>& items, const Json& item) {
+  std::vector<std::int64_t> layers;
+  for (std::size_t n = 0; n < items.size(); ++n) {
+    if (items[n] == item) layers.push_back(static_cast<std::int64_t>(n));
+  }
+  return layers;
+}
+
 Architecture without_layers(Architecture architecture) {
   architecture.kinds = {Layer{}};
   return architecture;
@@ -140,13 +163,21 @@ Architecture without_layers(Architecture architecture) {
 
 Declared read_kinds(const Family& family, const Json& config, const TensorSource& tensors) {
   const auto items = read_pattern(family, read_first(family, config, tensors), config);
+  if (const Json& last = family.pattern.ends_with; !last.is_null() && items.back() != last) {
+    refuse(family, fmt::format("the last layer is {} in '{}'; expected {}, which the library that "
+                               "runs the model makes of it",
+                               items.back().dump(), family.pattern.key, last.dump()));
+  }
   std::map<const FamilyKind*, Declared> read;
   std::vector<Layer> layers;
   for (const auto& item : items) {
     const FamilyKind& kind = kind_of(family, item);
     auto found = read.find(&kind);
     if (found == read.end()) {
-      found = read.emplace(&kind, read_alike(kind.family, config, tensors)).first;
+      const std::vector<std::int64_t> layers_here = layers_of(items, item);
+      const Json own = with_own_settings(family, kind, config, layers_here);
+      const Family here = looking_at(kind.family, layers_here.front());
+      found = read.emplace(&kind, read_alike(here, own, tensors)).first;
     }
     layers.push_back(found->second.architecture.kinds.front());
   }

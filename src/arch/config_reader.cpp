@@ -21,6 +21,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::int64_t kMostRotaryDims = 1 << 20;
+constexpr double kStill =
+    1e20;  // a divisor from which on a pair stays where it is (llama.cpp: 1e30)
 
 // Resolves fields and variables on demand, so that a data file may list them in any order.
 class Reader {
@@ -282,7 +284,9 @@ class Reader {
                                         divisors.size(), frequencies.size()));
         return;
       }
-      for (std::size_t b = 0; b < divisors.size(); ++b) frequencies[b] /= divisors[b];
+      for (std::size_t b = 0; b < divisors.size(); ++b) {
+        frequencies[b] = divisors[b] < kStill ? frequencies[b] / divisors[b] : 0;
+      }
     }
     if (const auto own = stored_frequencies(entry, frequencies.size())) frequencies = *own;
     if (!std::all_of(frequencies.begin(), frequencies.end(),

@@ -9,6 +9,7 @@
 #include "config_value.h"
 #include "fields.h"
 #include "formula.h"
+#include "own_settings.h"
 #include "regauge/base/error.h"
 #include "rope.h"
 
@@ -173,7 +174,8 @@ class Writer {
                                               attention().rotary_frequencies;
     if (good && !fresh_) return;
     const auto rope = fit_rope(attention().rotary_frequencies);
-    if (rope) write_rope(entry, *rope, config_);
+    const bool sayable = rope && (rope->type != "proportional" || !entry.turning.empty());
+    if (sayable) write_rope(entry, *rope, config_);
     if (!rope && fresh_ && !entry.divisors.empty()) {
       write_rope(entry, unscaled_rope(attention().rotary_frequencies), config_);
     }
@@ -229,16 +231,21 @@ Json write_config(const Family& family, const Architecture& architecture, const 
   // A layer that no kind can say is written as some kind says it: reading back tells.
   Json config = base;
   std::vector<Json> items;
+  std::vector<const FamilyKind*> kinds;
+  std::map<const FamilyKind*, Json> written;
   for (std::int64_t n = 0; n < architecture.layers; ++n) {
     const Architecture alike = architecture.with_layers_like(n, architecture.layers);
     const FamilyKind* kind = kind_for(family, alike);
     if (kind == nullptr) kind = &family.kinds.front();
     if (std::ranges::find(items, kind->item) == items.end()) {
-      config = Writer(kind->family, alike, config).write();
+      config = Writer(kind->family, alike, with_own_settings(family, *kind, config)).write();
+      written[kind] = config;
     }
     items.push_back(kind->item);
+    kinds.push_back(kind);
   }
   write_pattern(family.pattern, items, config);
+  write_own_settings(family, kinds, written, base, config);
   return config;
 }
 

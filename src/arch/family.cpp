@@ -157,6 +157,8 @@ RopeEntry parse_rope(const std::string& where, const Ordered& json) {
   rope.beta_fast = section.texts("beta_fast");
   rope.beta_slow = section.texts("beta_slow");
   rope.log_multiplier = section.texts("log_multiplier");
+  rope.turning = section.texts("turning");
+  rope.default_turning = section.number("default_turning", 1);
   rope.default_theta = section.number("default_theta", 10000);
   rope.default_fraction = section.number("default_fraction", 1);
   rope.theta_echo = section.texts("theta_echo");
@@ -299,22 +301,6 @@ std::optional<Format> format_named(std::string_view name) {
   return std::nullopt;
 }
 
-std::vector<KeyRule> parse_key_rules(const std::string& where,
-                                     const std::vector<std::pair<std::string, Json>>& entries) {
-  std::vector<KeyRule> rules;
-  for (const auto& [pattern, values] : entries) {
-    KeyRule rule{pattern, std::nullopt};
-    if (values.is_array()) {
-      rule.values = values.get<std::vector<Json>>();
-    } else if (values != true) {
-      throw UsageError(fmt::format(
-          "[architectures] {}: harmless '{}' must be true or a list of values", where, pattern));
-    }
-    rules.push_back(std::move(rule));
-  }
-  return rules;
-}
-
 namespace {
 
 Family parse_loaded(std::string_view file, Ordered json);
@@ -332,6 +318,9 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
   PatternEntry& pattern = family.pattern;
   pattern.key = section.text("key");
   pattern.further = section.text("further");
+  pattern.by_layer = section.text("by_layer");
+  pattern.lists = section.texts("lists");
+  if (const auto item = section.any("ends_with")) pattern.ends_with = *item;
   for (const auto& [word, rule, named] : {std::tuple{"period", PatternEntry::Rule::period, "last"},
                                           std::tuple{"first", PatternEntry::Rule::first, "item"}}) {
     const Ordered* said = section.find(word);
@@ -381,10 +370,21 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
     Ordered own = entry;
     if (!own.is_object() || !own.contains("item")) section.fail("every kind needs its 'item'");
     own.erase("item");
-    family.kinds.push_back({Json(entry.at("item")), parse_loaded(family.file, merged(json, own))});
+    FamilyKind kind{Json(entry.at("item")), {}, {}};
+    if (const auto names = own.find("own"); names != own.end()) {
+      for (const auto& [name, of_kind] : names->items()) {
+        if (!of_kind.is_string() || pattern.by_layer.empty()) {
+          section.fail("a kind's 'own' maps names to names, beside 'by_layer'");
+        }
+        kind.own.emplace_back(name, of_kind.get<std::string>());
+      }
+      own.erase("own");
+    }
+    kind.family = parse_loaded(family.file, merged(json, own));
+    family.kinds.push_back(std::move(kind));
   }
   std::vector<std::string> keys;
-  for (const auto& key : {pattern.key, pattern.number_key, pattern.except_key}) {
+  for (const auto& key : {pattern.key, pattern.number_key, pattern.except_key, pattern.by_layer}) {
     if (!key.empty()) keys.push_back(key);
   }
   for (const auto& kind : family.kinds) {

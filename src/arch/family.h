@@ -62,6 +62,10 @@ struct RopeEntry {
   // YaRN's where they do not stand beside the factor; a logarithm's multiplier in a factor of all
   // logits, (1 + multiplier log(factor))^2, with which q and k are not multiplied besides.
   std::vector<std::string> beta_fast, beta_slow, log_multiplier;
+  // The fraction of a head's pairs that turn in type 'proportional', which is known where this is
+  // said; the others stay where they are. Without a type: default_turning.
+  std::vector<std::string> turning;
+  double default_turning = 1;
   // Spellings that the program which runs the model does not read; they may repeat what it reads.
   std::vector<std::string> theta_echo, fraction_echo;
   double default_theta = 10000;
@@ -127,8 +131,11 @@ struct PatternEntry {
   std::string number_key;       // empty: the number is fixed
   std::int64_t number = 0;      // where the key does not say
   nlohmann::json item, others;  // of the layers that the rule names, and of the others
-  std::string except_key;       // of a list of layers by their numbers; empty: there is none
-  nlohmann::json except_item;   // what they have
+  std::string by_layer;         // of an object with settings of single layers; empty: there is none
+  std::vector<std::string> lists;  // of settings that may be a list with one for every layer
+  nlohmann::json ends_with;        // the item that the last layer must have, or null
+  std::string except_key;          // of a list of layers by their numbers; empty: there is none
+  nlohmann::json except_item;      // what they have
 };
 
 // One data file of data/architectures/.
@@ -172,6 +179,9 @@ struct Family {
 // What an item of the pattern means: the family as if all layers were of this kind.
 struct FamilyKind {
   nlohmann::json item;
+  // Settings that a layer of this kind may have of its own, by the model's name for it: the name
+  // that the family has for that of all layers of this kind.
+  std::vector<std::pair<std::string, std::string>> own;
   Family family;
 };
 

@@ -34,7 +34,7 @@ void move_entries(Ordered& family, const std::vector<std::string>& objects) {
   if (!family.contains("rope")) return;
   for (const char* name :
        {"theta", "fraction", "dims", "type", "factor", "low_freq_factor", "high_freq_factor",
-        "original_positions", "theta_echo", "fraction_echo"}) {
+        "original_positions", "theta_echo", "fraction_echo", "turning"}) {
     move_keys(family["rope"], name, objects);
   }
 }
@@ -61,6 +61,8 @@ Ordered under_objects(Ordered family, const std::vector<std::string>& objects) {
   }
   Ordered& kinds = family["kinds"];
   move_keys(kinds, "key", objects);
+  move_keys(kinds, "by_layer", objects);
+  move_keys(kinds, "lists", objects);
   for (const char* rule : {"period", "first", "except"}) {
     if (kinds.contains(rule)) move_keys(kinds[rule], "key", objects);
   }

@@ -99,6 +99,22 @@ class Sorter {
 
 }  // namespace
 
+std::vector<KeyRule> parse_key_rules(const std::string& where,
+                                     const std::vector<std::pair<std::string, Json>>& entries) {
+  std::vector<KeyRule> rules;
+  for (const auto& [pattern, values] : entries) {
+    KeyRule rule{pattern, std::nullopt};
+    if (values.is_array()) {
+      rule.values = values.get<std::vector<Json>>();
+    } else if (values != true) {
+      throw UsageError(fmt::format(
+          "[architectures] {}: harmless '{}' must be true or a list of values", where, pattern));
+    }
+    rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
 std::map<std::string, KnownKeys> parse_known_keys(std::string_view file, std::string_view text) {
   const auto fail = [&](const std::string& problem) {
     throw UsageError(fmt::format("[architectures] {}: {}", file, problem));
@@ -151,10 +167,10 @@ std::vector<std::string> keys_read(const Family& family) {
   }
   if (family.rope) {
     const RopeEntry& rope = *family.rope;
-    for (const auto* keys :
-         {&rope.theta, &rope.theta_echo, &rope.fraction, &rope.fraction_echo, &rope.dims,
-          &rope.type, &rope.factor, &rope.low_freq_factor, &rope.high_freq_factor,
-          &rope.original_positions, &rope.beta_fast, &rope.beta_slow, &rope.log_multiplier}) {
+    for (const auto* keys : {&rope.theta, &rope.theta_echo, &rope.fraction, &rope.fraction_echo,
+                             &rope.dims, &rope.type, &rope.factor, &rope.low_freq_factor,
+                             &rope.high_freq_factor, &rope.original_positions, &rope.beta_fast,
+                             &rope.beta_slow, &rope.log_multiplier, &rope.turning}) {
       add(*keys);
     }
   }

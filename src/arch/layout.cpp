@@ -60,11 +60,20 @@ std::int64_t tiled(std::int64_t i, std::int64_t heads, std::int64_t group, std::
   return (which * heads + head) * width + i % width;
 }
 
+// Where the i-th coordinate of heads lies whose first `dims` ones are pairs, stored as halves.
+std::int64_t in_halves(std::int64_t i, std::int64_t head_width, std::int64_t dims) {
+  const std::int64_t c = i % head_width;
+  return c < dims ? i - c + c / 2 + (c % 2) * (dims / 2) : i;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> Layout::rows(const Part& part) {
   std::vector<std::int64_t> result(static_cast<std::size_t>(part.rows));
   std::iota(result.begin(), result.end(), 0);
+  if (part.heads_in_rows) {
+    for (auto& row : result) row = in_halves(row, part.head_width, part.rotary_dims);
+  }
   if (part.tile_heads == 0 || !part.tiles_rows) return result;
   for (auto& row : result) row = tiled(row, part.tile_heads, part.tile_group, part.tile_width);
   return result;
@@ -76,9 +85,8 @@ std::vector<std::int64_t> Layout::columns(const Part& part) {
   const std::int64_t stride = part.width / part.groups;
   for (std::int64_t j = 0; j < part.cols; ++j) {
     std::int64_t at = j;
-    if (part.head_width > 0) {
-      const std::int64_t c = j % part.head_width;
-      if (c < part.rotary_dims) at = j - c + c / 2 + (c % 2) * (part.rotary_dims / 2);
+    if (part.head_width > 0 && !part.heads_in_rows) {
+      at = in_halves(j, part.head_width, part.rotary_dims);
     }
     if (part.tile_heads > 0 && !part.tiles_rows) {
       at = tiled(at, part.tile_heads, part.tile_group, part.tile_width);

@@ -285,7 +285,11 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer,
     if (family_.half_pairs && layer >= 0) {
       const Attention& attention = architecture_.layer(layer).attention;
       const bool apart = attention.has_latents();
-      if (is_rotated(parameter, apart)) part.rotary_dims = attention.rotary_dims;
+      // Values that are keys have the order of keys.
+      part.heads_in_rows = attention.keys_as_values && parameter.ends_with(".attn.o.weight");
+      if (part.heads_in_rows || is_rotated(parameter, apart)) {
+        part.rotary_dims = attention.rotary_dims;
+      }
       if (part.rotary_dims > 0) part.head_width = apart ? part.rotary_dims : attention.qk_width;
     }
     if (parameter.ends_with(".gain")) {

@@ -84,7 +84,7 @@ void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
   const std::int64_t into_kv = add_latent(specs, "attn.kv_latent", width, a.kv_latent);
   specs.add_linear("attn.k", into_kv, a.kv_heads * a.plain_width(), a.biases.k);
   specs.add_if(rotating > 0, "attn.k_rotary.weight", width, rotating);
-  specs.add_linear("attn.v", into_kv, a.kv_heads * a.v_width, a.biases.v);
+  if (!a.keys_as_values) specs.add_linear("attn.v", into_kv, a.kv_heads * a.v_width, a.biases.v);
   const bool joint = a.qk_norm == QkNorm::joint;
   specs.add_if(a.has_qk_norm(), "attn.q_norm.gain", 1, (joint ? a.heads : 1) * a.qk_width);
   specs.add_if(a.has_qk_norm(), "attn.k_norm.gain", 1, (joint ? a.kv_heads : 1) * a.qk_width);
@@ -159,6 +159,7 @@ std::vector<ParameterSpec> specs_alone(const Architecture& a) {
       add_attention(specs, here, a.width);
     }
     add_feed_forward(specs, a.layer(layer), a.width);
+    specs.add_if(a.layer(layer).stream_scale, "scale", 1, 1);
     if (layer < a.deep_inputs) specs.add_linear("input", a.input_width, a.width, a.input_bias);
   }
   specs.leave_layers();

@@ -8,7 +8,7 @@ Parameters<double> random_parameters(const Architecture& architecture, std::uint
   Parameters<double> parameters;
   for (const auto& spec : parameter_specs(architecture)) {
     Random random(seed, spec.name);
-    const bool gain = spec.name.ends_with(".gain");
+    const bool gain = spec.name.ends_with(".gain") || spec.name.ends_with(".scale");
     const double spread = spec.rows == 1 ? 0.3 : 1 / std::sqrt(static_cast<double>(spec.rows));
     Matrix<double> value(spec.rows, spec.cols);
     for (auto& entry : value.reshaped<Eigen::RowMajor>()) {

@@ -198,7 +198,9 @@ std::vector<double> scaled_frequencies(const Rope& rope, std::int64_t dims) {
   std::vector<double> frequencies = rotary_frequencies(dims, rope.theta);
   for (std::size_t pair = 0; pair < frequencies.size(); ++pair) {
     double& frequency = frequencies[pair];
-    if (rope.type == "linear") frequency /= rope.factor;
+    if (rope.type == "linear" || rope.type == "proportional") frequency /= rope.factor;
+    const double pairs = rope.turning * static_cast<double>(frequencies.size());
+    if (rope.type == "proportional" && static_cast<double>(pair + 1) > pairs + 1e-9) frequency = 0;
     if (rope.type == "llama3") frequency = llama3_frequency(rope, frequency);
     if (rope.type == "yarn") frequency = yarn_frequency(rope, frequency, pair, dims);
   }
@@ -244,8 +246,19 @@ Rope read_rope(const RopeEntry& entry, const Json& config, std::vector<std::stri
   rope.theta = number_of(entry, config, entry.theta, entry.default_theta, problems);
   check_echoes(entry, config, entry.theta_echo, rope.theta, problems);
   rope.type = entry.default_type;
+  rope.turning = entry.default_turning;
+  // It stands for a whole object of settings that is absent; in one that is there it is the plain
+  // type.
+  const auto is_there = [&](const std::string& key) {
+    const std::string container = container_of(entry, key);
+    return !container.empty() && has_entries(config, container);
+  };
+  if (rope.type == "proportional" && std::ranges::any_of(entry.theta, is_there)) {
+    rope.type = "default";
+  }
   if (const Json* type = agreed_value(entry, config, entry.type, problems)) {
     rope.type = type->is_string() ? type->get<std::string>() : type->dump();
+    rope.turning = 1;
     if (rope.type == "none" || rope.type == entry.plain_type) rope.type = "default";
   }
   // Where a factor needs no type, a type needs no factor, and 0 stands for none.
@@ -254,6 +267,17 @@ Rope read_rope(const RopeEntry& entry, const Json& config, std::vector<std::stri
     rope.type = "default";
   }
   if (rope.type == "default") return rope;
+  if (rope.type == "proportional" && !entry.turning.empty()) {
+    rope.factor = number_of(entry, config, entry.factor, 1, problems);
+    rope.turning = number_of(entry, config, entry.turning, rope.turning, problems);
+    if (!(rope.factor > 0 && rope.turning > 0 && rope.turning <= 1)) {
+      problems.push_back(
+          "rotary positions of type 'proportional' need a positive factor and a part of the pairs "
+          "that turns, at most all");
+      rope.type = "default";
+    }
+    return rope;
+  }
   const bool knows_yarn = !entry.original_positions.empty();
   if (rope.type != "linear" && rope.type != "llama3" && (rope.type != "yarn" || !knows_yarn)) {
     problems.push_back(
@@ -292,15 +316,22 @@ std::optional<Rope> fit_rope(const std::vector<double>& frequencies) {
   Rope rope;
   if (frequencies.empty()) return rope;
   const auto dims = static_cast<std::int64_t>(2 * frequencies.size());
+  const double pairs = static_cast<double>(frequencies.size());
+  auto turning = static_cast<std::size_t>(std::find(frequencies.begin(), frequencies.end(), 0) -
+                                          frequencies.begin());
+  if (turning == 0) return std::nullopt;
   if (frequencies[0] != 1) {
     rope.type = "linear";
     rope.factor = plain(1 / frequencies[0]);
   }
-  if (frequencies.size() > 1) {
+  if (turning < frequencies.size()) {
+    rope.type = "proportional";
+    rope.turning = static_cast<double>(turning) / pairs;
+  }
+  if (turning > 1) {
     // The last frequency pins theta best.
-    const double last = frequencies.back() / frequencies.front();
-    const double pairs = static_cast<double>(frequencies.size());
-    rope.theta = plain(std::pow(last, -pairs / (pairs - 1)));
+    const double last = frequencies[turning - 1] / frequencies.front();
+    rope.theta = plain(std::pow(last, -pairs / static_cast<double>(turning - 1)));
   }
   const std::vector<double> again = scaled_frequencies(rope, dims);
   for (std::size_t b = 0; b < again.size(); ++b) {
@@ -329,7 +360,11 @@ void write_rope(const RopeEntry& entry, const Rope& rope, Json& config) {
       (untyped && first_of(config, entry.factor) != nullptr)) {
     put(entry, config, entry.type, untyped && rope.type == "default" ? "none" : rope.type);
   }
-  if (rope.type == "linear") put(entry, config, entry.factor, rope.factor);
+  const bool proportional = rope.type == "proportional";
+  if (rope.type == "linear" || (proportional && rope.factor != 1)) {
+    put(entry, config, entry.factor, rope.factor);
+  }
+  if (proportional) put(entry, config, entry.turning, rope.turning);
 }
 
 }  // namespace regauge

@@ -15,10 +15,12 @@ namespace regauge {
 //   llama3: long wavelengths are divided by factor, short ones kept, a ramp between
 //   yarn: the same with a ramp over the numbers of the pairs; and q and k are multiplied by
 //         attention_factor where they rotate
+//   proportional: divided by factor, and 0 but for the first `turning` of the pairs
 struct Rope {
   double theta = 10000;
   std::string type = "default";
   double factor = 1;
+  double turning = 1;
   double low_freq_factor = 0;
   double high_freq_factor = 0;
   double original_positions = 0;
@@ -49,14 +51,15 @@ void check_echoes(const RopeEntry& entry, const nlohmann::json& config,
 Rope read_rope(const RopeEntry& entry, const nlohmann::json& config,
                std::vector<std::string>& problems);
 
-// Default or linear settings that give these frequencies to 1e-12; nothing when there are none.
+// Default, linear or proportional settings that give these frequencies to 1e-12; nothing when there
+// are none.
 std::optional<Rope> fit_rope(const std::vector<double>& frequencies);
 
 // Unscaled settings with the first two of these frequencies, which no scaling of long wavelengths
 // touches. The rest is left to divisors.
 Rope unscaled_rope(const std::vector<double>& frequencies);
 
-// Puts default or linear settings into a config, leaving the spelling that it has.
+// Puts default, linear or proportional settings into a config, leaving the spelling that it has.
 void write_rope(const RopeEntry& entry, const Rope& rope, nlohmann::json& config);
 
 }  // namespace regauge

@@ -74,10 +74,8 @@ void check_attention(const Attention& a, Problems& problems) {
                      fmt::format("rotary_frequencies has {} entries; expected rotary_dims/2 = {}",
                                  a.rotary_frequencies.size(), a.rotary_dims / 2));
     for (const double frequency : a.rotary_frequencies) {
-      problems.require(std::isfinite(frequency) && frequency > 0,
-                       fmt::format("a rotary frequency is {}; expected a positive number (leave "
-                                   "un-rotated coordinates out of rotary_dims)",
-                                   frequency));
+      problems.require(std::isfinite(frequency) && frequency >= 0,
+                       fmt::format("a rotary frequency is {}; expected a number >= 0", frequency));
     }
   } else {
     problems.require(a.rotary_dims == 0 && a.rotary_frequencies.empty(),
@@ -112,6 +110,24 @@ void check_attention(const Attention& a, Problems& problems) {
   problems.require(!a.sinks || plain,
                    "attention_sinks are understood where logits are scale * q.k, without norms, "
                    "caps or biases of distance");
+}
+
+// What stands on values, and on the stream behind a layer, where it is understood.
+void check_values(const Architecture& a, const Layer& layer, Problems& problems) {
+  const Attention& of = layer.attention;
+  const bool plain = a.norm == Norm::rms && a.encoder_layers == 0 && !layer.norms_sum();
+  problems.require(!of.value_norm || (plain && !of.has_latents() && !of.gate && !of.sinks &&
+                                      !layer.layer_scale && !of.biases.v),
+                   "value_norm needs norm 'rms', one stack that is a plain sum, and neither "
+                   "latents, gates, sinks, layer scales nor a bias of v");
+  problems.require(!of.keys_as_values || (of.value_norm && of.qk_norm == QkNorm::heads &&
+                                          of.v_width == of.qk_width && !of.biases.k),
+                   "keys_as_values needs value_norm, qk_norm 'heads', heads of q, k and v of one "
+                   "width, and no bias of k");
+  problems.require(!layer.stream_scale ||
+                       (plain && layer.norms_output() && a.deep_inputs == 0 && !a.head_transform),
+                   "stream_scale needs placement 'both' or 'behind', one stack, and neither "
+                   "deep_inputs nor a transform in front of the head");
 }
 
 // What stands in place of attention, or what attention has besides, where it is understood.
@@ -430,6 +446,7 @@ std::vector<std::string> problems_of(const Architecture& a) {
         "positions, is not understood");
     check_feed_forward(layer, problems);
     check_latents(a, layer, problems);
+    check_values(a, layer, problems);
     problems.require(layer.ffn.activation != Activation::tanh,
                      "activation 'tanh' is understood of a pooler only");
     const bool squared = layer.ffn.activation == Activation::relu_squared;

@@ -52,10 +52,13 @@ std::string describe_positions(const Layer& layer, const Json& json) {
 std::string describe_rest(const Layer& layer) {
   const bool joint = layer.attention.qk_norm == QkNorm::joint;
   return fmt::format(
-      "{}{}{}{}{}{}", layer.attention.cross ? ", reads the encoder" : "",
+      "{}{}{}{}{}{}{}{}{}", layer.attention.cross ? ", reads the encoder" : "",
       layer.attention.has_qk_norm() ? joint ? ", qk-norm of all heads" : ", qk-norm" : "",
+      layer.attention.value_norm ? ", norm of values" : "",
+      layer.attention.keys_as_values ? ", keys as values" : "",
       layer.attention.gate ? ", output gate" : "", layer.parallel ? ", parallel block" : "",
-      layer.shared_norm ? " with one norm" : "", layer.layer_scale ? ", layer scales" : "");
+      layer.shared_norm ? " with one norm" : "", layer.layer_scale ? ", layer scales" : "",
+      layer.stream_scale ? ", scale of the stream" : "");
 }
 
 void print_shape_alone(const Architecture& a) {

@@ -215,6 +215,7 @@ class Transformer::Pass {
         x = x + written("attn", attn(norm(first, x)));
         if (layer.has_ffn()) x = x + written("ffn", ffn(norm(second, x)));
       }
+      if (layer.stream_scale) x = x * p_.at(at + "scale");
       if (n < a_.deep_inputs && batch.vectors.size() > 0) {
         const at::Tensor added = from_vectors(at + "input", batch, n + 1);
         x = x + (batch.tokens.empty() ? added : added * are_vectors(batch).to(t_.type_));
@@ -388,6 +389,11 @@ class Transformer::Pass {
     return at::cat({first, x.narrow(3, a.rotary_dims, a.qk_width - a.rotary_dims)}, 3);
   }
 
+  at::Tensor values(const Attention& a, const std::string& at, const at::Tensor& from) const {
+    const at::Tensor v = heads(linear(at + a.value_map(), from), a.kv_heads, a.v_width);
+    return a.value_norm ? at::rms_norm(v, {a.v_width}, std::nullopt, a_.norm_eps) : v;
+  }
+
   // What a map reads: the vector behind its norm where there is one, or what is given.
   at::Tensor latent(std::int64_t width, const std::string& name, const at::Tensor& x) const {
     if (width == 0) return x;
@@ -441,11 +447,11 @@ class Transformer::Pass {
     const Attention& a = a_.layer(layer).attention;
     const Tables& tables = t_.tables_of(layer);
     const std::string at = fmt::format("layers.{}.attn.", layer);
-    auto [q, k, v] = a.has_latents()
-                         ? from_latents(a, tables, at, x)
-                         : std::array{query_or_key(a, tables, at + "q", a.heads, x),
-                                      query_or_key(a, tables, at + "k", a.kv_heads, from),
-                                      heads(linear(at + "v", from), a.kv_heads, a.v_width)};
+    auto [q, k, v] =
+        a.has_latents()
+            ? from_latents(a, tables, at, x)
+            : std::array{query_or_key(a, tables, at + "q", a.heads, x),
+                         query_or_key(a, tables, at + "k", a.kv_heads, from), values(a, at, from)};
     if (tables.temperatures.defined()) q = q * tables.temperatures;
     std::optional<at::Tensor> mask;
     if (tables.mask.defined()) mask = tables.mask;

@@ -93,15 +93,7 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
     query = {{.space = at + ".qk", .lift = heads}};
     key = {{.space = at + ".qk", .dual = true}};
   }
-  BlockGroup of_values = GeneralLinear(a.v_width);
-  if (a.gate) of_values = GainExchange::monomial(a.v_width);  // a gate sees coordinates
-  add_space({.name = at + ".vo",
-             .category = Category::vo,
-             .group = std::move(of_values),
-             .count = a.kv_heads,
-             .shuffle = Shuffle::follows,
-             .follows = heads});
-
+  const Axis values = add_values(layer);
   const Wire wire = wire_into(layer, true);
   if (a_.layer(layer).norms_input()) {
     add_gain_space(at + ".norm");
@@ -110,7 +102,7 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   const Wire source = wire_into_keys(layer);
   const Reader q = add_reader(at + ".q", a.biases.q, wire, std::move(query));
   const Reader k = add_reader(at + ".k", a.biases.k, source, std::move(key));
-  const Reader v = add_reader(at + ".v", a.biases.v, source, {{.space = at + ".vo"}});
+  const Reader v = a.keys_as_values ? k : add_reader(at + ".v", a.biases.v, source, values);
   if (a.gate) {
     add_space({.name = at + ".gate",
                .category = Category::vo,
@@ -128,8 +120,7 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
     behind = at + ".layer_scale";
     add_layer_scale(behind, at + ".o");
   }
-  add_writer(at + ".o", a.biases.o, wire, {{.space = at + ".vo", .dual = true, .lift = heads}},
-             behind);
+  add_writer(at + ".o", a.biases.o, wire, gathered_rows(layer), behind);
 
   if (a.positions == Positions::relative && !a.shares_table) add_relative_table(layer);
   if (a.sinks) tensor(at + ".sinks").cols = {{.space = heads, .take = Take::permutation}};
@@ -138,6 +129,44 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   if (plain()) return;
   const bool last = !a_.layer(layer).has_ffn();
   add_post_norm(at + ".norm", last ? wire_into(layer + 1, true) : wire_into(layer, false));
+}
+
+// A norm of values keeps lengths and (eps = 0) forgets a factor of each head.
+Axis SymmetryBuilder::add_values(std::int64_t layer) {
+  const Attention& a = attention(layer);
+  if (a.keys_as_values) return {};
+  const std::string at = fmt::format("layers.{}.attn", layer), heads = heads_space(layer);
+  BlockGroup group = GeneralLinear(a.v_width);
+  if (a.gate) group = GainExchange::monomial(a.v_width);  // a gate sees coordinates
+  if (a.value_norm) group = Orthogonal(a.v_width);
+  add_space({.name = at + ".vo",
+             .category = Category::vo,
+             .group = std::move(group),
+             .count = a.kv_heads,
+             .shuffle = Shuffle::follows,
+             .follows = heads});
+  if (!a.value_norm || !lengths_free_) return {{.space = at + ".vo"}};
+  add_space({.name = at + ".v",
+             .category = Category::vo,
+             .group = Scaling(Scaling::Kind::positive),
+             .count = a.kv_heads,
+             .shuffle = Shuffle::follows,
+             .follows = heads});
+  return {{.space = at + ".v", .take = AxisPart::Take::diagonal, .repeat = a.v_width},
+          {.space = at + ".vo"}};
+}
+
+// What heads have gathered has the coordinates of values; where these are keys, those of keys.
+Axis SymmetryBuilder::gathered_rows(std::int64_t layer) const {
+  using Take = AxisPart::Take;
+  const Attention& a = attention(layer);
+  const std::string at = fmt::format("layers.{}.attn", layer), heads = heads_space(layer);
+  if (!a.keys_as_values) return {{.space = at + ".vo", .dual = true, .lift = heads}};
+  const std::int64_t width = a.qk_width;
+  return {{.space = at + ".k", .dual = true, .take = Take::signs, .repeat = width, .lift = heads},
+          {.space = heads, .dual = true, .take = Take::permutation, .repeat = width},
+          {.space = at + ".k_norm", .dual = true, .take = Take::diagonal, .tile = a.heads},
+          {.space = at + ".qk_gain", .dual = true, .take = Take::pattern, .tile = a.heads}};
 }
 
 void SymmetryBuilder::add_relative_table(std::int64_t layer) {
@@ -227,7 +256,7 @@ Effect SymmetryBuilder::constant_effect(const Reader& reader, const Wire& wire) 
 // constant, unless a gate makes something else of it: some bias has to take it.
 void SymmetryBuilder::add_value_shift(std::int64_t layer, const Reader& v, const Wire& wire) {
   const Attention& a = attention(layer);
-  if (a.sinks || a.gate || (v.bias.empty() && !constant_behind(wire.norm))) return;
+  if (a.sinks || a.gate || a.value_norm || (v.bias.empty() && !constant_behind(wire.norm))) return;
   const std::string at = fmt::format("layers.{}", layer);
   const std::string taker = a.biases.o ? at + ".attn.o.bias"
                             : a_.layer(layer).parallel && feed_forward(layer).biases.down

@@ -27,6 +27,10 @@ class SymmetryBuilder {
   void add_stream_exceptions();
   Wire wire_into(std::int64_t layer, bool attention) const;
   Wire wire_into_keys(std::int64_t layer) const;  // and values
+  // The space of the stream's length in front of a layer, where it is a plain sum; it may not
+  // exist.
+  std::string stream_length(std::int64_t layer) const;
+  void add_stream_scale(std::int64_t layer);
   Axis reader_rows(const Wire& wire) const;
   Axis writer_cols(const Wire& wire) const;
 
@@ -60,6 +64,8 @@ class SymmetryBuilder {
 
   // attention.cpp
   void add_attention(std::int64_t layer);
+  Axis add_values(std::int64_t layer);           // the columns of v, if there is one
+  Axis gathered_rows(std::int64_t layer) const;  // of o
   void add_gain_signs(const std::string& norm, std::int64_t coordinates, const std::string& lift);
   // Of the heads: the layer's own, or those of the layer whose table it shares.
   std::string heads_space(std::int64_t layer) const;

@@ -42,6 +42,12 @@ void SymmetryBuilder::add_pre_norm(const std::string& name) {
   if (has_space("residual")) {
     gain.push_back({.space = "residual", .take = AxisPart::Take::permutation});
   }
+  // The gain takes the sign that the stream has by now, so that no reader sees it.
+  const std::int64_t layer = layer_of(name);
+  const std::string length = stream_length(layer < 0 ? a_.layers : layer);
+  if (length != "residual.scale") {
+    gain.push_back({.space = length, .take = AxisPart::Take::signs, .repeat = a_.width});
+  }
   add_norm(name, gain, stream_axis());
 }
 
@@ -76,7 +82,7 @@ void SymmetryBuilder::add_output_norm(const std::string& name, std::int64_t bran
                .category = Category::scales,
                .group = Scaling(Scaling::Kind::positive)});
   }
-  append_scalar(gain, "residual.scale", a_.width, false);
+  append_scalar(gain, stream_length(layer_of(name)), a_.width, false);
   tensor(name + ".gain").cols = std::move(gain);
   // A narrow branch: only W diag(gain) and the products of W's rows count (theory2.md, section 3).
   add_counted_shift(name + ".gain.thin",

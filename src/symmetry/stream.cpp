@@ -141,7 +141,7 @@ SymmetryBuilder::Wire SymmetryBuilder::wire_into(std::int64_t layer, bool attent
   const std::string sublayer = fmt::format("layers.{}.{}", layer, attention ? "attn" : "ffn");
   if (plain()) {
     const Layer& shape = a_.layer(layer);
-    if (!shape.norms_input()) return {"", "residual.scale"};
+    if (!shape.norms_input()) return {"", stream_length(layer)};
     const char* norm = attention ? "attn.norm" : shape.norm_before_ffn();
     return {fmt::format("layers.{}.{}", layer, norm), ""};
   }
@@ -159,6 +159,25 @@ SymmetryBuilder::Wire SymmetryBuilder::wire_into(std::int64_t layer, bool attent
 
 SymmetryBuilder::Wire SymmetryBuilder::wire_into_keys(std::int64_t layer) const {
   return attention(layer).cross ? Wire{a_.encoder_norm(), ""} : wire_into(layer, true);
+}
+
+std::string SymmetryBuilder::stream_length(std::int64_t layer) const {
+  while (--layer >= 0) {
+    if (a_.layer(layer).stream_scale) return fmt::format("layers.{}.scale", layer);
+  }
+  return "residual.scale";
+}
+
+// Behind the number the stream has a length, and a sign, of its own. Norms forget the length; with
+// eps they do not.
+void SymmetryBuilder::add_stream_scale(std::int64_t layer) {
+  const std::string name = fmt::format("layers.{}.scale", layer);
+  add_space({.name = name,
+             .category = Category::scales,
+             .group = Scaling(lengths_free_ ? Scaling::Kind::nonzero : Scaling::Kind::signs)});
+  Axis& axis = tensor(name).cols;
+  axis = {{.space = name}};
+  append_scalar(axis, stream_length(layer), 1, true);
 }
 
 Axis SymmetryBuilder::stream_axis() const {

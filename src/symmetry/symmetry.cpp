@@ -55,6 +55,7 @@ Symmetry SymmetryBuilder::build() {
     }
     a_.layer(layer).has_delta() ? add_delta_net(layer) : add_attention(layer);
     if (a_.layer(layer).has_ffn()) add_feed_forward(layer);
+    if (a_.layer(layer).stream_scale) add_stream_scale(layer);
     if (layer < a_.deep_inputs) add_deep_input(layer);
   }
   // Its readers are known by now.

@@ -248,6 +248,27 @@ void value_heads_across_key_heads(const Architecture& a, P& p) {
   channels.apply(p[at + "o.weight"], 0);
 }
 
+// Behind a norm a head's values may turn, and nothing more.
+void values_by_any_map(const Architecture& a, P& p) {
+  const Attention& attention = a.layer(0).attention;
+  Random random(1, "control");
+  const Matrix<double> map = random_invertible(attention.v_width, random);
+  const auto on = [&](std::int64_t heads) {
+    return BlockMap<double>(heads, attention.v_width, {}, map.replicate(heads, 1));
+  };
+  on(attention.kv_heads).apply(p["layers.0.attn.v.weight"], 1);
+  on(attention.heads).dual().apply(p["layers.0.attn.o.weight"], 0);
+}
+
+// Where keys are values, a half turn of a pair is seen by what reads the values.
+void key_signs_without_o(const Architecture& a, P& p) {
+  const std::int64_t width = a.layer(0).attention.qk_width;
+  for (const char* name : {"layers.0.attn.q.weight", "layers.0.attn.k.weight"}) {
+    Matrix<double>& weight = p[name];
+    for (Eigen::Index at = 0; at < weight.cols(); at += width) weight.middleCols(at, width) *= -1;
+  }
+}
+
 bool begins_with_delta_net(const Architecture& a) { return a.layer(0).has_delta(); }
 
 }  // namespace
@@ -316,6 +337,20 @@ const std::vector<Control>& negative_controls() {
          return a.layer(0).attention.gate && a.layer(0).attention.v_width > 1;
        },
        values_turned_before_a_gate},
+      {"values behind a norm under a general linear map",
+       [](const Architecture& a) {
+         const Attention& attention = a.layer(0).attention;
+         return attention.value_norm && !attention.keys_as_values;
+       },
+       values_by_any_map},
+      {"keys that are values, and queries, reversed without what reads the values",
+       [](const Architecture& a) {
+         return a.layer(0).attention.keys_as_values && !a.layer(0).attention.biases.q;
+       },
+       key_signs_without_o},
+      {"a stream's number changed",
+       [](const Architecture& a) { return a.layer(0).stream_scale && a.norm_eps > 0; },
+       [](const Architecture&, P& p) { p["layers.0.scale"] *= 1.5; }},
       {"a channel scaled without its kernel", begins_with_delta_net,
        channels_without_their_kernels},
       {"channels of q exchanged without those of k", begins_with_delta_net,

@@ -74,6 +74,8 @@ TEST(TokenStream, IsTheModelOnSingleTokens) {
     if (has_one(architecture)) check(to_json(architecture).dump(), architecture);
     const Architecture delta = delta_architecture(seed);
     if (has_one(delta)) check(to_json(delta).dump(), delta);
+    const Architecture values = value_norm_architecture(seed);
+    if (has_one(values)) check(to_json(values).dump(), values);
   }
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Architecture architecture = encoder_decoder(seed);

@@ -112,6 +112,7 @@ class Forward {
           x = (x + scale * factors(layer + "ffn", ffn(norm(after, x)))).eval();
         }
       }
+      if (a_.layer(n).stream_scale) x *= p_.at(layer + "scale")(0, 0);
       for (Eigen::Index t = 0; n < a_.deep_inputs && t < x.rows(); ++t) {
         if (input(t, 0) >= 0) continue;
         const Mat vector = input.row(t).segment(2 + (n + 1) * a_.input_width, a_.input_width);
@@ -341,7 +342,11 @@ class Forward {
     const bool causal = a_.causal && layer >= a_.encoder_layers && !a.cross;
     const Mat of_q = latent(at + "q_latent", x), of_kv = latent(at + "kv_latent", source);
     Mat q = linear(at + "q", of_q), k = linear(at + "k", of_kv);
-    const Mat v = linear(at + "v", of_kv);
+    Mat v = linear(at + (a.keys_as_values ? "k" : "v"), of_kv);
+    for (Eigen::Index i = 0; a.value_norm && i < v.size(); i += a.v_width) {
+      auto head = v.row(i / v.cols()).segment(i % v.cols(), a.v_width);
+      head /= std::sqrt(head.squaredNorm() / static_cast<double>(a.v_width) + a_.norm_eps);
+    }
     if (a.has_latents()) {
       q = joined(a, linear(at + "q_rotary", of_q), q);
       k = joined(a, linear(at + "k_rotary", x), k);

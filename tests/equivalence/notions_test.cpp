@@ -157,6 +157,20 @@ const std::vector<Notion>& notions() {
          a.kinds[0].attention.gate = true;
          a.set_layers({delta, a.kinds[0]});
        }},
+      {"NormOfValues", [](Architecture& a) { a.kinds[0].attention.value_norm = true; }},
+      {"KeysAsValues",
+       [](Architecture& a) {
+         Layer& layer = a.kinds[0];
+         layer.placement = Placement::both;
+         layer.stream_scale = true;
+         layer.attention.qk_norm = QkNorm::heads;
+         layer.attention.value_norm = true;
+         layer.attention.v_width = layer.attention.qk_width;
+         Layer keys = layer;
+         keys.attention.keys_as_values = true;
+         keys.attention.rotary_frequencies.back() = 0;
+         a.set_layers({layer, keys});
+       }},
       {"ClampWithoutOffset", [](Architecture& a) { a.kinds[0].ffn.limit = 0.5; }},
       {"Window", [](Architecture& a) { a.kinds[0].attention.window = 5; }},
       {"GatedRelu", [](Architecture& a) { a.kinds[0].ffn.activation = Activation::relu; }},

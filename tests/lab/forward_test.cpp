@@ -77,6 +77,8 @@ TEST(Forward, EqualsThePlainOneOnRandomArchitectures) {
     EXPECT_LE(parity(scales, seed), 1e-11) << seed << " " << to_json(scales).dump();
     const Architecture delta = delta_architecture(seed);
     EXPECT_LE(parity(delta, seed), 1e-11) << seed << " " << to_json(delta).dump();
+    const Architecture values = value_norm_architecture(seed);
+    EXPECT_LE(parity(values, seed), 1e-11) << seed << " " << to_json(values).dump();
     const Architecture sinks = sinks_architecture(seed);
     EXPECT_LE(parity(sinks, seed), 1e-11) << seed << " " << to_json(sinks).dump();
     const Architecture mixed = mixed_architecture(seed);

@@ -53,6 +53,7 @@ std::vector<Architecture> architectures() {
     all.push_back(layer_scale_architecture(seed));
   for (std::uint64_t seed = 1000; seed < 1012; ++seed) all.push_back(vectors_architecture(seed));
   for (std::uint64_t seed = 1000; seed < 1012; ++seed) all.push_back(delta_architecture(seed));
+  for (std::uint64_t seed = 1000; seed < 1012; ++seed) all.push_back(value_norm_architecture(seed));
   return all;
 }
 

@@ -94,6 +94,33 @@ TEST_P(SmallNotionNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(SquaresTemperatures, SmallNotionNullity, ::testing::Range(0, 4));
 
+// Gemma 4 in small, in two widths; values behind a norm in a stream that rotates; with eps.
+Architecture with_norms_of_values(int index) {
+  if (index == 2) {
+    Architecture a = known_architecture("llama");
+    a.vocabulary = 40;
+    a.kinds[0].attention.value_norm = true;
+    return a;
+  }
+  Architecture a = gemma4_architecture();
+  if (index == 1) {
+    a.width = 6;
+    a.tied = false;
+    for (auto& kind : a.kinds) kind.attention.heads = kind.attention.kv_heads = 2;
+  }
+  if (index == 3) a.norm_eps = 0.01;
+  return a;
+}
+
+class ValueNormNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(ValueNormNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = with_norms_of_values(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(NormsOfValues, ValueNormNullity, ::testing::Range(0, 4));
+
 // A table of distances that layers share beside one of positions; a transform behind a final norm,
 // with a stream that rotates, tied, behind an embedding norm, beside hidden states.
 Architecture encoders(int index) {

@@ -18,6 +18,12 @@ MODELS_WITH_PICTURES = {
         text_config=dict(**SIZES, head_dim=6, model_type="llama", attention_bias=True, rope_parameters=dict(
             rope_type="linear", rope_theta=500.0, factor=2.0)),
         vision_config=dict(**TOWER, model_type="clip_vision_model"), image_token_index=60)),
+    "idefics3: tied": (tf.Idefics3ForConditionalGeneration, tf.Idefics3Config(
+        text_config=dict(**SIZES, head_dim=6, model_type="llama", rms_norm_eps=1e-5), scale_factor=2,
+        vision_config=dict(**TOWER), image_token_id=60, tie_word_embeddings=True)),
+    "smolvlm: untied": (tf.SmolVLMForConditionalGeneration, tf.SmolVLMConfig(
+        text_config=dict(**SIZES, head_dim=6, model_type="llama", rms_norm_eps=1e-5), scale_factor=2,
+        vision_config=dict(**TOWER), image_token_id=60, tie_word_embeddings=False)),
     "mistral3: tied": (tf.Mistral3ForConditionalGeneration, tf.Mistral3Config(
         text_config=dict(**SIZES, head_dim=6, model_type="mistral", sliding_window=None),
         vision_config=dict(**TOWER, head_dim=4, model_type="pixtral"), image_token_index=60)),
@@ -91,6 +97,13 @@ def with_picture(config, tokens, seed=3):
         given["pixel_values"] = torch.randn(16 * len(tokens), width, generator=generator, dtype=torch.float64)
         given["image_grid_thw"] = torch.tensor([[1, 4, 4]] * len(tokens))
         given["mm_token_type_ids"] = here
+    elif config.model_type == "gemma4":
+        count = 4  # of 4 x 4 patches, pooled by two in each direction
+        patches = (len(tokens), 16, 3 * vision.patch_size**2)
+        given["pixel_values"] = torch.rand(patches, generator=generator, dtype=torch.float64)
+        places = torch.tensor([[x, y] for y in range(4) for x in range(4)])
+        given["image_position_ids"] = places.expand(len(tokens), -1, -1)
+        given["mm_token_type_ids"] = here
     else:
         side = vision.image_size if isinstance(vision.image_size, int) else vision.image_size[0]
         patch = vision.patch_size if isinstance(vision.patch_size, int) else vision.patch_size[0]
@@ -103,6 +116,9 @@ def with_picture(config, tokens, seed=3):
         elif config.model_type == "mistral3":
             count //= config.spatial_merge_size**2
             given["image_sizes"] = torch.tensor([[side, side]] * len(tokens))
+        elif config.model_type in ("smolvlm", "idefics3"):
+            count //= config.scale_factor**2
+            given["pixel_values"] = given["pixel_values"][:, None]  # one picture of each sequence
         elif config.model_type == "internvl":
             count = int(count * config.downsample_ratio**2)
         elif config.vision_feature_select_strategy == "full":

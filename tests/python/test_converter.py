@@ -26,6 +26,7 @@ KNOWN = {
     "gemma2": dict(query_pre_attn_scalar=6),
     "gemma2, 46 layers": dict(query_pre_attn_scalar=5, layer_types=SLIDING_FIRST * 23),
     "gemma3": dict(query_pre_attn_scalar=6, layer_types=["sliding_attention"] * 3),
+    "gemma4_text": {},
     "gemma3, 62 layers": dict(query_pre_attn_scalar=5, layer_types=None),
     "gpt_oss": dict(swiglu_limit=7.0, rope_parameters=dict(
         rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=600)),
@@ -79,8 +80,9 @@ def made(tmp_path_factory):
             weights |= {f"model.layers.{n}.self_attn.{part}_norm.weight": gains for n in (0, 1) for part in "qk"}
         elif layers:
             weights, changes = repeated(weights, int(layers)), {**changes, "num_hidden_layers": int(layers)}
-        if fixture == "gemma3":  # whose converter counts the words
-            vocabulary = {str(word): word for word in range(61)}
+        if fixture in ("gemma3", "gemma4_text"):  # whose converter counts the words
+            words = json.loads((folders[name] / "config.json").read_text())["vocab_size"]
+            vocabulary = {str(word): word for word in range(words)}
             words = json.dumps({"model": {"vocab": vocabulary}, "added_tokens": []})
             (folders[name] / "tokenizer.json").write_text(words)
         known = {key: value for key, value in weights.items() if not key.startswith("pooler.")}  # which it drops

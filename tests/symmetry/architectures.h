@@ -60,6 +60,13 @@ void set_delta_net(Layer& layer, const DeltaNet& delta);
 // kernel 3. eps = 0.
 Architecture qwen3_next_architecture(std::int64_t width, std::int64_t layers, bool delta);
 
+// The same with what Gemma 4 has: norms of values, keys as values in some layers, pairs that stay
+// where they are, and a number that multiplies the stream.
+Architecture value_norm_architecture(std::uint64_t seed);
+// Gemma 4 in small: D 8, two layers of two heads of 4, one kv head, values of the first layer their
+// own and those of the second keys, of which one pair of two turns; m 9, V 30, tied. eps = 0.
+Architecture gemma4_architecture();
+
 // CLIP in small, or SigLIP: D 6 for text, which is read at its last position, and 8 for pictures;
 // two layers of two heads, T 5; CLIP's projections and SigLIP's of texts are 4 wide, and SigLIP's
 // hidden states of pictures count. eps = 0.

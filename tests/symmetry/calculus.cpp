@@ -69,7 +69,7 @@ class Judge {
   }
 
   Wire pre_norm(std::int64_t first, std::int64_t last, const std::string& final_norm) {
-    const Similarity stream = similarity();
+    Similarity stream = similarity();
     Dense hull;
     if (a_.embedding_norm) {
       const Wire normed = embedding_norm({stream.total, Forms(1, d_)}, seen_);
@@ -97,6 +97,9 @@ class Judge {
         read_by_norm({fed}, stream);
       }
       hull = with_row(hull, fed.value);
+      if (a_.layer(n).stream_scale && mistake_ != Mistake::stream_scale_forgotten) {
+        stream = scaled_stream(system_, stream, tensor(layer + "scale"), forgets_length());
+      }
       for (const char* name : {"input.weight", "input.bias"}) {
         if (!has(layer + name) || mistake_ == Mistake::vectors_forgotten) continue;
         hull = added(system_, hull, tensor(layer + name), stream, seen_);
@@ -269,11 +272,11 @@ class Judge {
     const std::vector<Wire> queries = queries_or_keys(a, x, name + "q", a.heads);
     const std::vector<Wire> keys = queries_or_keys(a, source, name + "k", a.kv_heads);
     for (Index kv = 0; kv < a.kv_heads; ++kv) {
-      Wire v = affine(linear(source, name + "v", kv * dv, dv));
+      Wire v = values(a, source, name, kv);
       if (a.gate && mistake_ != Mistake::gate_forgotten) v = gated(system_, v);
       for (Index head = kv * group; head < (kv + 1) * group; ++head) {
         logits(a, queries[static_cast<std::size_t>(head)], keys[static_cast<std::size_t>(kv)]);
-        write(v, o, head * dv, a.sinks && mistake_ != Mistake::sink_forgotten, out, constant);
+        gather(v, o, head * dv, a.sinks && mistake_ != Mistake::sink_forgotten, out, constant);
       }
     }
     if (a.positions == Positions::relative) relative_bias(layer_of(layer));
@@ -284,19 +287,13 @@ class Judge {
     return out;
   }
 
-  // A softmax average is an affine combination of values: it passes their change on unchanged.
-  // With a sink it is some share of one, another for each query: the constant counts as well.
-  void write(const Wire& v, const Tensor& o, Index row, bool sink, Wire& out,
-             Wire& constant) const {
-    const Dense rows = o.value.middleRows(row, v.value.cols());
-    const Dense value = v.value * rows;
-    const Forms change = v.change * rows + v.value * o.change.block(row, 0, v.value.cols(), d_);
-    const Index rest = v.base() + (sink ? 1 : 0);
-    out.value = with_row(out.value, value.topRows(rest));
-    out.change = stack(out.change, change.top(rest));
-    if (sink) return;
-    constant.value += value.row(v.base());
-    constant.change += change.row(v.base());
+  // A norm of values has no gain.
+  Wire values(const Attention& a, const Wire& source, const std::string& name, Index head) {
+    const Wire v = linear(source, name + a.value_map(), head * a.v_width, a.v_width);
+    const bool normed = a.value_norm && mistake_ != Mistake::value_norm_forgotten;
+    if (!normed) return affine(v);
+    const Tensor ones{Dense::Ones(1, a.v_width), Forms(1, a.v_width)};
+    return calculus_system::normed(system_, v, ones, forgets_length());
   }
 
   // A latent may turn and (eps = 0) scale, as any vector in front of an rms norm; what reads it
@@ -328,7 +325,7 @@ class Judge {
       rotations_ = still;
       logits(a, affine(linear(of_q, name + "q", head * plain, plain)),
              affine(linear(of_kv, name + "k", head * plain, plain)));
-      write(affine(linear(of_kv, name + "v", head * dv, dv)), o, head * dv, false, out, constant);
+      gather(affine(linear(of_kv, name + "v", head * dv, dv)), o, head * dv, false, out, constant);
     }
     return {with_row(out.value, constant.value), stack(out.change, constant.change)};
   }

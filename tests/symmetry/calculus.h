@@ -33,6 +33,8 @@ enum class Mistake {
   registers_forgotten,     // nothing reads the registers
   gate_forgotten,          // an output gate does not see coordinates
   kernel_forgotten,        // the kernels of a convolution cannot change
+  value_norm_forgotten,    // values are read as they are
+  stream_scale_forgotten,  // a number on the stream may change at will
   vectors_forgotten,       // nothing reads the vectors among tokens
 };
 

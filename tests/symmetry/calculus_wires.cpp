@@ -112,9 +112,33 @@ Dense added(System& system, const Dense& hull, const Tensor& rows, const Similar
   return with_row(hull, rows.value);
 }
 
+void gather(const Wire& v, const Tensor& o, Index row, bool sink, Wire& out, Wire& constant) {
+  const Index width = v.value.cols();
+  const Dense rows = o.value.middleRows(row, width);
+  const Dense value = v.value * rows;
+  const Forms change = v.change * rows + v.value * o.change.block(row, 0, width, o.value.cols());
+  const Index rest = v.base() + (sink ? 1 : 0);
+  out.value = with_row(out.value, value.topRows(rest));
+  out.change = stack(out.change, change.top(rest));
+  if (sink) return;
+  constant.value += value.row(v.base());
+  constant.change += change.row(v.base());
+}
+
+Similarity scaled_stream(System& system, const Similarity& stream, const Tensor& number,
+                         bool forgets_length) {
+  if (!forgets_length) {
+    system.require(number.change);
+    return stream;
+  }
+  const Forms relative = (1 / number.value(0, 0)) * number.change;
+  return {stream.turn, stream.total + diagonal(same(relative, stream.turn.rows()))};
+}
+
 System::Stage stage_of(const std::string& name) {
   if (name.find("norm.") != std::string::npos) return System::shared;
   const bool late = name.find("_conv.") != std::string::npos || name.ends_with("embed.positions");
+  if (name.ends_with(".scale")) return System::shared;
   return late || name == "embed.types" ? System::sublayer : System::local;
 }
 

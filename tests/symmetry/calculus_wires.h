@@ -66,6 +66,13 @@ Wire activated(System& system, Activation kind, const Wire& x);
 // sees: the hull with those rows.
 Dense added(System& system, const Dense& hull, const Tensor& rows, const Similarity& stream,
             const Dense& seen);
+// A softmax average is an affine combination of values: it passes their change on unchanged,
+// through the rows of o from `row` on. With a sink it is some share of one, another for each query:
+// the constant counts as well.
+void gather(const Wire& v, const Tensor& o, Index row, bool sink, Wire& out, Wire& constant);
+// The stream times a number: norms forget it, or (with eps) they do not.
+Similarity scaled_stream(System& system, const Similarity& stream, const Tensor& number,
+                         bool forgets_length);
 // When a parameter's changes are solved for.
 System::Stage stage_of(const std::string& name);
 // Every sum of one row of each table.

@@ -51,8 +51,9 @@ struct Attention {
 
   Positions positions = Positions::none;
   std::int64_t rotary_dims = 0;  // coordinates of each head that rotate: the first ones; even
-  std::vector<double> rotary_frequencies;  // one per pair, radians per position
-  std::int64_t relative_buckets = 0;       // T5's table: buckets x heads
+  // One per pair, radians per position. A pair with 0 stays where it is.
+  std::vector<double> rotary_frequencies;
+  std::int64_t relative_buckets = 0;  // T5's table: buckets x heads
   std::int64_t relative_max_distance = 0;
   bool shares_table = false;  // the table is that of the stack's first layer (T5)
   bool cross = false;         // keys and values read what the encoder has written
@@ -66,6 +67,10 @@ struct Attention {
   // An rms norm on q and on k: of each head, with gains shared by the heads of a layer, or of all
   // heads together, with a gain for every coordinate of every head (OLMo 2).
   QkNorm qk_norm = QkNorm::none;
+  // An rms norm without a gain on the values of each kv head (Gemma 4).
+  bool value_norm = false;
+  // Values are what k's map writes, in front of the norm of keys (Gemma 4): there is no v.
+  bool keys_as_values = false;
   double scale = 0;  // logits = scale * q.k
   // q of position t is multiplied by 1 + temperature log(1 + floor(t / temperature_length))
   // (Ministral 3); 0: it is not.
@@ -89,6 +94,7 @@ struct Attention {
   std::int64_t group() const { return heads / kv_heads; }  // query heads of a kv head
   bool has_qk_norm() const { return qk_norm != QkNorm::none; }
   bool has_latents() const { return kv_latent > 0; }
+  const char* value_map() const { return keys_as_values ? "k" : "v"; }  // what writes the values
   // The columns of a head in q and k: with latents those that do not rotate, else all.
   std::int64_t plain_width() const { return has_latents() ? qk_width - rotary_dims : qk_width; }
   // The softmax does not see a number that is added to all logits of a query.
@@ -167,9 +173,10 @@ struct FeedForward {
 //   both       x += norm(attention(norm(x)));  x += norm(ffn(norm(x)))   (Gemma 2, 3)
 //   behind     x += norm(attention(x));        x += norm(ffn(x))         (OLMo 2)
 // What a branch writes is multiplied by branch_scale before it is added (Granite), or by a learned
-// factor for each coordinate (layer_scale; pre only, DINOv2). A layer without a feed-forward ends
-// with its attention: a decoder's block with cross-attention is such a layer and one whose
-// attention is the cross-attention.
+// factor for each coordinate (layer_scale; pre only, DINOv2). What leaves the layer is multiplied
+// by a learned number (stream_scale; Gemma 4). A layer without a feed-forward ends with its
+// attention: a decoder's block with cross-attention is such a layer and one whose attention is the
+// cross-attention.
 struct Layer {
   Attention attention;
   DeltaNet delta;  // in place of attention, which then has no heads
@@ -179,6 +186,7 @@ struct Layer {
   bool shared_norm = false;  // parallel only: the feed-forward reads attn.norm, too
   double branch_scale = 1;
   bool layer_scale = false;
+  bool stream_scale = false;
 
   bool operator==(const Layer&) const = default;
   // Where norms stand: on what attention and feed-forward read, on what they write, on the sum.
@@ -352,6 +360,7 @@ struct ParameterSpec {
 //   q.weight [D,h*d_k]  k.weight [D,h_kv*d_k]  v.weight [D,h_kv*d_v]  o.weight [h*d_v,D]
 //   {q,k,v,o}.bias [1,columns]  {q,k}_norm.gain [1,d_k] (joint: [1,columns])
 //   relative_bias [buckets,h]             but where a layer shares the table
+//   no v                                  where keys are values
 //   sinks [1,h]  gate.weight [D,h*d_v]
 // with latents of widths r and s; rot of the d_k coordinates rotate:
 //   kv_latent.weight [D,r]  kv_latent.norm.gain [1,r]  q_latent.weight [D,s]  q_latent.norm.gain [1,s]
@@ -368,6 +377,8 @@ struct ParameterSpec {
 //   router.weight [D,E]  router.bias [1,E]  selection.bias [1,E]
 //   {gate,up}.weight [D,E*m]  {gate,up}.bias [1,E*m]  down.weight [E*m,D]  down.bias [E,D]
 //   shared.{gate,up,down}.weight  shared.router.weight [D,1]
+// In layers.N, behind the feed-forward:
+//   scale [1,1]                           multiplies the stream
 // In layers.N of the first deep_inputs layers, behind the feed-forward:
 //   input.weight [input_width,D]  input.bias [1,D]
 // Behind the layers:

@@ -133,7 +133,8 @@ class Layout {
     std::int64_t head_width =
         0;  // of heads whose rotary pairs are stored as halves; 0: pairs are adjacent
     std::int64_t rotary_dims = 0;
-    double offset = 0;  // parameter = stored + offset
+    bool heads_in_rows = false;  // these heads are runs of rows, or else of columns
+    double offset = 0;           // parameter = stored + offset
     // A delta net's value heads, `tile_group` to each of `tile_heads` key heads, each of
     // `tile_width`: stored is the first one of every key head, then the second ones. 0: as they
     // are. Of columns, or of rows.
@@ -144,7 +145,7 @@ class Layout {
 
     // Each number is at its row and column of a matrix.
     bool is_regular() const {
-      return matrices == 1 && !minus_exp && (tile_heads == 0 || !tiles_rows);
+      return matrices == 1 && !minus_exp && !heads_in_rows && (tile_heads == 0 || !tiles_rows);
     }
     // The holder is the block, value by value.
     bool is_plain() const {

@@ -50,6 +50,13 @@ BlockFit fit_block(const BlockGroup& group, const Matrix<double>& cross) {
     return fit_exchange(*exchange, cross, Matrix<double>::Zero(cross.rows(), cross.cols()));
   }
   if (const auto* phases = phases_of(group)) return fit_phases(*phases, cross);
+  if (std::holds_alternative<Orthogonal>(group)) {
+    Matrix<double> held = cross;
+    hold_unused(held);
+    BlockFit fit{polar_factor(held), 0};
+    fit.value = fit.block.cwiseProduct(cross).sum();
+    return fit;
+  }
   // The group's matrices are an algebra's invertible ones, and an algebra holds the orthogonal
   // factors of its members.
   Matrix<double> inside = project(group, cross);
@@ -63,7 +70,8 @@ double best_value(const BlockGroup& group, const Matrix<double>& cross) {
   if (std::holds_alternative<GainExchange>(group)) return fit_block(group, cross).value;
   if (const auto* phases = phases_of(group)) return fit_phases(*phases, cross).value;
   // The sum of singular values.
-  const Matrix<double> inside = project(group, cross);
+  const bool turns = std::holds_alternative<Orthogonal>(group);
+  const Matrix<double> inside = turns ? cross : project(group, cross);
   return eigenvalues(product_transposed(inside, inside)).cwiseMax(0).cwiseSqrt().sum();
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "numerics/nested.h"
 #include "symmetry/procrustes.h"
@@ -24,11 +25,18 @@ class NormedHeads {
         heads_(*symmetry.find_space(at_ + ".heads")),
         signs_(*symmetry.find_space(at_ + ".k")),
         exchange_(*symmetry.find_space(at_ + ".qk_gain")),
-        values_(symmetry, *symmetry.find_space(at_ + ".vo"), a, b),
         may_shuffle_(heads_.shuffle != Shuffle::none && scope.contains(heads_)),
-        may_exchange_(scope.contains(exchange_)),
-        may_turn_(scope.contains(values_.space())) {
+        may_exchange_(scope.contains(exchange_)) {
+    if (const Space* values = symmetry.find_space(at_ + ".vo")) {
+      values_.emplace(symmetry, *values, a, b);
+      may_turn_ = scope.contains(*values);
+    }
     query_ = cross<Scalar>({".q.weight", ".q.bias"}, a, b);
+    if (shape_.keys_as_values) {  // what heads gather has the coordinates of keys
+      Matrix<Scalar> gathered = Matrix<Scalar>::Zero(query_.rows(), query_.cols());
+      add_cross(b.at(at_ + ".o.weight"), a.at(at_ + ".o.weight"), 0, gathered);
+      query_ += gathered.template cast<double>();
+    }
     key_ = cross<Scalar>({".k.weight", ".k.bias"}, a, b);
     moduli_ = cross<Scalar>({".q_norm.gain", ".k_norm.gain"}, a, b);
     plain_ = Matrix<double>::Zero(shape_.heads, shape_.heads);
@@ -122,7 +130,7 @@ class NormedHeads {
   }
 
   BlockFit turn(const Matrix<double>& cross) const {
-    if (may_turn_) return fit_block(values_.space().group, cross);
+    if (may_turn_) return fit_block(values_->space().group, cross);
     return {Matrix<double>::Identity(cross.rows(), cross.cols()), cross.trace()};
   }
 
@@ -135,23 +143,28 @@ class NormedHeads {
         for (std::int64_t t = 0; t < size; ++t) {
           worth(s, t) +=
               sign * block(query_, i * size + s, j * size + t).cwiseProduct(exchange).sum();
-          if (size > 1) worth(s, t) += turn(values_.query(i * size + s, j * size + t)).value;
+          if (size > 1 && values_) {
+            worth(s, t) += turn(values_->query(i * size + s, j * size + t)).value;
+          }
         }
       }
       GroupFit fit{{}, sign, {}, 0};
       for (std::int64_t s = 0; s < size; ++s) fit.inner.push_back(s);
       if (may_shuffle_) fit.inner = assign_rows(worth).target;
-      Matrix<double> of_values = values_.shared(i, j);
+      Matrix<double> of_values;
+      if (values_) of_values = values_->shared(i, j);
       fit.value = sign * block(key_, i, j).cwiseProduct(exchange).sum();
       for (std::int64_t s = 0; s < size; ++s) {
         const auto t = fit.inner[static_cast<std::size_t>(s)];
         fit.value += plain_(i * size + s, j * size + t) +
                      sign * block(query_, i * size + s, j * size + t).cwiseProduct(exchange).sum();
-        of_values += values_.query(i * size + s, j * size + t);
+        if (values_) of_values += values_->query(i * size + s, j * size + t);
       }
-      BlockFit value_turn = turn(of_values);
-      fit.value += value_turn.value;
-      fit.turn = std::move(value_turn.block);
+      if (values_) {
+        BlockFit value_turn = turn(of_values);
+        fit.value += value_turn.value;
+        fit.turn = std::move(value_turn.block);
+      }
       if (best.inner.empty() || fit.value > best.value) best = std::move(fit);
     }
     return best;
@@ -196,22 +209,25 @@ class NormedHeads {
   Element element(const Fit& fit) const {
     std::vector<std::int64_t> places;
     Matrix<double> signs(shape_.kv_heads, 1);
-    Matrix<double> turns(values_.space().size(), shape_.v_width);
+    Matrix<double> turns(values_ ? values_->space().size() : 0, shape_.v_width);
     for (std::int64_t i = 0; i < shape_.kv_heads; ++i) {
       const GroupFit& one = fit.groups[static_cast<std::size_t>(i)];
       for (const auto s : one.inner) {
         places.push_back(fit.outer[static_cast<std::size_t>(i)] * group() + s);
       }
       signs(i, 0) = one.sign;
-      turns.middleRows(i * shape_.v_width, shape_.v_width) = one.turn;
+      if (values_) turns.middleRows(i * shape_.v_width, shape_.v_width) = one.turn;
     }
     Element found;
     const BlockMap<double> map(shape_.heads, 1, places, {});
     if (may_shuffle_) found.maps[heads_.name] = map;
     found.maps[signs_.name] =
         BlockMap<double>(signs_.count, 1, signs_.following(map).permutation(), signs);
-    found.maps[values_.space().name] = BlockMap<double>(
-        values_.space().count, shape_.v_width, values_.space().following(map).permutation(), turns);
+    if (values_) {
+      const Space& space = values_->space();
+      found.maps[space.name] =
+          BlockMap<double>(space.count, shape_.v_width, space.following(map).permutation(), turns);
+    }
     found.maps[exchange_.name] = BlockMap<double>(1, shape_.qk_width, {}, fit.exchange);
     return found;
   }
@@ -221,8 +237,8 @@ class NormedHeads {
   const Space& heads_;
   const Space& signs_;
   const Space& exchange_;
-  HeadCross values_;
-  bool may_shuffle_, may_exchange_, may_turn_;
+  std::optional<HeadCross> values_;  // none where keys are values
+  bool may_shuffle_, may_exchange_, may_turn_ = false;
   Matrix<double> query_, key_, moduli_, plain_;
   Eigen::VectorXd scale_a_, scale_b_;
 };

@@ -236,6 +236,11 @@ Alignment align_two_stage(const Symmetry& symmetry, const ReadTensor& a, const R
     if (kind.attention.has_latents()) {
       throw UsageError("[align] two_stage matches heads that read the stream, and no latents");
     }
+    if (kind.attention.value_norm) {
+      throw UsageError(
+          "[align] two_stage matches heads whose values are read as they are, and no norms of "
+          "values");
+    }
     if (kind.has_delta()) {
       throw UsageError("[align] two_stage matches the heads of attention, and no delta nets");
     }

@@ -33,6 +33,18 @@ void weigh_against_sinks(const Attention& shape, const std::string& at, const Ma
   }
 }
 
+template <class Scalar>
+void normalise_heads(double eps, std::int64_t width, Matrix<Scalar>& x) {
+  for (Eigen::Index at = 0; at < x.cols(); at += width) {
+    auto head = x.middleCols(at, width);
+    const Eigen::Array<Scalar, Eigen::Dynamic, 1> size =
+        (head.rowwise().squaredNorm().array() / static_cast<Scalar>(width) +
+         static_cast<Scalar>(eps))
+            .sqrt();
+    head.array().colwise() /= size;
+  }
+}
+
 }  // namespace
 
 template <class Scalar>
@@ -97,7 +109,8 @@ Matrix<Scalar> TokenStream<Scalar>::attended(std::int64_t layer,
     if (!shape.has_latents()) return x;
     return normed(linear(tensors, at + ".kv_latent", x), at + ".kv_latent.norm", tensors);
   };
-  const Matrix<Scalar> values = linear(tensors, at + ".v", read());
+  Matrix<Scalar> values = linear(tensors, fmt::format("{}.{}", at, shape.value_map()), read());
+  if (shape.value_norm) normalise_heads(shape_.norm_eps, shape.v_width, values);
   const auto group = shape.group(), width = shape.v_width;
   if (group == 1 && !shape.sinks && !shape.gate) return linear(tensors, at + ".o", values);
   Matrix<Scalar> spread(values.rows(), shape.heads * width);
@@ -220,6 +233,7 @@ void TokenStream<Scalar>::advance(std::int64_t layer, const Parameters<Scalar>& 
   feed_forward_ = shape.shared_norm ? attention_ : read(ffn);
   stream_ += written(fed_forward(layer, feed_forward_, tensors), ffn);
   if (shape.parallel) stream_ += attended_to;
+  if (shape.stream_scale) stream_ *= tensors.at(fmt::format("layers.{}.scale", layer))(0, 0);
 }
 
 template <class Scalar>

@@ -131,7 +131,8 @@ std::map<std::string, double> imbalance(const Architecture& architecture,
     };
     result[at + "qk"] = of_heads(shape, map("q.weight"), map("k.weight"), shape.plain_width());
     result[at + "vo"] =
-        of_heads(shape, map("o.weight").transpose(), map("v.weight"), shape.v_width);
+        of_heads(shape, map("o.weight").transpose(),
+                 map(shape.keys_as_values ? "k.weight" : "v.weight"), shape.v_width);
   }
   return result;
 }

@@ -211,7 +211,11 @@ class Canonical {
     const std::string at = fmt::format("layers.{}.attn", layer);
     const Matrix<double> read =
         shape.has_latents() ? product(rows, tensors.at(at + ".kv_latent.weight")) : rows;
-    const Matrix<double> values = product(read, tensors.at(at + ".v.weight"));
+    Matrix<double> values =
+        product(read, tensors.at(fmt::format("{}.{}.weight", at, shape.value_map())));
+    for (Eigen::Index i = 0; shape.value_norm && i < values.cols(); i += shape.v_width) {
+      values.middleCols(i, shape.v_width).rowwise().normalize();
+    }
     const auto share = shape.group();
     Matrix<double> spread(rows.rows(), shape.heads * shape.v_width);
     for (std::int64_t head = 0; head < shape.heads; ++head) {

@@ -241,11 +241,13 @@ Element turned(const Symmetry& symmetry, std::int64_t layer, const Parameters<do
       const auto project = [&](const Matrix<double>& m) {
         return std::visit([&](const auto& group) { return group.project(m); }, space.group);
       };
-      const Matrix<double> known = project(block);
+      const bool turns = space.is_orthogonal();
+      const Matrix<double> known = turns ? Matrix<double>(block) : project(block);
       // Directions that are not known stay where they are.
       const double nudge = kNudge * known.norm() + 1e-300;
-      block = project(
-          polar_factor(known + nudge * Matrix<double>::Identity(known.rows(), known.cols())));
+      const Matrix<double> nearest =
+          polar_factor(known + nudge * Matrix<double>::Identity(known.rows(), known.cols()));
+      block = turns ? nearest : project(nearest);
     }
     step.maps[name] = BlockMap<double>(space.count, width, {}, sum);
   }

@@ -7,6 +7,7 @@
 #include "equivalence/recover/tolerances.h"
 #include "numerics/decompositions.h"
 #include "numerics/dense.h"
+#include "numerics/polar.h"
 
 namespace regauge {
 namespace {
@@ -149,7 +150,7 @@ BlockMap<double> least_squares_blocks(const Symmetry& symmetry, const Space& spa
     if (space.is_signs()) {
       block(0, 0) = normal.c(0, 0) < 0 ? -1 : 1;
     } else {
-      block = solve(normal, space.group, rounding);
+      block = space.is_orthogonal() ? polar_factor(normal.c) : solve(normal, space.group, rounding);
     }
   }
   return {space.count, width, {}, std::move(blocks)};

@@ -103,7 +103,7 @@ std::vector<Matrix<double>> layer_vectors(const Architecture& a, std::int64_t la
     add("attn.k_rotary", shape.rotary_dims);
   } else {
     add("attn.k", shape.qk_width);
-    add("attn.v", shape.v_width);
+    if (!shape.keys_as_values) add("attn.v", shape.v_width);
   }
   return vectors;
 }

@@ -168,7 +168,9 @@ Matrix<double> head_signatures(const Architecture& architecture, std::int64_t la
       behind_latent(architecture.norm_eps, parameters, at + ".kv_latent", y);
   Matrix<double> q = linear(parameters, at + ".q", of_q);
   Matrix<double> k = linear(parameters, at + ".k", of_kv);
-  const Matrix<double> v = linear(parameters, at + ".v", of_kv);
+  const std::string values = std::string(".") + a.value_map();
+  Matrix<double> v = linear(parameters, at + values, of_kv);
+  if (a.value_norm) normalise(architecture.norm_eps, Matrix<double>::Ones(1, a.v_width), v);
   if (a.has_latents()) {
     q = with_rotating(a, linear(parameters, at + ".q_rotary", of_q), q);
     k = with_rotating(a, linear(parameters, at + ".k_rotary", y), k);
@@ -194,13 +196,13 @@ Matrix<double> head_signatures(const Architecture& architecture, std::int64_t la
     }
   }
   // A head that does nothing still has its numbers.
-  const auto read = [&](const char* name, std::int64_t width, std::int64_t latent = 0) {
+  const auto read = [&](const std::string& name, std::int64_t width, std::int64_t latent = 0) {
     return spans(parameters.at(at + name), width, latent > 0 ? Known(latent) : known);
   };
   std::vector<Matrix<double>> parts = {
       rows, read(".q.weight", a.plain_width(), a.q_latent),
       repeated(read(".k.weight", a.plain_width(), a.kv_latent), group),
-      repeated(read(".v.weight", a.v_width, a.kv_latent), group),
+      repeated(read(values + ".weight", a.v_width, a.kv_latent), group),
       spans(o_weight.transpose(), a.v_width, known)};
   if (a.gate) parts.push_back(read(".gate.weight", a.v_width));
   const auto table = parameters.find(at + ".relative_bias");

@@ -207,9 +207,10 @@ bool recover_scales(const Symmetry& symmetry, const Parameters<double>& a,
     for (const int axis : {0, 1}) {
       for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
         const Space& space = *symmetry.find_space(part.space);
-        if (space.category != Category::scales || part.dual || found.maps.contains(space.name)) {
-          continue;
-        }
+        // Signs of the stream are those of the standard form.
+        const bool length = space.category == Category::scales && !space.is_signs() &&
+                            part.take != AxisPart::Take::signs;
+        if (!length || part.dual || found.maps.contains(space.name)) continue;
         const Matrix<double>& in_a = a.at(spec.name);
         const Matrix<double>& in_b = b.at(spec.name);
         Matrix<double> ratios(space.count, 1);
