@@ -34,6 +34,8 @@ enum class Mistake {
   gate_forgotten,          // an output gate does not see coordinates
   kernel_forgotten,        // the kernels of a convolution cannot change
   vectors_forgotten,       // nothing reads the vectors among tokens
+  gelu_forgotten,          // nothing stands behind the last convolution
+  length_forgotten,        // a kernel is not divided by its length
 };
 
 // At random_parameters(architecture, seed). Rules hold for all inputs of any length, and every
