@@ -58,6 +58,9 @@ std::vector<std::string> problems_of_convolutions(const Architecture& a) {
   require(a.positional_groups > 0 && a.width % a.positional_groups == 0,
           fmt::format("positional_groups ({}) is not a divisor of width ({})", a.positional_groups,
                       a.width));
+  require(a.positional_groups > 0 && a.width / a.positional_groups <= a.mapped_width(),
+          "a group of the positional convolution is wider than the vectors that the map reads, so "
+          "that some of it would not be read");
   require(a.input == Input::vectors && any && a.input_bias && !a.class_token &&
               !a.has_position_table() && a.norm == Norm::layer && a.norm_eps > 0,
           "positional_kernel needs input 'vectors', convolutions, input_bias, norm 'layer' and "

@@ -152,6 +152,7 @@ TEST(Refused, WhatConvolutionsAreNotUnderstoodWith) {
   }
   for (const auto change : {+[](Architecture& a) { a.positional_kernel = 0; },
                             +[](Architecture& a) { a.positional_groups = 0; },
+                            +[](Architecture& a) { a.positional_groups = 1; },
                             +[](Architecture& a) { a.embedding_norm = false; },
                             +[](Architecture& a) { a.class_token = true; },
                             +[](Architecture& a) { a.norm_bias = false; },

@@ -59,7 +59,7 @@ Architecture whisper_architecture(const T5Sizes& sizes) {
 Architecture sounds_architecture(std::uint64_t seed) {
   Random random(seed, "sounds");
   const bool post = random.coin();
-  Architecture a = known_architecture(post ? "bert" : "gpt2");
+  Architecture a = known_architecture(post ? "bert" : "gpt2, untied");
   a.layers = 1 + random.below(2);
   a.causal = random.below(4) == 0;
   a.input = Input::vectors;
@@ -89,7 +89,7 @@ Architecture sounds_architecture(std::uint64_t seed) {
     a.convolutions.push_back(of);
   }
   a.positional_kernel = 2 + random.below(3);
-  a.positional_groups = random.coin() ? 2 : 1;
+  a.positional_groups = 2 + random.below(2);
   a.kinds[0].ffn.activation = random.coin() ? Activation::gelu : Activation::relu;
   validate(a);
   return a;
