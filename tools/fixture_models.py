@@ -2,6 +2,7 @@
 
 import transformers as tf
 from pictures import QWEN_TOWER, TOWER
+from sounds import STABLE, WAVES, WHISPER
 
 # No size equals another, so that a mix-up of axes cannot go unnoticed.
 SIZES = dict(vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=2,
@@ -230,6 +231,11 @@ def models():
         "mbart": (tf.MBartForConditionalGeneration, tf.MBartConfig(**SMALL_BART, scale_embedding=True)),
         "pegasus": (tf.PegasusForConditionalGeneration, tf.PegasusConfig(**SMALL_BART, activation_function="relu")),
         "m2m_100": (tf.M2M100ForConditionalGeneration, tf.M2M100Config(**SMALL_BART)),
+        "whisper": (tf.WhisperForConditionalGeneration, tf.WhisperConfig(**WHISPER)),
+        "wav2vec2": (tf.Wav2Vec2ForCTC, tf.Wav2Vec2Config(**WAVES)),
+        "wav2vec2-stable": (tf.Wav2Vec2ForCTC, tf.Wav2Vec2Config(**WAVES, **STABLE)),
+        "hubert": (tf.HubertModel, tf.HubertConfig(**WAVES, feat_proj_layer_norm=False)),
+        "hubert-stable": (tf.HubertForCTC, tf.HubertConfig(**{**WAVES, "num_conv_pos_embeddings": 5}, **STABLE)),
         "gpt2": (tf.GPT2LMHeadModel, tf.GPT2Config(
             vocab_size=61, n_embd=20, n_inner=27, n_layer=2, n_head=4, n_positions=48, **IDS)),
         "gpt_neox": (tf.GPTNeoXForCausalLM, tf.GPTNeoXConfig(

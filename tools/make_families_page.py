@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 from many_tensors import write_sparse  # noqa: E402
 
 ARCHITECTURES = ROOT / "data" / "architectures"
-AUTO = ["AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoModelForImageTextToText", "AutoModelForCausalLM", "AutoModel"]
+AUTO = ["AutoModelForSpeechSeq2Seq", "AutoModelForCTC", "AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoModelForImageTextToText", "AutoModelForCausalLM", "AutoModel"]
 
 # The default values are ELECTRA small's, whose embedding is narrower than its stream.
 ELECTRA_BASE = dict(hidden_size=768, embedding_size=768, num_attention_heads=12, intermediate_size=3072)

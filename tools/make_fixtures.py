@@ -33,6 +33,7 @@ sys.path.insert(0, str(TESTS / "python"))
 from declared import declared_outputs  # noqa: E402
 from fixture_models import SHIFTED, models  # noqa: E402
 from pictures import text_of  # noqa: E402
+from sounds import sound_of  # noqa: E402
 from towers import ended, ends_with_eos, has_towers  # noqa: E402
 
 FIXTURES = TESTS / "fixtures"
@@ -87,7 +88,11 @@ def save_reference(model, folder):
             tokens[tokens == model.config.pad_token_id] += 1  # they do not count padding as a position
         return tokens
 
-    if hasattr(text_of(model.config), "vocab_size"):
+    sound = sound_of(model.config, 1, 7) or {}
+    if "input_values" in sound:
+        inputs = sound["input_values"]
+        given = dict(samples=inputs[0].tolist())
+    elif hasattr(text_of(model.config), "vocab_size"):
         inputs = unpadded(torch.randint(0, text_of(model.config).vocab_size, (1, 19), generator=generator))
         if hasattr(model.config, "text_config"):
             inputs[inputs > 50] -= 20  # the last ones stand for pictures
@@ -99,7 +104,10 @@ def save_reference(model, folder):
         inputs = torch.rand(1, model.config.num_channels, size, size, generator=generator).double().round(decimals=3)
         given = dict(image=inputs[0].tolist())
     further = {}
-    if model.config.is_encoder_decoder and not type(model).__name__.endswith("EncoderModel"):
+    if "input_features" in sound:
+        further["decoder_input_ids"], inputs = inputs, sound["input_features"]
+        given["frames"] = inputs[0].T.tolist()
+    elif model.config.is_encoder_decoder and not type(model).__name__.endswith("EncoderModel"):
         given["source"] = unpadded(torch.randint(0, model.config.vocab_size, (13,), generator=generator)).tolist()
         inputs, further["decoder_input_ids"] = torch.tensor([given["source"]]), inputs
     if has_towers(model.config):

@@ -120,6 +120,18 @@ bool changes_sign_with_stream(const Symmetry& symmetry, const NormSite& norm) {
                      [](const AxisPart& part) { return part.space == "residual.sign"; });
 }
 
+// The encoder's last norm, which keys and values of other layers read; empty for one stack.
+Parameters<double> norm_behind_encoder(const Architecture& shape, const MovedModel& moved) {
+  Parameters<double> norm;
+  if (shape.encoder_layers == 0) return norm;
+  const std::string name = shape.encoder_norm() + ".";
+  const auto no_matrix = [](const std::string&) { return false; };
+  for (auto& [tensor, value] : moved.layer(regauge::layer_of(name), no_matrix)) {
+    if (tensor.starts_with(name)) norm.emplace(tensor, std::move(value));
+  }
+  return norm;
+}
+
 void add_to(Matrix<double>& sum, const Matrix<double>& vector) {
   if (sum.size() == 0) {
     sum = vector;
@@ -213,6 +225,7 @@ Element form_of(const ReadTensor& read, const Symmetry& symmetry, double sign,
   if (!positive.is_identity()) form = compose(symmetry, positive, form);
   const Element folded = form;
   const MovedModel moved(read, symmetry, folded);
+  const Parameters<double> behind_encoder = norm_behind_encoder(symmetry.architecture, moved);
   for (std::int64_t layer = -1; layer < symmetry.architecture.all_layers(); ++layer) {
     const auto shifts = remaining(symmetry, folded, layer);
     if (shifts.empty()) continue;
@@ -224,6 +237,7 @@ Element form_of(const ReadTensor& read, const Symmetry& symmetry, double sign,
     };
     Parameters<double> parameters = moved.layer(layer, concerned);
     for (const Shift* shift : shifts) {
+      parameters.insert(behind_encoder.begin(), behind_encoder.end());
       const auto vector = vanishing(symmetry, *shift, parameters);
       if (!vector) {
         limits.push_back(fmt::format("[recover] {} has no standard form yet", shift->name));

@@ -112,6 +112,11 @@ void visit_model(A& a, Visit&& visit) {
   visit("encoder_vocabulary", a.encoder_vocabulary);
   visit("input_width", a.input_width);
   visit("input_bias", a.input_bias);
+  visit("convolutions", a.convolutions);
+  visit("convolution_norm", a.convolution_norm);
+  visit("input_norm", a.input_norm);
+  visit("positional_kernel", a.positional_kernel);
+  visit("positional_groups", a.positional_groups);
   visit("deep_inputs", a.deep_inputs);
   visit("class_token", a.class_token);
   visit("registers", a.registers);
@@ -121,6 +126,7 @@ void visit_model(A& a, Visit&& visit) {
   visit("sinusoids", a.sinusoids);
   visit("first_position", a.first_position);
   visit("max_positions", a.max_positions);
+  visit("encoder_positions", a.encoder_positions);
   visit("norm", a.norm);
   visit("norm_bias", a.norm_bias);
   visit("norm_eps", a.norm_eps);
@@ -281,6 +287,12 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
                                           "classes_pooled",
                                           "encoder_layers",
                                           "encoder_vocabulary",
+                                          "encoder_positions",
+                                          "convolutions",
+                                          "convolution_norm",
+                                          "input_norm",
+                                          "positional_kernel",
+                                          "positional_groups",
                                           "sinusoids",
                                           "first_position",
                                           "shares_table",

@@ -248,8 +248,8 @@ const FamilyKind* kind_for(const Family& family, const Architecture& alike) {
     const auto value_of = [&](const std::string& name) { return fields.at(name); };
     const auto holds = [&](const auto& entry) {
       const auto& constant = entry.second.constant;
-      return !constant || is_formula(*constant) || !entry.second.when.applies(value_of) ||
-             fields.at(entry.first) == *constant;
+      return !constant || is_formula(*constant) || constant->is_structured() ||
+             !entry.second.when.applies(value_of) || fields.at(entry.first) == *constant;
     };
     if (!std::ranges::all_of(entries, holds)) continue;
     const auto stated = std::ranges::count_if(

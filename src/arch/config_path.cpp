@@ -1,5 +1,7 @@
 #include "config_path.h"
 
+#include <charconv>
+#include <limits>
 #include <string_view>
 
 namespace regauge {
@@ -13,14 +15,22 @@ std::string_view step(std::string_view& path) {
   return first;
 }
 
+// A place in a list; one that no list has where the name is no number.
+std::size_t place_of(const std::string& name) {
+  std::size_t place = 0;
+  const char* end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data(), end, place);
+  return error == std::errc() && rest == end ? place : std::numeric_limits<std::size_t>::max();
+}
+
 }  // namespace
 
 const nlohmann::json* find_path(const nlohmann::json& config, const std::string& path) {
   const nlohmann::json* at = &config;
   for (std::string_view rest = path; !rest.empty();) {
     const std::string name(step(rest));
-    if (at->is_array() && name == "0" && !at->empty()) {
-      at = &at->front();
+    if (const auto place = place_of(name); at->is_array() && place < at->size()) {
+      at = &(*at)[place];
     } else if (at->is_object() && at->contains(name)) {
       at = &(*at)[name];
     } else {

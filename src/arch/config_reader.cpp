@@ -96,7 +96,16 @@ class Reader {
     return entry.when.applies([&](const std::string& name) { return value(name); });
   }
 
+  // In a list or an object every formula gives a whole number.
   Json term(const Json& literal_or_formula) {
+    if (literal_or_formula.is_structured()) {
+      Json all = literal_or_formula;
+      for (auto& item : all) {
+        const Json value = term(item);
+        item = is_formula(item) ? coerced(value, 0).value_or(value) : value;
+      }
+      return all;
+    }
     if (!is_formula(literal_or_formula)) return literal_or_formula;
     return evaluate_formula(literal_or_formula.get_ref<const std::string&>().substr(1),
                             [&](const std::string& name) { return number(name); });
@@ -143,7 +152,14 @@ class Reader {
       if (counted != nullptr && !counted->is_null()) return counted->size();
       return fallback(name, entry, entry.count_of);
     }
-    return keyed(name, entry);
+    return entry.parts.empty() ? keyed(name, entry) : joined(name, entry);
+  }
+
+  Json joined(const std::string& name, const ConfigEntry& entry) {
+    if (const auto list = joined_parts(entry, config_)) return *list;
+    problems_.push_back(
+        fmt::format("expected {} in lists of one length", fmt::join(entry.keys, ", ")));
+    return defaults_.at(name);
   }
 
   // A switch that is on where the config does not have it. Transformers takes null for off.

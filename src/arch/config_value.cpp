@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "config_path.h"
+
 namespace regauge {
 namespace {
 
@@ -25,6 +27,27 @@ std::optional<Json> config_from_field(const ConfigEntry& entry, const Json& valu
   }
   if (!entry.values.empty() && !value.is_number()) return std::nullopt;
   return value;
+}
+
+std::optional<Json> joined_parts(const ConfigEntry& entry, const Json& config) {
+  std::size_t length = 0;
+  for (const auto& key : entry.keys) {
+    const Json* found = find_path(config, key);
+    if (found == nullptr || found->is_null()) return std::nullopt;
+    if (!found->is_array()) continue;
+    if (length != 0 && found->size() != length) return std::nullopt;
+    length = found->size();
+  }
+  Json list = Json::array();
+  for (std::size_t item = 0; item < length; ++item) {
+    Json object = Json::object();
+    for (std::size_t i = 0; i < entry.keys.size(); ++i) {
+      const Json& found = *find_path(config, entry.keys[i]);
+      object[entry.parts[i]] = found.is_array() ? found.at(item) : found;
+    }
+    list.push_back(std::move(object));
+  }
+  return list;
 }
 
 bool is_formula(const Json& term) {

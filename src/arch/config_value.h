@@ -16,6 +16,10 @@ std::optional<nlohmann::json> field_from_config(const ConfigEntry& entry,
 std::optional<nlohmann::json> config_from_field(const ConfigEntry& entry,
                                                 const nlohmann::json& value);
 
+// The list of objects that the entry's keys say item by item, a key that is no list the same for
+// all; nothing where a key is missing, or where lists are of different lengths.
+std::optional<nlohmann::json> joined_parts(const ConfigEntry& entry, const nlohmann::json& config);
+
 // True for a string that starts with '='.
 bool is_formula(const nlohmann::json& term);
 

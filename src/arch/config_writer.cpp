@@ -108,7 +108,30 @@ class Writer {
     return !fresh_ && entry.fallback && term(*entry.fallback) == field;
   }
 
+  // Lists; of what is the same for all, as true or false are, one of them where there is no list.
+  void put_parts(const ConfigEntry& entry, const Json& list) {
+    const auto said = joined_parts(entry, config_);
+    if (list.empty() || (said && includes(list, *said))) return;
+    for (std::size_t i = 0; i < entry.keys.size(); ++i) {
+      Json items = Json::array();
+      for (const auto& object : list) items.push_back(object.at(entry.parts[i]));
+      set_path(config_, entry.keys[i], items.front().is_boolean() ? items.front() : items);
+    }
+  }
+
+  // Every object of `list` has all that its like in `said` has.
+  static bool includes(const Json& list, const Json& said) {
+    if (list.size() != said.size()) return false;
+    for (std::size_t n = 0; n < list.size(); ++n) {
+      for (const auto& [part, value] : said[n].items()) {
+        if (list[n].at(part) != value) return false;
+      }
+    }
+    return true;
+  }
+
   void put_field(const ConfigEntry& entry, const Json& field) {
+    if (!entry.parts.empty()) return put_parts(entry, field);
     if (said_already(entry, field)) return;
     if (const auto value = config_from_field(entry, field)) put(entry.keys, *value);
   }

@@ -112,6 +112,7 @@ ConfigEntry parse_entry(const std::string& where, const Ordered& json) {
   Section section(where, json);
   ConfigEntry entry;
   entry.keys = section.texts("key");
+  entry.parts = section.texts("parts");
   entry.constant = section.any("is");
   entry.fallback = section.any("default");
   entry.write = section.any("write");
@@ -139,6 +140,9 @@ ConfigEntry parse_entry(const std::string& where, const Ordered& json) {
     section.fail(
         "needs exactly one of 'key', 'is', 'count_of', 'present_tensor', 'absent_tensor', "
         "'columns_of'");
+  }
+  if (!entry.parts.empty() && entry.parts.size() != entry.keys.size()) {
+    section.fail("'parts' must name what each 'key' is in an object of the list");
   }
   return entry;
 }

@@ -38,6 +38,8 @@ struct When {
 struct ConfigEntry {
   std::vector<std::string>
       keys;  // all that are present must agree; the first is written when none is
+  // The field is a list of objects: what in them the items of each key's list are called.
+  std::vector<std::string> parts;
   std::optional<nlohmann::json> constant;  // "is": the field has this value and no key
   std::optional<nlohmann::json> fallback;  // "default": what an absent key means
   std::vector<std::pair<nlohmann::json, nlohmann::json>>

@@ -55,6 +55,13 @@ inline const Names<Norm>& names_of() {
   return names;
 }
 template <>
+inline const Names<ConvolutionNorm>& names_of() {
+  static const Names<ConvolutionNorm> names = {{ConvolutionNorm::none, "none"},
+                                               {ConvolutionNorm::first, "first"},
+                                               {ConvolutionNorm::layer, "layer"}};
+  return names;
+}
+template <>
 inline const Names<QkNorm>& names_of() {
   static const Names<QkNorm> names = {
       {QkNorm::none, "none"}, {QkNorm::heads, "heads"}, {QkNorm::joint, "joint"}};
@@ -98,6 +105,16 @@ inline void write(Json& json, std::int64_t value) { json = value; }
 inline void write(Json& json, double value) { json = value; }
 inline void write(Json& json, bool value) { json = value; }
 inline void write(Json& json, const std::vector<double>& value) { json = value; }
+inline void write(Json& json, const std::vector<Convolution>& value) {
+  json = Json::array();
+  for (const Convolution& of : value) {
+    json.push_back({{"channels", of.channels},
+                    {"kernel", of.kernel},
+                    {"stride", of.stride},
+                    {"padding", of.padding},
+                    {"bias", of.bias}});
+  }
+}
 template <class Enum>
 requires std::is_enum_v<Enum>
 void write(Json& json, Enum value) {
@@ -138,6 +155,30 @@ inline std::string read(const Json& json, std::vector<double>& value) {
   for (const auto& item : json) {
     if (!item.is_number()) return "a list of numbers";
     value.push_back(item.get<double>());
+  }
+  return "";
+}
+inline std::string read(const Json& json, std::vector<Convolution>& value) {
+  const std::string expected = "a list of objects with channels, kernel, stride, padding and bias";
+  value.clear();
+  for (const auto& item : json.is_array() ? json : Json::array({json})) {
+    Convolution& of = value.emplace_back();
+    const std::pair<const char*, std::int64_t*> sizes[] = {{"channels", &of.channels},
+                                                           {"kernel", &of.kernel},
+                                                           {"stride", &of.stride},
+                                                           {"padding", &of.padding}};
+    if (!item.is_object()) return expected;
+    std::size_t known = 0;
+    for (const auto& [name, size] : sizes) {
+      if (!item.contains(name)) continue;
+      if (!read(item.at(name), *size).empty()) return expected;
+      ++known;
+    }
+    if (item.contains("bias")) {
+      if (!read(item.at("bias"), of.bias).empty()) return expected;
+      ++known;
+    }
+    if (known != item.size()) return expected;
   }
   return "";
 }

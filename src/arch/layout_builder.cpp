@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "config_kinds.h"
+#include "config_path.h"
 #include "config_value.h"
 #include "fields.h"
 #include "formula.h"
@@ -382,12 +383,15 @@ void LayoutBuilder::add_problem(std::string problem) {
   }
 }
 
-// A variable, or a field of the model or of that layer.
+// A variable, or a field of the model or of that layer, or a number in a list of such
+// (convolutions.0.kernel).
 double LayoutBuilder::number(const std::string& name, std::int64_t layer) const {
   if (const auto found = variables_.find(name); found != variables_.end()) return found->second;
   const nlohmann::json& fields = fields_.at(kind_of(layer));
-  const auto found = fields.find(name);
-  if (found == fields.end() || !(found->is_number() || found->is_boolean())) {
+  std::string path = name;
+  std::ranges::replace(path, '.', '/');
+  const auto* found = fields.contains(name) ? &fields.at(name) : find_path(fields, path);
+  if (found == nullptr || !(found->is_number() || found->is_boolean())) {
     throw UsageError(fmt::format("[architectures] {}: '{}' is neither a field nor a variable",
                                  family_.file, name));
   }

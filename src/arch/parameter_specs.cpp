@@ -20,6 +20,10 @@ class SpecList {
     add(name + ".gain", 1, a_.width);
     add_if(a_.norm_bias, name + ".bias", 1, a_.width);
   }
+  void add_layer_norm(const std::string& name, std::int64_t width) {
+    add(name + ".gain", 1, width);
+    add(name + ".bias", 1, width);
+  }
   void add_linear(const std::string& name, std::int64_t in, std::int64_t out, bool bias) {
     add(name + ".weight", in, out);
     add_if(bias, name + ".bias", 1, out);
@@ -48,19 +52,43 @@ class SpecList {
   std::string prefix_;
 };
 
+void add_convolutions(SpecList& specs, const Architecture& a) {
+  std::int64_t read = a.input_width;
+  for (std::size_t i = 0; i < a.convolutions.size(); ++i) {
+    const Convolution& of = a.convolutions[i];
+    const std::string name = a.convolution(i);
+    specs.add_linear(name, read * of.kernel, of.channels, of.bias);
+    if (a.has_norm_behind(i)) specs.add_layer_norm(name + ".norm", of.channels);
+    read = of.channels;
+  }
+}
+
 void add_embedding(SpecList& specs, const Architecture& a) {
   specs.add_if(a.input == Input::tokens, "embed.tokens", a.vocabulary, a.width);
-  if (a.input_width > 0) specs.add_linear("embed.input", a.input_width, a.width, a.input_bias);
+  if (!a.encodes_vectors()) {
+    add_convolutions(specs, a);
+    if (a.input_norm) specs.add_layer_norm("embed.input.norm", a.mapped_width());
+    if (a.input_width > 0) {
+      specs.add_linear("embed.input", a.mapped_width(), a.width, a.input_bias);
+    }
+  }
   specs.add_if(a.class_token, "embed.class_token", 1, a.width);
   specs.add_if(a.registers > 0, "embed.registers", a.registers, a.width);
   specs.add_if(a.position_table == PositionTable::learned, "embed.positions", a.max_positions,
                a.width);
   specs.add_if(a.token_types > 0, "embed.types", a.token_types, a.width);
+  if (a.has_positional()) {
+    specs.add("embed.positional.weight", a.positional_kernel,
+              a.width * (a.width / a.positional_groups));
+    specs.add("embed.positional.length", 1, a.positional_kernel);
+    specs.add("embed.positional.bias", 1, a.width);
+  }
   if (a.embedding_norm) specs.add_norm("embed.norm");
   if (a.encoder_layers == 0) return;
   specs.add_if(a.encoder_vocabulary > 0, "encoder.embed.tokens", a.encoder_vocabulary, a.width);
+  if (a.encodes_vectors()) add_convolutions(specs, a);
   specs.add_if(a.position_table == PositionTable::learned, "encoder.embed.positions",
-               a.max_positions, a.width);
+               a.source_positions(), a.width);
   if (a.embedding_norm) specs.add_norm("encoder.embed.norm");
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "convolution_problems.h"
 #include "regauge/arch/architecture.h"
 #include "regauge/base/error.h"
 
@@ -340,8 +341,9 @@ void check_input(const Architecture& a, Problems& problems) {
       return kind.norms_input() && !kind.attention.has_latents();
     });
     problems.require(
-        a.input_width == 0 || (plain && !a.embedding_norm && !a.has_position_table() &&
-                               a.token_types == 0 && a.encoder_layers == 0),
+        a.input_width == 0 || a.encodes_vectors() ||
+            (plain && !a.embedding_norm && !a.has_position_table() && a.token_types == 0 &&
+             a.encoder_layers == 0),
         "vectors among tokens (input_width) need placement 'pre' or 'both', one stack, "
         "and neither latents, an embedding norm, a position table nor token types");
   } else {
@@ -473,6 +475,7 @@ std::vector<std::string> problems_of(const Architecture& a) {
                      "placement 'behind' with biases of q, k, v, gate or up is not understood");
   }
   check_stacks(a, problems);
+  for (const auto& problem : problems_of_convolutions(a)) problems.require(false, problem);
   check_input(a, problems);
   problems.require(a.norm == Norm::layer || !a.norm_bias, "norm_bias needs norm 'layer'");
   problems.require(std::isfinite(a.norm_eps) && a.norm_eps >= 0, "norm_eps is not a number >= 0");

@@ -72,7 +72,10 @@ void print_shape_alone(const Architecture& a) {
   const std::string deep =
       a.deep_inputs > 0 ? ", further ones behind the first " + some(a.deep_inputs, "layer") : "";
   const std::string vectors =
-      a.input == Input::tokens && a.input_width > 0
+      a.encodes_vectors()
+          ? fmt::format(", the encoder reads vectors of {} through {}", a.input_width,
+                        some(static_cast<std::int64_t>(a.convolutions.size()), "convolution"))
+      : a.input == Input::tokens && a.input_width > 0
           ? fmt::format(", vectors of {} among the tokens{}", a.input_width, deep)
           : "";
   const std::string layers = fmt::format("{}{}, width {}{}{}", some(a.layers, "layer"), stacks,

@@ -73,7 +73,8 @@ class Description {
         add("lengths rescaled", space.name);
       }
       if (space.category != Category::residual) continue;
-      const std::string size = fmt::format("{} coordinates", space.size());
+      const std::string_view where = space.name.starts_with("encoder.") ? " of the encoder" : "";
+      const std::string size = fmt::format("{} coordinates{}", space.size(), where);
       if (space.is_orthogonal()) {
         const Kind kind = kind_of(map.dense(), tolerance_);
         if (kind == Kind::signs) add("residual signs", size);

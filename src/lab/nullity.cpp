@@ -40,6 +40,9 @@ Batch random_batch(const Architecture& a, std::uint64_t seed, std::int64_t least
   Batch batch;
   const std::int64_t positions = table ? a.max_positions : positions_needed(a);
   batch.length = positions - (table && a.class_token ? 1 : 0);
+  if (!a.encodes_vectors()) {
+    while (a.encoded_positions(batch.length) < positions && !a.convolutions.empty()) ++batch.length;
+  }
   // At least three outputs for every parameter.
   const bool by_position =
       a.output.has(Output::tokens) || a.output.has(Output::hidden) || a.classes_everywhere;
@@ -48,17 +51,25 @@ Batch random_batch(const Architecture& a, std::uint64_t seed, std::int64_t least
   batch.sequences = std::max({least, 600 / batch.length, 12 * a.vocabulary / batch.length,
                               3 * parameter_count(a) / outputs});
   const std::int64_t count = batch.sequences * batch.length;
-  if (a.input_width > 0) {
-    batch.vectors.resize(count, a.vector_width());
+  const auto add_vectors = [&](std::int64_t rows) {
+    batch.vectors.resize(rows, a.vector_width());
     for (auto& entry : batch.vectors.reshaped()) entry = static_cast<float>(random.normal());
-  }
+  };
+  if (a.input_width > 0 && !a.encodes_vectors()) add_vectors(count);
   if (a.input == Input::vectors) return batch;
   for (std::int64_t i = 0; i < count; ++i) {
-    const bool vector = a.input_width > 0 && random.below(3) == 0;
+    const bool vector = a.input_width > 0 && !a.encodes_vectors() && random.below(3) == 0;
     batch.tokens.push_back(vector ? -1 : random.below(a.vocabulary));
     if (a.token_types > 0) batch.types.push_back(random.below(a.token_types));
   }
   if (a.encoder_layers == 0) return batch;
+  if (a.encodes_vectors()) {  // as many as reach every row of the encoder's position table
+    while (a.encoded_positions(batch.source_length + 1) <= a.source_positions()) {
+      ++batch.source_length;
+    }
+    add_vectors(batch.sequences * batch.source_length);
+    return batch;
+  }
   batch.source_length = batch.length;
   for (std::int64_t i = 0; i < count; ++i) {
     batch.source.push_back(random.below(a.source_vocabulary()));
@@ -94,6 +105,7 @@ Batch random_third(const Batch& batch, Random& random) {
       if (!batch.types.empty()) some.types.push_back(batch.types[at]);
     }
     for (std::int64_t j = i * vectors; j < (i + 1) * vectors; ++j) rows.push_back(j);
+    if (batch.source.empty()) continue;
     const auto source = batch.source.begin() + i * batch.source_length;
     some.source.insert(some.source.end(), source, source + batch.source_length);
   }

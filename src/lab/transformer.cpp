@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <stdexcept>
 
+#include "activated.h"
 #include "arch/transform_norm.h"
+#include "convolutions.h"
 #include "delta_net.h"
 #include "regauge/base/error.h"
 #include "router.h"
@@ -20,10 +21,11 @@ void check(const Architecture& a, const Batch& batch) {
     if (!good) throw UsageError("the batch does not fit the architecture: " + problem);
   };
   const auto positions = static_cast<std::size_t>(batch.sequences * batch.length);
+  const std::int64_t sources = batch.sequences * batch.source_length;
   expect(positions > 0, "it is empty");
   expect(batch.types.empty() || batch.types.size() == positions,
          "it needs a type for every position, or none");
-  const bool vectors = batch.vectors.size() > 0;
+  const bool vectors = batch.vectors.size() > 0 && !a.encodes_vectors();
   if (a.input == Input::tokens) {
     expect(batch.tokens.size() == positions, "it needs a token for every position");
   }
@@ -35,8 +37,15 @@ void check(const Architecture& a, const Batch& batch) {
   expect(a.encoder_layers > 0 ? batch.source_length > 0 : batch.source.empty(),
          a.encoder_layers > 0 ? "it needs a source, which the encoder reads"
                               : "it has a source, and there is no encoder");
-  expect(batch.source.size() == static_cast<std::size_t>(batch.sequences * batch.source_length),
-         "it needs sources of one length");
+  if (a.encodes_vectors()) {
+    expect(batch.vectors.rows() == sources && batch.vectors.cols() == a.input_width,
+           fmt::format("it needs a vector of {} for every position of the source", a.input_width));
+    expect(a.encoded_positions(batch.source_length) > 0, "its sources are too short");
+  } else {
+    expect(a.encoded_positions(batch.length) > 0, "its sequences are too short");
+    expect(batch.source.size() == static_cast<std::size_t>(sources),
+           "it needs sources of one length");
+  }
   const auto expect_within = [&](const std::vector<std::int64_t>& tokens, std::int64_t vocabulary) {
     for (const std::int64_t token : tokens) {
       expect((token == -1 && vectors) || (token >= 0 && token < vocabulary),
@@ -56,16 +65,23 @@ void check(const Architecture& a, const Batch& batch) {
 Transformer::Transformer(const Architecture& architecture, std::int64_t length, at::ScalarType type,
                          std::int64_t source_length)
     : architecture_(architecture),
-      positions_(length + architecture.leading_rows()),
-      source_positions_(source_length),
+      length_(length),
+      positions_(
+          (architecture.encodes_vectors() ? length : architecture.encoded_positions(length)) +
+          architecture.leading_rows()),
+      source_length_(source_length),
       type_(type) {
   const Architecture& a = architecture_;
-  const std::int64_t n = positions_, longest = std::max(n - a.registers, source_length);
-  if (a.has_position_table() && longest > a.max_positions) {
+  const std::int64_t n = positions_, own = n - a.registers;
+  const std::int64_t encoded = a.encoded_positions(source_length), longest = std::max(own, encoded);
+  const auto check_table = [&](std::int64_t positions, std::int64_t rows) {
+    if (!a.has_position_table() || positions <= rows) return;
     throw UsageError(
         fmt::format("sequences of {} positions, and the model has a table of {}; use shorter ones",
-                    longest, a.max_positions));
-  }
+                    positions, rows));
+  };
+  check_table(own, a.max_positions);
+  check_table(encoded, a.source_positions());
   if (a.position_table == PositionTable::sinusoidal) {
     at::Tensor table = at::empty({longest, a.width}, at::kDouble);
     for (std::int64_t t = 0; t < longest; ++t) {
@@ -78,7 +94,7 @@ Transformer::Transformer(const Architecture& architecture, std::int64_t length, 
   for (const auto& kind : a.kinds) {
     tables_.push_back(tables(kind.attention, a.causal, n, type));
     if (a.encoder_layers > 0) {
-      encoder_tables_.push_back(tables(kind.attention, false, source_length, type));
+      encoder_tables_.push_back(tables(kind.attention, false, encoded, type));
     }
   }
 }
@@ -167,8 +183,14 @@ class Transformer::Pass {
 
  private:
   at::Tensor encode(const Batch& batch) const {
-    const at::Tensor tokens = numbers(batch.source, {batch.sequences, batch.source_length});
-    at::Tensor x = times(a_.embedding_scale, at::embedding(p_.at(a_.tokens_of(0)), tokens));
+    at::Tensor x;
+    if (a_.encodes_vectors()) {
+      x = view(batch.vectors).to(t_.type_);
+      x = convolved(a_, p_, x.view({batch.sequences, batch.source_length, a_.input_width}));
+    } else {
+      const at::Tensor tokens = numbers(batch.source, {batch.sequences, batch.source_length});
+      x = times(a_.embedding_scale, at::embedding(p_.at(a_.tokens_of(0)), tokens));
+    }
     x = layers(embedding_normed(positioned(x, 0), 0), {}, 0, a_.encoder_layers, batch);
     return a_.plain_stream() ? norm("encoder.norm", x) : x;
   }
@@ -273,8 +295,11 @@ class Transformer::Pass {
   // What a map makes of the index-th of the vectors at each position.
   at::Tensor from_vectors(const std::string& map, const Batch& batch, std::int64_t index) const {
     const at::Tensor all = view(batch.vectors).to(t_.type_);
-    const at::Tensor own = all.narrow(1, index * a_.input_width, a_.input_width);
-    return linear(map, own.reshape({batch.sequences, batch.length, a_.input_width}));
+    at::Tensor own = all.narrow(1, index * a_.input_width, a_.input_width);
+    own = own.reshape({batch.sequences, batch.length, a_.input_width});
+    if (index > 0) return linear(map, own);
+    own = convolved(a_, p_, own);
+    return linear(map, a_.input_norm ? norm("embed.input.norm", own) : own);
   }
 
   at::Tensor embed(const Batch& batch) const {
@@ -284,7 +309,7 @@ class Transformer::Pass {
       x = at::embedding(p_.at("embed.tokens"), numbers(batch.tokens, shape).clamp_min(0));
       x = times(a_.embedding_scale, x);
     }
-    if (batch.vectors.size() > 0) {
+    if (batch.vectors.size() > 0 && !a_.encodes_vectors()) {
       const at::Tensor made = from_vectors("embed.input", batch, 0);
       x = batch.tokens.empty() ? made : at::where(are_vectors(batch), made, x);
     }
@@ -303,6 +328,7 @@ class Transformer::Pass {
       x = x + (batch.types.empty() ? table.narrow(0, 0, 1)
                                    : at::embedding(table, numbers(batch.types, shape)));
     }
+    if (a_.has_positional()) x = x + positional(a_, p_, x);
     return embedding_normed(x, a_.encoder_layers);
   }
 
@@ -314,28 +340,9 @@ class Transformer::Pass {
   at::Tensor norm(const std::string& name, const at::Tensor& x) const {
     tap(name + ".input", x);
     const auto gain = optional(true, name + ".gain");
-    if (a_.norm == Norm::rms) return at::rms_norm(x, {a_.width}, gain, a_.norm_eps);
-    return at::layer_norm(x, {a_.width}, gain, optional(a_.norm_bias, name + ".bias"), a_.norm_eps);
-  }
-
-  static at::Tensor activated(Activation activation, const at::Tensor& x) {
-    switch (activation) {
-      case Activation::relu:
-        return at::relu(x);
-      case Activation::relu_squared:
-        return at::relu(x).square();
-      case Activation::gelu:
-        return at::gelu(x);
-      case Activation::gelu_tanh:
-        return at::gelu(x, "tanh");
-      case Activation::gelu_quick:
-        return x * at::sigmoid(1.702 * x);
-      case Activation::silu:
-        return at::silu(x);
-      case Activation::tanh:
-        return at::tanh(x);
-    }
-    throw std::logic_error("an activation without a forward pass");
+    const std::int64_t width = x.size(-1);
+    if (a_.norm == Norm::rms) return at::rms_norm(x, {width}, gain, a_.norm_eps);
+    return at::layer_norm(x, {width}, gain, optional(a_.norm_bias, name + ".bias"), a_.norm_eps);
   }
 
   at::Tensor feed_forward(const FeedForward& f, const std::string& at, const at::Tensor& x) const {
@@ -485,13 +492,13 @@ class Transformer::Pass {
 at::Tensor Transformer::operator()(const Tensors& parameters, const Batch& batch,
                                    Tensors* taps) const {
   check(architecture_, batch);
-  if (batch.length + architecture_.leading_rows() != positions_) {
+  if (batch.length != length_) {
     throw UsageError(
-        fmt::format("a batch of length {} for a pass of {} positions", batch.length, positions_));
+        fmt::format("a batch of length {} for a pass of length {}", batch.length, length_));
   }
-  if (batch.source_length != source_positions_) {
+  if (batch.source_length != source_length_) {
     throw UsageError(fmt::format("a source of length {} for a pass of {} positions",
-                                 batch.source_length, source_positions_));
+                                 batch.source_length, source_length_));
   }
   return Pass(*this, parameters, taps).run(batch);
 }

@@ -39,8 +39,9 @@ class Transformer {
   }
 
   Architecture architecture_;
+  std::int64_t length_;     // of the batch
   std::int64_t positions_;  // with the learned rows in front
-  std::int64_t source_positions_;
+  std::int64_t source_length_;
   at::ScalarType type_;
   at::Tensor sinusoids_;                         // [positions, D]
   std::vector<Tables> tables_, encoder_tables_;  // by the kind of layer

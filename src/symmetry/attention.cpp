@@ -96,8 +96,8 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   const Axis values = add_values(layer);
   const Wire wire = wire_into(layer, true);
   if (a_.layer(layer).norms_input()) {
-    add_gain_space(at + ".norm");
-    add_pre_norm(at + ".norm");
+    add_gain_space(at + ".norm", wire.stream);
+    add_pre_norm(at + ".norm", wire.stream);
   }
   const Wire source = wire_into_keys(layer);
   const Reader q = add_reader(at + ".q", a.biases.q, wire, std::move(query));

@@ -20,10 +20,12 @@ class SymmetryBuilder {
     std::string norm;
     std::string scale;
     std::string latent = {};  // its space, where it is not the stream
+    std::string stream = "residual";
   };
 
   // stream.cpp: the stream's group, the lengths that norms forget, the wires.
   void add_stream();
+  std::string stream_of(std::int64_t layer) const;  // its space
   void add_stream_exceptions();
   Wire wire_into(std::int64_t layer, bool attention) const;
   Wire wire_into_keys(std::int64_t layer) const;  // and values
@@ -39,13 +41,18 @@ class SymmetryBuilder {
   void add_embedding_norm(std::int64_t layer);  // of the stack that begins there
   void add_embedding_exchanges();
   void add_deep_input(std::int64_t layer);
+
+  // convolutions.cpp
+  void add_convolutions();
+  void add_input_norm(Axis places);
+
   std::string embedding_scale_space() const;
   std::string head_norm() const;  // the norm that the head reads
 
   // norms.cpp: a norm, and the shifts that it makes invisible.
   void add_gain_space(const std::string& norm, const std::string& coordinates = "residual");
   void add_norm(const std::string& name, Axis gain, Axis bias);
-  void add_pre_norm(const std::string& name);
+  void add_pre_norm(const std::string& name, const std::string& stream = "residual");
   void add_post_norm(const std::string& name, const Wire& made);
   void add_output_norm(const std::string& name, std::int64_t branch_width);
   void add_layer_scale(const std::string& name, const std::string& writer);
@@ -99,8 +106,8 @@ class SymmetryBuilder {
   void add_common_constant(const std::string& bias);
   void add_common_column(const Reader& reader, const std::string& norm, Axis axis);
 
-  // A vector in the stream's coordinates, apart from any scale.
-  Axis stream_axis() const;
+  // A vector in a stream's coordinates, apart from any scale.
+  Axis stream_axis(const std::string& stream = "residual") const;
   void add_space(Space space) {
     positions_.emplace(space.name, symmetry_.spaces.size());
     symmetry_.spaces.push_back(std::move(space));
@@ -122,7 +129,8 @@ class SymmetryBuilder {
   bool plain() const { return a_.plain_stream(); }  // the stream is a plain sum
   // The head is the token table that this layer's stack reads.
   bool is_tied(std::int64_t layer) const {
-    return a_.tied && (layer >= a_.encoder_layers || a_.encoder_vocabulary == 0);
+    const bool own = a_.encoder_vocabulary > 0 || a_.encodes_vectors();
+    return a_.tied && (layer >= a_.encoder_layers || !own);
   }
   const Attention& attention(std::int64_t layer) const { return a_.layer(layer).attention; }
   const FeedForward& feed_forward(std::int64_t layer) const { return a_.layer(layer).ffn; }

@@ -10,7 +10,7 @@ void SymmetryBuilder::add_embedding() {
   append_scalar(cols, embedding_scale_space(), a_.width, false);
   const bool pinned = rotates_ && a_.position_table == PositionTable::sinusoidal;
   // The norm that reads the tables, where it is a layer norm, does not see their mean.
-  const bool mean_unseen = layer_norm() && (plain() || a_.embedding_norm);
+  const bool mean_unseen = layer_norm() && (plain() || a_.embedding_norm) && !a_.has_positional();
   const auto add_table = [&](const std::string& name, bool shifted, bool may_shift) {
     if (!symmetry_.tensors.contains(name)) return;
     tensor(name).cols = cols;
@@ -28,6 +28,8 @@ void SymmetryBuilder::add_embedding() {
   add_table("embed.positions", false, true);
   add_table("embed.types", false, true);
   add_table("encoder.embed.tokens", true, true);
+  add_convolutions();
+  if (a_.encodes_vectors()) cols = stream_axis(stream_of(0));
   add_table("encoder.embed.positions", false, true);
   add_embedding_exchanges();
   if (!a_.embedding_norm) return;

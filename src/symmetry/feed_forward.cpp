@@ -59,8 +59,8 @@ void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
   const FeedForward& f = feed_forward(layer);
   const std::string at = fmt::format("layers.{}.ffn", layer);
   if (a_.layer(layer).norms_input() && a_.layer(layer).has_ffn_norm()) {
-    add_gain_space(at + ".norm");
-    add_pre_norm(at + ".norm");
+    add_gain_space(at + ".norm", stream_of(layer));
+    add_pre_norm(at + ".norm", stream_of(layer));
   }
   if (a_.layer(layer).norms_output()) {
     const std::int64_t width = f.neurons() + f.experts.shared_width + (f.biases.down ? 1 : 0);

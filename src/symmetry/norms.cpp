@@ -8,7 +8,7 @@ void SymmetryBuilder::add_gain_space(const std::string& name, const std::string&
   Space space{.name = name,
               .category = Category::norms,
               .group = Scaling(Scaling::Kind::nonzero),
-              .count = a_.width};
+              .count = cols(name + ".gain")};
   // Where the coordinates themselves change places, each keeps its own factor.
   const Space* leader = find_space(coordinates);
   if (leader != nullptr && leader->shuffle == Shuffle::symmetric) {
@@ -31,7 +31,7 @@ void SymmetryBuilder::add_norm(const std::string& name, Axis gain, Axis bias) {
   if (a_.norm_bias) tensor(site.bias).cols = std::move(bias);
 }
 
-void SymmetryBuilder::add_pre_norm(const std::string& name) {
+void SymmetryBuilder::add_pre_norm(const std::string& name, const std::string& stream) {
   if (rotates_) {
     add_norm(name, {}, {});
     // The stream's rotation meets the bias as it meets a reader, through the gain.
@@ -39,8 +39,8 @@ void SymmetryBuilder::add_pre_norm(const std::string& name) {
     return;
   }
   Axis gain;
-  if (has_space("residual")) {
-    gain.push_back({.space = "residual", .take = AxisPart::Take::permutation});
+  if (has_space(stream)) {
+    gain.push_back({.space = stream, .take = AxisPart::Take::permutation});
   }
   // The gain takes the sign that the stream has by now, so that no reader sees it.
   const std::int64_t layer = layer_of(name);
@@ -48,7 +48,7 @@ void SymmetryBuilder::add_pre_norm(const std::string& name) {
   if (length != "residual.scale") {
     gain.push_back({.space = length, .take = AxisPart::Take::signs, .repeat = a_.width});
   }
-  add_norm(name, gain, stream_axis());
+  add_norm(name, gain, stream_axis(stream));
 }
 
 void SymmetryBuilder::add_post_norm(const std::string& name, const Wire& made) {
@@ -107,7 +107,7 @@ void SymmetryBuilder::add_norm_shift(const std::string& norm, Axis axis,
                                      std::vector<Effect> further) {
   Shift shift;
   shift.name = norm + ".shift";
-  shift.length = shift.dimension = a_.width;
+  shift.length = shift.dimension = cols(norm + ".gain");
   shift.axis = std::move(axis);
   const NormSite& site = symmetry_.norms.at(norm);
   for (const auto& reader : site.readers) {

@@ -36,8 +36,9 @@ enum class Allows { nothing, permutations, rotations };
 
 // The least of what everything on the stream allows: a gain that is written to it (by a norm of
 // the sum, of the embedding, or of what a branch writes), or through which a tied head reads,
-// cannot be folded away and leaves permutations and signs; an output leaves nothing. A fixed table
-// allows the rotations that fix its rows; no permutation is among them.
+// cannot be folded away and leaves permutations and signs; an output leaves nothing. Of a
+// positional convolution only that much is known: what is in its groups changing places is left
+// out. A fixed table allows the rotations that fix its rows; no permutation is among them.
 Allows least_allowed(const Architecture& a) {
   Allows least = Allows::rotations;
   const auto meet = [&](bool present, Allows allowed) {
@@ -47,6 +48,7 @@ Allows least_allowed(const Architecture& a) {
   for (const auto& kind : a.kinds) meet(kind.norms_output(), Allows::permutations);
   meet(a.tied, Allows::permutations);
   meet(a.output.has(Output::hidden), Allows::nothing);
+  meet(a.has_positional(), Allows::nothing);
   const bool fixed_table = a.position_table == PositionTable::sinusoidal;
   return fixed_table && least == Allows::permutations ? Allows::nothing : least;
 }
@@ -80,6 +82,12 @@ void SymmetryBuilder::add_stream() {
                  .category = Category::residual,
                  .group = Scaling(Scaling::Kind::signs)});
     }
+  }
+  if (a_.encodes_vectors()) {  // a gelu writes it, which sees coordinates
+    add_space({.name = stream_of(0),
+               .category = Category::residual,
+               .count = a_.width,
+               .shuffle = Shuffle::symmetric});
   }
   add_stream_exceptions();
   if (!lengths_free_) return;
@@ -137,13 +145,17 @@ void SymmetryBuilder::add_stream_exceptions() {
   }
 }
 
+std::string SymmetryBuilder::stream_of(std::int64_t layer) const {
+  return a_.encodes_vectors() && layer < a_.encoder_layers ? "encoder.residual" : "residual";
+}
+
 SymmetryBuilder::Wire SymmetryBuilder::wire_into(std::int64_t layer, bool attention) const {
   const std::string sublayer = fmt::format("layers.{}.{}", layer, attention ? "attn" : "ffn");
   if (plain()) {
     const Layer& shape = a_.layer(layer);
     if (!shape.norms_input()) return {"", stream_length(layer)};
     const char* norm = attention ? "attn.norm" : shape.norm_before_ffn();
-    return {fmt::format("layers.{}.{}", layer, norm), ""};
+    return {fmt::format("layers.{}.{}", layer, norm), "", "", stream_of(layer)};
   }
   Wire wire;
   if (!attention) {
@@ -158,7 +170,8 @@ SymmetryBuilder::Wire SymmetryBuilder::wire_into(std::int64_t layer, bool attent
 }
 
 SymmetryBuilder::Wire SymmetryBuilder::wire_into_keys(std::int64_t layer) const {
-  return attention(layer).cross ? Wire{a_.encoder_norm(), ""} : wire_into(layer, true);
+  return attention(layer).cross ? Wire{a_.encoder_norm(), "", "", stream_of(0)}
+                                : wire_into(layer, true);
 }
 
 std::string SymmetryBuilder::stream_length(std::int64_t layer) const {
@@ -180,10 +193,10 @@ void SymmetryBuilder::add_stream_scale(std::int64_t layer) {
   append_scalar(axis, stream_length(layer), 1, true);
 }
 
-Axis SymmetryBuilder::stream_axis() const {
+Axis SymmetryBuilder::stream_axis(const std::string& stream) const {
   Axis axis;
-  if (has_space("residual")) axis.push_back({.space = "residual"});
-  append_scalar(axis, "residual.sign", a_.width, false);
+  if (has_space(stream)) axis.push_back({.space = stream});
+  append_scalar(axis, stream + ".sign", a_.width, false);
   return axis;
 }
 
@@ -194,14 +207,14 @@ Axis SymmetryBuilder::reader_rows(const Wire& wire) const {
   if (has_space(wire.norm)) {
     axis.push_back({.space = wire.norm, .dual = true, .take = AxisPart::Take::diagonal});
   }
-  if (has_space("residual")) axis.push_back({.space = "residual", .dual = true});
-  append_scalar(axis, "residual.sign", a_.width, true);
+  if (has_space(wire.stream)) axis.push_back({.space = wire.stream, .dual = true});
+  append_scalar(axis, wire.stream + ".sign", a_.width, true);
   append_scalar(axis, wire.scale, a_.width, true);
   return axis;
 }
 
 Axis SymmetryBuilder::writer_cols(const Wire& wire) const {
-  Axis axis = stream_axis();
+  Axis axis = stream_axis(wire.stream);
   append_scalar(axis, plain() ? "residual.scale" : wire.scale, a_.width, false);
   return axis;
 }

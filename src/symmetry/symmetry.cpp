@@ -50,8 +50,8 @@ Symmetry SymmetryBuilder::build() {
   add_embedding();
   for (std::int64_t layer = 0; layer < a_.layers; ++layer) {
     if (plain() && layer > 0 && layer == a_.encoder_layers) {
-      add_gain_space("encoder.norm");
-      add_pre_norm("encoder.norm");
+      add_gain_space("encoder.norm", stream_of(0));
+      add_pre_norm("encoder.norm", stream_of(0));
     }
     a_.layer(layer).has_delta() ? add_delta_net(layer) : add_attention(layer);
     if (a_.layer(layer).has_ffn()) add_feed_forward(layer);
@@ -60,7 +60,7 @@ Symmetry SymmetryBuilder::build() {
   }
   // Its readers are known by now.
   if (a_.encoder_layers > 0 && constant_behind(a_.encoder_norm())) {
-    add_norm_shift(a_.encoder_norm(), stream_axis(), {});
+    add_norm_shift(a_.encoder_norm(), stream_axis(stream_of(0)), {});
   }
   add_head();
   symmetry_.index = std::make_shared<const SymmetryIndex>(index_of(symmetry_));
@@ -87,6 +87,10 @@ void SymmetryBuilder::append_scalar(Axis& axis, const std::string& space, std::i
   part.dual = dual;
   part.repeat = length;
   axis.push_back(part);
+}
+
+bool is_stream(std::string_view space) {
+  return space == "residual" || space == "encoder.residual";
 }
 
 Symmetry symmetry_of(const Architecture& architecture) {

@@ -45,7 +45,9 @@ void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Re
   const std::string at = fmt::format("layers.{}.{}", layer, attention ? "attn" : "ffn");
   if (plain()) {
     const bool read_again = attention && a_.layer(layer).shared_norm;
-    if (constant_behind(wire.norm) && !read_again) add_norm_shift(wire.norm, stream_axis(), {});
+    if (constant_behind(wire.norm) && !read_again) {
+      add_norm_shift(wire.norm, stream_axis(wire.stream), {});
+    }
     if (attention) add_value_shift(layer, reader, wire_into_keys(layer));
     return;
   }

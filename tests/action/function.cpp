@@ -10,26 +10,42 @@ Matrix<double> random_input(const Architecture& a, std::uint64_t seed, const cha
                             std::int64_t positions, std::int64_t vocabulary) {
   Random random(seed, name);
   const std::int64_t table = a.has_position_table() ? a.max_positions : positions;
-  const std::int64_t length = table - (a.class_token ? 1 : 0);
+  std::int64_t length = table - (a.class_token ? 1 : 0);
   if (a.input == Input::vectors) {
+    while (a.encoded_positions(length) < positions && !a.convolutions.empty()) ++length;
     Matrix<double> input(length, a.input_width);
     for (auto& entry : input.reshaped()) entry = random.normal();
     return input;
   }
+  const bool vectors = a.input_width > 0 && !a.encodes_vectors();
   Matrix<double> input(length, 2 + a.vector_width());
-  for (auto& entry : input.reshaped()) entry = a.input_width > 0 ? random.normal() : 0;
+  for (auto& entry : input.reshaped()) entry = vectors ? random.normal() : 0;
   for (std::int64_t t = 0; t < length; ++t) {
     input(t, 0) = static_cast<double>(random.below(vocabulary));
-    if (a.input_width > 0 && t % 3 == 1) input(t, 0) = -1;
+    if (vectors && t % 3 == 1) input(t, 0) = -1;
     input(t, 1) = a.token_types > 0 ? static_cast<double>(random.below(a.token_types)) : 0;
   }
   return input;
 }
 
+// As many as reach every row of the encoder's position table.
+Matrix<double> random_frames(const Architecture& a, std::uint64_t seed) {
+  Random random(seed, "frames");
+  std::int64_t length = 1;
+  while (a.encoded_positions(length + 1) <= a.source_positions()) ++length;
+  Matrix<double> frames(length, a.input_width);
+  for (auto& entry : frames.reshaped()) entry = random.normal();
+  return frames;
+}
+
 Matrix<double> function(const Architecture& a, const Parameters<double>& parameters,
                         std::uint64_t seed) {
   Matrix<double> source;
-  if (a.encoder_layers > 0) source = random_input(a, seed, "source", 5, a.source_vocabulary());
+  if (a.encodes_vectors()) {
+    source = random_frames(a, seed);
+  } else if (a.encoder_layers > 0) {
+    source = random_input(a, seed, "source", 5, a.source_vocabulary());
+  }
   for (const auto& beside : a.beside) source = random_input(beside, seed, "beside", 6, 0);
   const Matrix<double> input = random_input(a, seed, "input", 6, a.vocabulary);
   Matrix<double> y = forward(a, parameters, input, source);
@@ -65,6 +81,8 @@ std::vector<Architecture> architectures() {
   for (std::uint64_t seed = 0; seed < 80; ++seed) all.push_back(outputs_architecture(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(encoder_decoder(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(two_streams(seed));
+  for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(frames_architecture(seed));
+  for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(sounds_architecture(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(layer_scale_architecture(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(vectors_architecture(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(delta_architecture(seed));

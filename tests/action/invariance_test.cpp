@@ -348,5 +348,30 @@ TEST(NegativeControls, WhatPassesFromStackToStackIsSeen) {
   }
 }
 
+// Whisper: channels and the encoder's coordinates change places everywhere, or nowhere; the streams
+// apart.
+TEST(NegativeControls, AConvolutionOrAStreamLeftBehindIsSeen) {
+  const Architecture a = whisper_architecture({14, 8, 1, 1, 2, 5});
+  const Symmetry symmetry = symmetry_of(a);
+  const auto parameters = random_parameters(a, 1);
+  const Element random = random_element(symmetry, 3);
+  const auto expect_seen = [&](const std::string& space, const std::vector<std::string>& left) {
+    Element part;
+    part.maps[space] = random.maps.at(space);
+    auto moved = parameters;
+    act(symmetry, part, moved);
+    EXPECT_LE(change(a, parameters, moved), 1e-9) << space;
+    for (const std::string& name : left) moved.at(name) = parameters.at(name);
+    EXPECT_GT(change(a, parameters, moved), 1e-3) << left.front();
+  };
+  expect_seen("encoder.embed.conv.0", {"encoder.embed.conv.1.weight"});
+  expect_seen("encoder.embed.conv.0", {"encoder.embed.conv.0.bias"});
+  expect_seen("encoder.residual", {"encoder.embed.positions"});
+  expect_seen("encoder.residual", {"encoder.embed.conv.1.weight"});
+  expect_seen("encoder.residual", {"layers.2.attn.k.weight"});
+  expect_seen("encoder.residual", {"encoder.norm.gain"});
+  expect_seen("residual", {"layers.2.attn.q.weight"});
+}
+
 }  // namespace
 }  // namespace regauge

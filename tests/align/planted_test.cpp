@@ -147,6 +147,18 @@ TEST(Weights, FindPlantedElementsOfTwoStreams) {
   EXPECT_EQ(found.exact, found.tested);
 }
 
+TEST(Weights, FindPlantedElementsOfEncodersOfVectors) {
+  const Found found = find_planted(frames_architecture);
+  EXPECT_GE(found.tested, 20);
+  EXPECT_EQ(found.exact, found.tested);
+}
+
+TEST(Weights, FindPlantedElementsBehindPositionalConvolutions) {
+  const Found found = find_planted(sounds_architecture);
+  EXPECT_GE(found.tested, 20);
+  EXPECT_EQ(found.exact, found.tested);
+}
+
 // Matching by weights is a heuristic: on models this small it misses some, alike layers or not.
 TEST(Weights, FindMostPlantedElementsWhereLayersDiffer) {
   const Found found = find_planted(mixed_architecture);

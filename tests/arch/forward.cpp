@@ -7,6 +7,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "forward_convolutions.h"
 #include "forward_delta.h"
 
 namespace regauge::testing {
@@ -127,7 +128,9 @@ class Forward {
   // `stack`: "encoder.", or nothing.
   Mat embed(const Mat& input, const std::string& stack) const {
     Mat x;
-    if (a_.input == Input::tokens) {
+    if (a_.encodes_vectors() && !stack.empty()) {
+      x = convolved(a_, p_, input);
+    } else if (a_.input == Input::tokens) {
       x.resize(input.rows(), a_.width);
       const auto own = p_.find(stack + "embed.tokens");
       const Mat& table = own != p_.end() ? own->second : p_.at("embed.tokens");
@@ -137,7 +140,8 @@ class Forward {
                              : Mat(a_.embedding_scale * table.row(token));
       }
     } else {
-      x = linear("embed.input", input);
+      x = convolved(a_, p_, input);
+      x = linear("embed.input", a_.input_norm ? norm("embed.input.norm", x) : x);
     }
     if (a_.class_token) {
       Mat longer(x.rows() + 1, x.cols());
@@ -160,6 +164,7 @@ class Forward {
       const double type = input.cols() > 1 ? input(t, 1) : 0;
       x.row(t) += p_.at("embed.types").row(static_cast<Eigen::Index>(type));
     }
+    if (a_.has_positional()) x += positional(a_, p_, x);
     return a_.embedding_norm ? norm(stack + "embed.norm", x) : x;
   }
 

@@ -43,33 +43,34 @@ Matrix<double> numbers(const nlohmann::json& list) {
   return tokens;
 }
 
+Matrix<double> rows_of(nlohmann::json rows) {
+  if (!rows[0].is_array()) rows = nlohmann::json::array({rows});
+  Matrix<double> matrix(static_cast<Eigen::Index>(rows.size()),
+                        static_cast<Eigen::Index>(rows[0].size()));
+  for (Eigen::Index i = 0; i < matrix.rows(); ++i) {
+    for (Eigen::Index j = 0; j < matrix.cols(); ++j) {
+      matrix(i, j) = rows[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
+    }
+  }
+  return matrix;
+}
+
 Matrix<double> input_of(const nlohmann::json& given) {
+  if (given.contains("samples")) return numbers(given["samples"]);
   return given.contains("tokens") ? numbers(given["tokens"]) : patches(given["image"], 4);
 }
 
 // What an encoder reads, or the model beside.
 Matrix<double> source_of(const nlohmann::json& given) {
+  if (given.contains("frames")) return rows_of(given["frames"]);
   if (given.contains("source")) return numbers(given["source"]);
   return given.contains("tokens") && given.contains("image") ? patches(given["image"], 4)
                                                              : Matrix<double>();
 }
 
-Matrix<double> output_of(const nlohmann::json& given) {
-  nlohmann::json rows = given["output"];
-  if (!rows[0].is_array()) rows = nlohmann::json::array({rows});
-  Matrix<double> output(static_cast<Eigen::Index>(rows.size()),
-                        static_cast<Eigen::Index>(rows[0].size()));
-  for (Eigen::Index i = 0; i < output.rows(); ++i) {
-    for (Eigen::Index j = 0; j < output.cols(); ++j) {
-      output(i, j) = rows[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
-    }
-  }
-  return output;
-}
-
 double distance(const Architecture& architecture, const Parameters<double>& parameters,
                 const nlohmann::json& given) {
-  const Matrix<double> output = output_of(given);
+  const Matrix<double> output = rows_of(given["output"]);
   return (testing::forward(architecture, parameters, input_of(given), source_of(given)) - output)
              .norm() /
          output.norm();

@@ -92,6 +92,17 @@ constexpr Near kNear[] = {
     {"bart", R"({"is_encoder_decoder": false})", "is_encoder_decoder"},
     {"marian", R"({"decoder_vocab_size": 60})", "decoder_vocab_size"},
     {"m2m_100", R"({"decoder_layers": 0})", "encoder"},
+    {"whisper", R"({"architectures": ["WhisperModel"]})", "architectures"},
+    {"whisper", R"({"tie_word_embeddings": false})", "tie_word_embeddings"},
+    {"whisper", R"({"decoder_layers": 0})", "encoder"},
+    {"wav2vec2", R"({"architectures": ["Wav2Vec2ForSequenceClassification"]})", "architectures"},
+    {"wav2vec2", R"({"feat_extract_activation": "relu"})", "feat_extract_activation"},
+    {"wav2vec2", R"({"conv_kernel": [5, 3]})", "conv_kernel"},
+    {"wav2vec2", R"({"conv_bias": true})", "bias"},
+    {"wav2vec2", R"({"num_conv_pos_embedding_groups": 3})", "positional_groups"},
+    {"wav2vec2-stable", R"({"adapter_attn_dim": 4})", "adapter_attn_dim"},
+    {"wav2vec2", R"({"add_adapter": true})", "add_adapter"},
+    {"hubert", R"({"conv_pos_batch_norm": true})", "conv_pos_batch_norm"},
     {"electra", R"({"architectures": ["ElectraForMultipleChoice"]})", "architectures"},
     {"electra-discriminator", R"({"embedding_size": 8})", "embedding_size"},
     {"electra", R"({"embedding_size": 8})", "embedding_size"},
@@ -130,6 +141,41 @@ TEST(Refused, ByTheKeyThatAsksForMore) {
     const std::string text = refusal_of(near.fixture, near.changes);
     EXPECT_TRUE(testing::says(text, near.named)) << near.changes << ": '" << text << "'";
   }
+}
+
+// Convolutions beside what they were not verified with.
+TEST(Refused, WhatConvolutionsAreNotUnderstoodWith) {
+  const auto problem = [](const char* fixture, void (*change)(Architecture&)) {
+    Architecture a = Model::open(testing::fixture(fixture)).architecture;
+    change(a);
+    std::string all;
+    for (const auto& each : problems_of(a)) all += each + "\n";
+    return all;
+  };
+  for (const auto change :
+       {+[](Architecture& a) { a.convolutions.clear(); },
+        +[](Architecture& a) { a.convolutions.back().channels += 1; },
+        +[](Architecture& a) { a.convolutions.front().stride = 0; },
+        +[](Architecture& a) { a.convolutions.front().padding = 3; },
+        +[](Architecture& a) { a.input_width = 0; }, +[](Architecture& a) { a.norm_eps = 0; },
+        +[](Architecture& a) { a.tied = false; }, +[](Architecture& a) { a.embedding_norm = true; },
+        +[](Architecture& a) { a.input_norm = true; },
+        +[](Architecture& a) { a.encoder_positions = -1; },
+        +[](Architecture& a) { a.position_table = PositionTable::none; }}) {
+    EXPECT_NE(problem("whisper", change), "");
+  }
+  for (const auto change : {+[](Architecture& a) { a.positional_kernel = 0; },
+                            +[](Architecture& a) { a.positional_groups = 0; },
+                            +[](Architecture& a) { a.positional_groups = 1; },
+                            +[](Architecture& a) { a.embedding_norm = false; },
+                            +[](Architecture& a) { a.class_token = true; },
+                            +[](Architecture& a) { a.norm_bias = false; },
+                            +[](Architecture& a) { a.input_bias = false; },
+                            +[](Architecture& a) { a.convolutions.front().bias = true; }}) {
+    EXPECT_NE(problem("wav2vec2", change), "");
+  }
+  EXPECT_NE(problem("bart", [](Architecture& a) { a.input_width = 3; }), "");
+  EXPECT_NE(problem("bart", [](Architecture& a) { a.encoder_positions = 3; }), "");
 }
 
 // Layer scales and registers beside what they were not verified with.

@@ -101,6 +101,15 @@ const std::vector<Notion>& notions() {
          a = bart_architecture(two_stacks_of(a.width), PositionTable::sinusoidal, Placement::pre,
                                false);
        }},
+      {"AnEncoderOfVectors",
+       [](Architecture& a) { a = whisper_architecture(two_stacks_of(a.width)); }},
+      {"APositionalConvolution",
+       [](Architecture& a) {
+         const std::int64_t width = a.width;
+         a = wav2vec2_architecture(true);
+         a.width = width;
+         a.set_layers({a.kinds[0], a.kinds[0]});
+       }},
       {"Pooler",
        [](Architecture& a) {
          a.pooler = true;
@@ -185,7 +194,8 @@ class Notions : public ::testing::TestWithParam<Notion> {
       for (const double eps : {1e-6, 0.0}) {
         Architecture a = base(width);
         GetParam().set(a);
-        if (eps == 0 && a.encoder_layers > 0 && a.norm == Norm::layer) continue;  // not understood
+        const bool lengths = a.encoder_layers == 0 || a.norm == Norm::rms;
+        if (eps == 0 && (!lengths || a.has_positional())) continue;  // not understood
         a.norm_eps = eps;
         validate(a);
         use(a, "width " + std::to_string(width) + ", eps " + std::to_string(eps));

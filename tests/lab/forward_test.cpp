@@ -19,7 +19,7 @@ Matrix<double> sequence(const Architecture& a, const lab::Batch& batch, std::int
     return batch.vectors.middleRows(first, batch.length).cast<double>();
   }
   Matrix<double> input(batch.length, 2 + batch.vectors.cols());
-  if (batch.vectors.size() > 0) {
+  if (batch.vectors.size() > 0 && !a.encodes_vectors()) {
     input.rightCols(batch.vectors.cols()) =
         batch.vectors.middleRows(first, batch.length).cast<double>();
   }
@@ -32,6 +32,10 @@ Matrix<double> sequence(const Architecture& a, const lab::Batch& batch, std::int
 }
 
 Matrix<double> source_of(const lab::Batch& batch, std::int64_t number) {
+  if (batch.source.empty()) {  // vectors, or nothing
+    const std::int64_t first = number * batch.source_length;
+    return batch.vectors.middleRows(first, batch.source_length).cast<double>();
+  }
   Matrix<double> source(batch.source_length, 1);
   for (std::int64_t t = 0; t < batch.source_length; ++t) {
     const auto i = static_cast<std::size_t>(number * batch.source_length + t);
@@ -81,6 +85,10 @@ TEST(Forward, EqualsThePlainOneOnRandomArchitectures) {
     EXPECT_LE(parity(values, seed), 1e-11) << seed << " " << to_json(values).dump();
     const Architecture sinks = sinks_architecture(seed);
     EXPECT_LE(parity(sinks, seed), 1e-11) << seed << " " << to_json(sinks).dump();
+    const Architecture frames = frames_architecture(seed);
+    EXPECT_LE(parity(frames, seed), 1e-11) << seed << " " << to_json(frames).dump();
+    const Architecture sounds = sounds_architecture(seed);
+    EXPECT_LE(parity(sounds, seed), 1e-11) << seed << " " << to_json(sounds).dump();
     const Architecture mixed = mixed_architecture(seed);
     EXPECT_LE(parity(mixed, seed), 1e-11) << seed << " " << to_json(mixed).dump();
     const Architecture two = encoder_decoder(seed);

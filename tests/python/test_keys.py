@@ -16,6 +16,7 @@ import transformers
 from conftest import FIXTURES
 from declared import declared_outputs
 from pictures import reads_pictures_in_text, text_of, with_picture
+from sounds import sound_of
 from towers import ended, ends_with_eos, has_towers, image_of
 
 transformers.utils.logging.set_verbosity(50)
@@ -24,7 +25,7 @@ transformers.utils.logging.disable_progress_bar()
 FAMILIES = [
     "llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "gemma2", "gemma3", "gemma4_text", "olmo2", "phi", "cohere", "gpt2",
     "qwen3_moe", "qwen3_moe-dense", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next", "glm4_moe", "deepseek_v3", "deepseek_v3-direct", "deepseek_v3-yarn", "mixtral", "olmoe", "qwen2_moe", "gpt_oss",
-    "t5", "t5-tied", "t5-encoder", "mt5", "bart", "marian", "marian-separate", "mbart", "pegasus", "m2m_100",
+    "t5", "t5-tied", "t5-encoder", "mt5", "bart", "marian", "marian-separate", "mbart", "pegasus", "m2m_100", "whisper", "wav2vec2", "wav2vec2-stable", "hubert", "hubert-stable",
     "olmo3", "glm4", "exaone4", "exaone4-full", "cohere2", "vaultgemma",
     "deepseek_v2", "deepseek_v2-direct", "deepseek_v2-grouped", "granitemoe", "ernie4_5_moe", "minimax_m2",
     "gpt_neox", "bert-mlm", "vit", "phi3", "bert-pretraining", "bert-classes", "bert-words", "roberta-classes",
@@ -66,6 +67,9 @@ def outputs(folder):
                 return None
             model.eval()
             generator = torch.Generator().manual_seed(1)
+            sound = sound_of(config, 2, 1)
+            if sound is not None and not config.is_encoder_decoder:
+                return declared_outputs(model, **sound)
             if not hasattr(text_of(config), "vocab_size"):
                 shape = (2, config.num_channels, config.image_size, config.image_size)
                 return declared_outputs(model, torch.randn(shape, generator=generator, dtype=torch.float64))
@@ -78,6 +82,8 @@ def outputs(folder):
                 given = with_picture(config, given["input_ids"])
             if model.config.is_encoder_decoder:
                 given["decoder_input_ids"] = given["input_ids"].flip(1)[:, :30]
+            if sound is not None:
+                given = {**sound, "decoder_input_ids": given["decoder_input_ids"]}
             return declared_outputs(model, **given)
     except Exception:  # whatever a config that makes no sense leads to
         return None

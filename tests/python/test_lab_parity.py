@@ -13,6 +13,7 @@ import transformers as tf
 from declared import declared_outputs
 from in_double import make_double, no_float
 from pictures import MODELS_WITH_PICTURES, text_of
+from sounds import MODELS_THAT_HEAR, sound_of
 from sparse_models import DELTA, GQA, SIZES, SPARSE, YARN
 from towers import MODELS_OF_TOWERS, ended, ends_with_eos, has_towers, patches_of
 
@@ -67,6 +68,7 @@ def neox(width, fraction, **settings):
 # name -> (class, config)
 MODELS = {
     **SPARSE,
+    **MODELS_THAT_HEAR,
     "llama: one kv head per head": (tf.LlamaForCausalLM, llama(num_key_value_heads=4)),
     "llama: GQA": (tf.LlamaForCausalLM, llama(**GQA)),
     "llama: MQA, tied": (tf.LlamaForCausalLM, llama(**MQA, tie_word_embeddings=True)),
@@ -302,6 +304,11 @@ def draw_inputs(config, seed):
     """transformers' inputs, and the same as `regauge lab forward` takes them."""
     generator = torch.Generator().manual_seed(seed)
     text = text_of(config)
+    sound = sound_of(config, 5, seed)
+    if sound is not None:
+        sound = {name: value.float() for name, value in sound.items()}
+        if "input_values" in sound:
+            return sound, {"vectors": sound["input_values"].unsqueeze(2).contiguous()}
     if not hasattr(text, "vocab_size"):
         side = config.image_size
         images = torch.randn(5, config.num_channels, side, side, generator=generator)
@@ -320,6 +327,9 @@ def draw_inputs(config, seed):
     if getattr(config, "type_vocab_size", 0):
         types = torch.randint(0, config.type_vocab_size, tokens.shape, generator=generator)
         return {"input_ids": tokens, "token_type_ids": types}, {"tokens": tokens, "types": types}
+    if sound is not None:
+        given = {"tokens": tokens, "vectors": sound["input_features"].transpose(1, 2).contiguous()}
+        return {**sound, "decoder_input_ids": tokens}, given
     if config.is_encoder_decoder:
         source = tokens.flip(1)[:, :17].contiguous()
         return {"input_ids": source, "decoder_input_ids": tokens}, {"tokens": tokens, "source": source}

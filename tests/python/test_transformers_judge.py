@@ -7,6 +7,7 @@ import transformers
 from conftest import FIXTURES
 from declared import declared_outputs
 from pictures import reads_pictures_in_text, text_of, with_picture
+from sounds import sound_of
 from towers import ended, ends_with_eos, has_towers, image_of
 
 HF = sorted(
@@ -30,7 +31,10 @@ def load(folder):
 def outputs(model, seed=0):
     generator = torch.Generator().manual_seed(seed)
     config = model.config
+    sound = sound_of(config, 4, seed)
     with torch.no_grad():
+        if sound is not None and not config.is_encoder_decoder:
+            return declared_outputs(model, **sound)
         if not hasattr(text_of(config), "vocab_size"):
             shape = (3, config.num_channels, config.image_size, config.image_size)
             return declared_outputs(model, torch.randn(shape, generator=generator, dtype=torch.float64))
@@ -44,6 +48,8 @@ def outputs(model, seed=0):
         if reads_pictures_in_text(config):
             return declared_outputs(model, **with_picture(config, tokens))
         behind = {"decoder_input_ids": tokens.flip(1)[:, :10]} if model.config.is_encoder_decoder else {}
+        if sound is not None:
+            return declared_outputs(model, **sound, **behind)
         return declared_outputs(model, input_ids=tokens, **behind)
 
 

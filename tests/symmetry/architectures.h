@@ -109,6 +109,20 @@ Architecture two_streams(std::uint64_t seed);
 Architecture bart_architecture(const T5Sizes& sizes, PositionTable table, Placement placement,
                                bool embedding_norm);
 
+// The same with an encoder of vectors: one to three convolutions and a position table of its own.
+Architecture frames_architecture(std::uint64_t seed);
+// Whisper with sizes as T5's, keys without biases, frames of 3 numbers, 5 channels between its two
+// convolutions, encoder positions 4 and decoder positions 5; eps = 0.01.
+Architecture whisper_architecture(const T5Sizes& sizes);
+
+// wav2vec2 and HuBERT: "bert" or "gpt2" behind one to three convolutions with norms of each kind, a
+// norm in front of the map into the stream, and a positional convolution; classes or hidden states.
+Architecture sounds_architecture(std::uint64_t seed);
+// With D 6, one layer of two heads of 3 and 7 neurons, nine letters, two convolutions of 5 and 6
+// channels, a positional kernel of 4 in two groups; `stable`: norms of what branches read, and
+// convolutions with biases and layer norms.
+Architecture wav2vec2_architecture(bool stable);
+
 // The same with other routers: sigmoid scores, a bias that only selects, groups of experts.
 Architecture router_architecture(std::uint64_t seed);
 

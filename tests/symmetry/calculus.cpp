@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "calculus_convolutions.h"
 #include "calculus_delta.h"
 #include "calculus_positions.h"
 #include "calculus_tables.h"
@@ -75,6 +76,8 @@ class Judge {
       const Wire normed = embedding_norm({stream.total, Forms(1, d_)}, seen_);
       read_by_norm({normed}, stream);
       hull = normed.value;
+    } else if (!a_.convolutions.empty() && first == 0) {
+      hull = heard(system_, a_, tensors_, stream, seen_, mistake_);
     } else {
       hull = embed({stream.total, Forms(1, d_)}, seen_, a_.class_token).value;
     }
@@ -145,7 +148,7 @@ class Judge {
     return norm(hull, change.turn, name);
   }
 
-  // --- Rules: input ------------------------------------------------------------------------------
+  // --- Rules: input and norms -------------------------------------------------------------------
 
   // The sum of tables changes by an affine map, each table by its linear part and a constant of its
   // own; the constants add up. Learned rows in front change by the same map. Only `seen` counts.
@@ -187,8 +190,10 @@ class Judge {
     Dense directions(0, d_), base;
     if (a_.input == Input::vectors) {
       const Similarity inner = similarity();
-      const Wire embedded = embed({inner.total, Forms(1, d_)}, seen_, false);
-      const Wire n = norm(embedded.value, inner.turn, stack_ + "embed.norm");
+      const Dense hull = a_.has_positional()
+                             ? heard(system_, a_, tensors_, inner, seen_, mistake_)
+                             : embed({inner.total, Forms(1, d_)}, seen_, false).value;
+      const Wire n = norm(hull, inner.turn, stack_ + "embed.norm");
       const Forms excess = n.change - n.value * change.linear;
       system_.require(excess.top(n.base()) * seen);
       system_.require((excess.row(n.base()) - change.constant) * seen);
@@ -208,8 +213,6 @@ class Judge {
     }
     return affine_wire(directions, base, change);
   }
-
-  // --- Rules: norms ------------------------------------------------------------------------------
 
   Similarity similarity() {
     const Index n = seen_.cols();
@@ -279,7 +282,9 @@ class Judge {
         gather(v, o, head * dv, a.sinks && mistake_ != Mistake::sink_forgotten, out, constant);
       }
     }
-    if (a.positions == Positions::relative) relative_bias(layer_of(layer));
+    if (a.positions == Positions::relative) {
+      require_relative_bias(system_, a_, tensors_, layer_of(layer));
+    }
     if (a.sinks) system_.require(tensor(name + "sinks").change);
     if (a.gate) system_.require(linear(x, name + "gate", 0, a.heads * dv).change);
     out = {with_row(out.value, constant.value), stack(out.change, constant.change)};
@@ -364,17 +369,6 @@ class Judge {
       const bool all =
           !constant_in_t || !a.forgets_common_logit() || mistake_ == Mistake::key_shift_forgotten;
       system_.require(all ? change : change.left(k.base()));
-    }
-  }
-
-  // Softmax ignores one constant per head; a bucket that no distance falls into is never read.
-  void relative_bias(std::int64_t layer) {
-    const Attention& a = a_.layer(layer).attention;
-    const std::int64_t owner = a.shares_table ? a_.stack_of(layer) : layer;
-    const Tensor& table = tensor(fmt::format("layers.{}.attn.relative_bias", owner));
-    const Forms shift = system_.wire(1, a.heads, System::sublayer);
-    for (const auto b : reached_buckets(a_, layer)) {
-      system_.require(table.change.row(b) - shift);
     }
   }
 

@@ -36,6 +36,8 @@ enum class Mistake {
   value_norm_forgotten,    // values are read as they are
   stream_scale_forgotten,  // a number on the stream may change at will
   vectors_forgotten,       // nothing reads the vectors among tokens
+  gelu_forgotten,          // nothing stands behind the last convolution
+  length_forgotten,        // a kernel is not divided by its length
 };
 
 // At random_parameters(architecture, seed). Rules hold for all inputs of any length, and every

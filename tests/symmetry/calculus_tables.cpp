@@ -51,4 +51,13 @@ Tensor rows_alone(const Architecture& a, const Tensors& tensors, bool registers)
   return bias != tensors.end() ? bias->second : Tensor{Dense::Zero(1, a.width), Forms(1, a.width)};
 }
 
+void require_relative_bias(System& system, const Architecture& model, const Tensors& tensors,
+                           std::int64_t layer) {
+  const Attention& a = model.layer(layer).attention;
+  const std::int64_t owner = a.shares_table ? model.stack_of(layer) : layer;
+  const Tensor& table = tensors.at("layers." + std::to_string(owner) + ".attn.relative_bias");
+  const Forms shift = system.wire(1, a.heads, System::sublayer);
+  for (const auto b : reached_buckets(model, layer)) system.require(table.change.row(b) - shift);
+}
+
 }  // namespace regauge::calculus_system

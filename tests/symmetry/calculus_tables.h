@@ -21,4 +21,8 @@ Tensor leading_rows(const Architecture& a, const Tensors& tensors, bool register
 // Those, or what vectors among tokens have in common: the bias of their map, or 0.
 Tensor rows_alone(const Architecture& a, const Tensors& tensors, bool registers);
 
+// Softmax ignores one constant per head; a bucket that no distance falls into is never read.
+void require_relative_bias(System& system, const Architecture& model, const Tensors& tensors,
+                           std::int64_t layer);
+
 }  // namespace regauge::calculus_system

@@ -158,6 +158,36 @@ TEST(Dimension, IsWhatWasMeasuredOnT5) {
   EXPECT_EQ(calculus(a, 1, Mistake::table_doubled).dimension, 330 + 6 * 5 / 2 + 1);
 }
 
+// Whisper: what a gelu writes does not turn, so that nothing of the convolutions is redundant.
+TEST(Dimension, EqualsTheCalculusWithEncodersOfVectors) {
+  for (std::uint64_t seed = 0; seed < 160; ++seed) {
+    const Architecture a = frames_architecture(seed);
+    expect_the_calculus(a, seed);
+    EXPECT_GT(calculus(a, seed, Mistake::gelu_forgotten).dimension, symmetry_of(a).dimension());
+  }
+}
+
+// The nullity of the Jacobian of transformers' own Whisper at these sizes.
+TEST(Dimension, IsWhatWasMeasuredOnWhisper) {
+  EXPECT_EQ(symmetry_of(whisper_architecture({14, 6, 1, 1, 3, 5})).dimension(), 304);
+  EXPECT_EQ(symmetry_of(whisper_architecture({14, 8, 2, 1, 4, 6})).dimension(), 596);
+}
+
+// The same of its wav2vec2.
+TEST(Dimension, IsWhatWasMeasuredOnWav2vec2) {
+  EXPECT_EQ(symmetry_of(wav2vec2_architecture(false)).dimension(), 143);
+  EXPECT_EQ(symmetry_of(wav2vec2_architecture(true)).dimension(), 170);
+}
+
+TEST(Dimension, EqualsTheCalculusWithPositionalConvolutions) {
+  for (std::uint64_t seed = 0; seed < 160; ++seed) {
+    const Architecture a = sounds_architecture(seed);
+    expect_the_calculus(a, seed);
+    EXPECT_EQ(calculus(a, seed, Mistake::length_forgotten).dimension,
+              symmetry_of(a).dimension() - a.positional_kernel);
+  }
+}
+
 // The nullity of the Jacobian of transformers' own BART, Marian, mBART and Pegasus at these sizes
 // (without the rows of padding, which nothing reads).
 TEST(Dimension, IsWhatWasMeasuredOnBart) {

@@ -201,6 +201,24 @@ struct Layer {
   const char* norm_before_ffn() const { return shared_norm ? "attn.norm" : "ffn.norm"; }
 };
 
+// Norms with gain and bias behind convolutions: none; behind the first one, of each channel over
+// all positions; behind each, of all channels of a position.
+enum class ConvolutionNorm { none, first, layer };
+
+// A convolution over the positions of vectors, with zeros around them, and a gelu behind it.
+struct Convolution {
+  std::int64_t channels = 0;  // that it writes
+  std::int64_t kernel = 0;    // positions that it reads
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;  // zeros on each side
+  bool bias = true;
+
+  bool operator==(const Convolution&) const = default;
+  std::int64_t positions(std::int64_t read) const {  // that it writes, at least 0
+    return std::max<std::int64_t>(0, (read + 2 * padding - kernel + stride) / stride);
+  }
+};
+
 // What a Transformer computes, with no word about how a file stores it. Sizes in theory.md's
 // notation.
 //   x = embed(input) + positions; embedding norm, if any; the layers; a final norm, but for post;
@@ -212,6 +230,8 @@ struct Layer {
 // of their own, in both directions; behind the last of them stands a norm, encoder.norm, but for
 // post, whose output the cross-attention of the others reads. Both sequences are embedded by one
 // token table, or each by its own; position tables and norms of the embedding are there for each.
+// Or the encoder reads vectors, frames of sound: convolutions follow each other, and what the last
+// one writes is the encoder's stream, to which its position table is added (Whisper).
 struct Architecture {
   std::int64_t width = 0;           // D
   std::int64_t layers = 0;          // L
@@ -227,6 +247,17 @@ struct Architecture {
   std::int64_t encoder_vocabulary = 0;  // of the encoder's own; 0: it reads the decoder's
   std::int64_t input_width = 0;         // length of one patch or frame (vectors)
   bool input_bias = false;              // of the map from vectors to the stream
+  // In front of that map, or, in an encoder of vectors, in its place.
+  std::vector<Convolution> convolutions;
+  ConvolutionNorm convolution_norm = ConvolutionNorm::none;  // its eps is kConvolutionEps
+  static constexpr double kConvolutionEps = 1e-5;
+  bool input_norm = false;  // a layer norm between convolutions and map (wav2vec2)
+  // x += gelu(convolution of x) in front of the embedding norm (wav2vec2): a kernel over so many
+  // positions, of which the middle one, or of two the later one, is a position's own; a channel
+  // reads those of its group. What it has of each position has a learned length, weight norm. 0:
+  // there is none.
+  std::int64_t positional_kernel = 0;
+  std::int64_t positional_groups = 1;
   // Where a vector stands among tokens, so many further ones stand, each of input_width, too: the
   // i-th is added to the stream behind layer i by a map of that layer (Qwen3-VL).
   std::int64_t deep_inputs = 0;
@@ -241,6 +272,7 @@ struct Architecture {
   std::int64_t first_position = 0;  // what the fixed table counts from
   // T: rows of a table (the class token has row 0, registers none), context length otherwise.
   std::int64_t max_positions = 0;
+  std::int64_t encoder_positions = 0;  // of the encoder's learned table; 0: max_positions, too
   bool causal = true;
 
   // Norms.
@@ -298,6 +330,26 @@ struct Architecture {
   std::int64_t source_vocabulary() const {  // of what the encoder reads
     return encoder_vocabulary > 0 ? encoder_vocabulary : vocabulary;
   }
+  std::int64_t source_positions() const {  // rows of the encoder's position table
+    return encoder_positions > 0 ? encoder_positions : max_positions;
+  }
+  bool encodes_vectors() const { return encoder_layers > 0 && input_width > 0; }
+  bool has_positional() const { return positional_kernel > 0; }
+  std::int64_t mapped_width() const {  // of the vectors that embed.input.weight reads
+    return convolutions.empty() ? input_width : convolutions.back().channels;
+  }
+  // Positions of the stream that so many positions of the source become.
+  std::int64_t encoded_positions(std::int64_t source) const {
+    for (const Convolution& convolution : convolutions) source = convolution.positions(source);
+    return source;
+  }
+  std::string convolution(std::size_t index) const {  // its parameters' name
+    return embedding_of(0) + (".conv." + std::to_string(index));
+  }
+  bool has_norm_behind(std::size_t convolution) const {
+    return convolution_norm == ConvolutionNorm::layer ||
+           (convolution_norm == ConvolutionNorm::first && convolution == 0);
+  }
   // A position of this layer does not see later ones.
   bool is_causal(std::int64_t layer) const { return causal && layer >= encoder_layers; }
   // Each layer with embedding and head is a model: none needs what another one has.
@@ -353,6 +405,10 @@ struct ParameterSpec {
 //   embed.class_token [1,D]  embed.registers [R,D]  embed.positions [T,D]  embed.types [types,D]
 //   embed.norm.{gain,bias} [1,D]
 //   encoder.embed.{tokens,positions,norm}    of an encoder-decoder's encoder, likewise
+//   embed.conv.I.weight [channels read * kernel, channels], embed.conv.I.bias [1,channels], for I = 0, 1, ...,
+//   embed.conv.I.norm.{gain,bias} [1,channels]; encoder.embed.conv.I likewise
+//   embed.input.norm.{gain,bias} [1,mapped_width]
+//   embed.positional.weight [kernel, D * D/groups], embed.positional.length [1,kernel], embed.positional.bias [1,D]
 // In layers.N.attn:
 //   norm.{gain,bias} [1,D]                pre: before attention; post: behind its sum with the stream
 //   post_norm.gain [1,D]                  on what attention writes

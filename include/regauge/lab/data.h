@@ -16,9 +16,9 @@ struct Batch {
   std::int64_t length = 0;            // positions of each, without the class token
   std::vector<std::int64_t> tokens;   // sequences * length (Input::tokens); -1: a vector
   std::vector<std::int64_t> types;    // sequences * length, or empty: all of type 0
-  Matrix<float> vectors;              // sequences * length rows (Input::vectors)
+  Matrix<float> vectors;              // sequences * length rows (Input::vectors), or of sources
   std::int64_t source_length = 0;     // of what an encoder reads
-  std::vector<std::int64_t> source;   // sequences * source_length tokens
+  std::vector<std::int64_t> source;   // sequences * source_length tokens; none if it is vectors
   std::vector<std::int64_t> targets;  // by position (Output::tokens) or by sequence (classes);
                                       // kIgnore does not count
 };

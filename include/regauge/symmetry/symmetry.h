@@ -65,6 +65,9 @@ struct Symmetry {
   }
 };
 
+// The coordinates of a stream: "residual", or those of an encoder that has one of its own.
+bool is_stream(std::string_view space);
+
 // The entry of the fixed position table that a pinned tensor is read relative to.
 double fixed_origin(const Architecture& architecture, std::string_view tensor, std::int64_t column);
 

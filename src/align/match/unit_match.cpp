@@ -10,6 +10,12 @@ namespace {
 // Neurons of all experts of which every pair is compared. Above, experts are matched first.
 constexpr std::int64_t kMostTogether = 2048;
 
+// Every `count` rows as one.
+template <class Scalar>
+Matrix<Scalar> unrolled(const Matrix<Scalar>& rows, std::int64_t count) {
+  return Eigen::Map<const Matrix<Scalar>>(rows.data(), rows.rows() / count, rows.cols() * count);
+}
+
 bool has_signs(const Space& space) {
   const auto* scaling = std::get_if<Scaling>(&space.group);
   return scaling != nullptr && scaling->log2_components() > 0;
@@ -32,6 +38,11 @@ void UnitSimilarity<Scalar>::add(const Symmetry& symmetry, const Space& space,
   const auto add_axes = [&](const std::string& name, bool of_groups) {
     for_axes(symmetry, a, name, [&](const std::string& tensor, int axis, const AxisPart& part) {
       if (part.take == AxisPart::Take::diagonal) return;  // the permutation came before
+      if (part.repeat > 1 && axis == 0) {                 // a channel has so many rows
+        add_cross(unrolled(b.at(tensor), part.repeat), unrolled(a.at(tensor), part.repeat), axis,
+                  plain);
+        return;
+      }
       const bool signed_part =
           turned.size() != 0 && part.space == space.name && part.take == AxisPart::Take::whole;
       add_cross(b.at(tensor), a.at(tensor), axis,

@@ -111,7 +111,8 @@ Metric<Scalar>::Metric(const Symmetry& symmetry, const MovedModel& a, const Move
                        Progress& progress)
     : symmetry_(symmetry), a_{&a, {}}, b_{&b, {}} {
   const Architecture& shape = symmetry.architecture;
-  if (shape.input == Input::tokens && shape.output.has(Output::tokens)) follow_tokens(progress);
+  const bool all_tokens = shape.input == Input::tokens && !shape.encodes_vectors();
+  if (all_tokens && shape.output.has(Output::tokens)) follow_tokens(progress);
 }
 
 template <class Scalar>

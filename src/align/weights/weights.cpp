@@ -177,8 +177,12 @@ class Search {
                      const Parameters<Scalar>& b) const {
     Element step;
     const std::string ffn = fmt::format("layers.{}.ffn", layer);
-    for (const auto& units : {std::string("head.transform"), std::string("head.pooler"),
-                              ffn + ".neurons", ffn + ".shared.neurons"}) {
+    std::vector<std::string> all = {"head.transform", "head.pooler", ffn + ".neurons",
+                                    ffn + ".shared.neurons", "encoder.residual"};
+    for (std::size_t i = 0; i < symmetry_.architecture.convolutions.size(); ++i) {
+      all.push_back(symmetry_.architecture.convolution(i));
+    }
+    for (const auto& units : all) {
       const Space* neurons = symmetry_.find_space(units);
       if (neurons == nullptr || layer_of(units) != layer) continue;
       if (!options_.scope.contains(*neurons)) continue;

@@ -20,7 +20,7 @@ std::vector<std::int64_t> read_numbers(const Checkpoint& file, const StoredTenso
   return values;
 }
 
-lab::Batch read_batch(const std::string& path) {
+lab::Batch read_batch(const std::string& path, const Architecture& architecture) {
   const Checkpoint file = Checkpoint::open(path);
   for (const auto& tensor : file.tensors()) {
     if (tensor.name != "tokens" && tensor.name != "vectors" && tensor.name != "types" &&
@@ -49,6 +49,7 @@ lab::Batch read_batch(const std::string& path) {
     batch.vectors.resize(batch.sequences * vectors->shape[1], vectors->shape[2]);
     decode<float>(vectors->dtype, file.bytes(*vectors),
                   {batch.vectors.data(), static_cast<std::size_t>(batch.vectors.size())});
+    if (architecture.encodes_vectors()) batch.source_length = vectors->shape[1];
   }
   if (types != nullptr) batch.types = read_numbers(file, *types);
   if (const auto* source = file.find("source")) {
@@ -96,10 +97,12 @@ void add_forward(CLI::App& lab, int& exit_code) {
   CLI::App* verb =
       lab.add_subcommand("forward", "Run a model on given inputs and keep the outputs");
   verb->add_option("MODEL", options->model, "folder or file")->required();
-  verb->add_option("--input", options->input,
-                   "safetensors with 'tokens' [sequences, length] (I64), 'types' likewise, or "
-                   "'vectors' [sequences, length, width], or both, and the token -1 where a vector "
-                   "stands; 'source' [sequences, length] is what an encoder reads")
+  verb->add_option(
+          "--input", options->input,
+          "safetensors with 'tokens' [sequences, length] (I64), 'types' likewise, or "
+          "'vectors' [sequences, length, width], or both, and the token -1 where a vector "
+          "stands; 'source' [sequences, length] is what an encoder reads, or, where it reads "
+          "vectors, 'vectors'")
       ->required();
   verb->add_option("-o,--output", options->output,
                    "safetensors with 'outputs' [sequences, positions, size]")
@@ -112,7 +115,7 @@ void add_forward(CLI::App& lab, int& exit_code) {
   verb->callback([options, &exit_code] {
     lab::set_threads(options->threads);
     const Model model = Model::open(options->model);
-    const lab::Batch batch = read_batch(options->input);
+    const lab::Batch batch = read_batch(options->input, model.architecture);
     const auto go = options->in_double ? run<double> : run<float>;
     go(model, batch, options->output, options->taps);
     exit_code = 0;

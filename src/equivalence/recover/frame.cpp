@@ -20,7 +20,7 @@ Matrix<double> directions(const Architecture& shape, const char* name, std::int6
 
 bool in_stream(const Axis& axis) {
   return std::any_of(axis.begin(), axis.end(),
-                     [](const AxisPart& part) { return part.space == "residual"; });
+                     [](const AxisPart& part) { return is_stream(part.space); });
 }
 
 }  // namespace

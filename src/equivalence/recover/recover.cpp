@@ -31,6 +31,7 @@ namespace regauge {
 namespace {
 
 constexpr std::int64_t kVectors = 2;  // of embedding and of head, for each coordinate of the stream
+constexpr double kElsewhere = 0.1;  // of the distance in place: a row that belongs to another place
 constexpr auto kAll = std::numeric_limits<std::int64_t>::max();
 
 // Rows to rows, where runs of `size` rows stay together: `outer` says where each run goes.
@@ -89,6 +90,8 @@ class Finder {
 
   void embedding_and_head() {
     if (has_scales_) recover_scales(symmetry_, a_form_.layer(-1), b_moved(-1), found_);
+    convolutions();
+    note_other_places();
     if (symmetry_.find_space("residual") != nullptr) {
       // A sign of all the stream changes the form of B, and with it the anchors. A few vectors for
       // each coordinate do, unless they leave some direction to their last digits.
@@ -218,6 +221,51 @@ class Finder {
     }
     if (!is_vague()) a = b = {};
     return seen;
+  }
+
+  // Where the channels of each convolution belong, by what it reads of those before it, and their
+  // signs, which a norm behind it passes on to its gain.
+  void convolutions() {
+    const Architecture& shape = symmetry_.architecture;
+    for (std::size_t i = 0; i < shape.convolutions.size(); ++i) {
+      const std::string name = shape.convolution(i);
+      const Space& channels =
+          *symmetry_.find_space(symmetry_.tensors.at(name + ".weight").cols.front().space);
+      const auto signs = [&](const Parameters<double>& p) -> Matrix<double> {
+        if (!channels.is_signs()) return Matrix<double>::Ones(channels.count, 1);
+        return p.at(name + ".norm.gain").transpose().unaryExpr([](double gain) {
+          return gain < 0 ? -1.0 : 1.0;
+        });
+      };
+      const auto columns = [&](const Parameters<double>& p) -> Matrix<double> {
+        return signs(p).col(0).asDiagonal() * p.at(name + ".weight").transpose();
+      };
+      const Parameters<double> a = a_form_.layer(-1), b = b_moved(-1);
+      const auto places = match_rows(columns(b), columns(a), rounding_);
+      Matrix<double> turned = signs(b);
+      for (Eigen::Index of = 0; of < turned.rows(); ++of) {
+        turned(of, 0) *= signs(a)(places[static_cast<std::size_t>(of)], 0);
+      take({{channels.name, BlockMap<double>(channels.count, 1, places,
+                                             channels.is_signs() ? turned : Matrix<double>())}});
+  }
+
+  // Behind a positional convolution coordinates of the stream that it reads alike could change
+  // places; the group leaves that out, and a model of which it is true is not judged.
+  void note_other_places() {
+    const Architecture& shape = symmetry_.architecture;
+    if (!shape.has_positional() || shape.output.has(Output::hidden)) return;
+    const Matrix<double> a = a_form_.layer(-1).at("embed.input.weight").transpose();
+    const Matrix<double> b = b_moved(-1).at("embed.input.weight").transpose();
+    const auto places = match_rows(b, a, rounding_);
+    std::int64_t elsewhere = 0;
+    for (Eigen::Index i = 0; i < b.rows(); ++i) {
+      const double there = (b.row(i) - a.row(places[static_cast<std::size_t>(i)])).norm();
+      if (there < kElsewhere * (b.row(i) - a.row(i)).norm()) ++elsewhere;
+    if (elsewhere < 2) return;
+    limits_.push_back(fmt::format(
+        "{} of {} coordinates of the stream seem to have changed places, which is not looked for "
+        "where a positional convolution reads them",
+        elsewhere, b.rows()));
   }
 
   // Where the units of a pooler belong, by what they read up to their factors; then these.
