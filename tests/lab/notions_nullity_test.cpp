@@ -120,19 +120,29 @@ TEST_P(ValueNormNullity, IsTheDimensionOfTheGroup) {
 }
 
 INSTANTIATE_TEST_SUITE_P(NormsOfValues, ValueNormNullity, ::testing::Range(0, 4));
+
 // Whisper in small, of one encoder layer and of two, and some drawn at random.
 class FramesNullity : public ::testing::TestWithParam<int> {};
+
 TEST_P(FramesNullity, IsTheDimensionOfTheGroup) {
   const Architecture a = GetParam() == 0   ? whisper_architecture({14, 6, 1, 1, 2, 5})
                          : GetParam() == 1 ? whisper_architecture({14, 8, 2, 1, 3, 6})
                                            : frames_architecture(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
 INSTANTIATE_TEST_SUITE_P(EncodersOfVectors, FramesNullity, ::testing::Range(0, 5));
+
 // wav2vec2 and HuBERT in small, of both placements, with norms of each kind.
 class SoundsNullity : public ::testing::TestWithParam<int> {};
+
 TEST_P(SoundsNullity, IsTheDimensionOfTheGroup) {
   const Architecture a = GetParam() < 2
                              ? wav2vec2_architecture(GetParam() == 1)
                              : sounds_architecture(static_cast<std::uint64_t>(GetParam()));
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
 INSTANTIATE_TEST_SUITE_P(PositionalConvolutions, SoundsNullity, ::testing::Range(0, 8));
 
 // A table of distances that layers share beside one of positions; a transform behind a final norm,

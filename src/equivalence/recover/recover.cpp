@@ -245,8 +245,10 @@ class Finder {
       Matrix<double> turned = signs(b);
       for (Eigen::Index of = 0; of < turned.rows(); ++of) {
         turned(of, 0) *= signs(a)(places[static_cast<std::size_t>(of)], 0);
+      }
       take({{channels.name, BlockMap<double>(channels.count, 1, places,
                                              channels.is_signs() ? turned : Matrix<double>())}});
+    }
   }
 
   // Behind a positional convolution coordinates of the stream that it reads alike could change
@@ -261,6 +263,7 @@ class Finder {
     for (Eigen::Index i = 0; i < b.rows(); ++i) {
       const double there = (b.row(i) - a.row(places[static_cast<std::size_t>(i)])).norm();
       if (there < kElsewhere * (b.row(i) - a.row(i)).norm()) ++elsewhere;
+    }
     if (elsewhere < 2) return;
     limits_.push_back(fmt::format(
         "{} of {} coordinates of the stream seem to have changed places, which is not looked for "
