@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "adapter.h"
@@ -75,7 +78,38 @@ Checkpoint Checkpoint::repacked(const Repack& other) const {
   return copy;
 }
 
+namespace {
+
+// Names as the model has them, without the modules that training wraps around others: those of
+// FSDP, torch.compile and activation checkpointing anywhere, those of DDP around the whole.
+void unwrap_names(std::vector<StoredTensor>& tensors) {
+  constexpr std::string_view kAround = "module.";
+  const bool all_around = std::ranges::all_of(
+      tensors, [&](const StoredTensor& tensor) { return tensor.name.starts_with(kAround); });
+  std::set<std::string_view> names;
+  for (StoredTensor& tensor : tensors) {
+    const std::string stored = tensor.name;
+    if (all_around) tensor.name.erase(0, kAround.size());
+    for (const std::string_view wrapper :
+         {"_fsdp_wrapped_module.", "_orig_mod.", "_checkpoint_wrapped_module."}) {
+      for (std::size_t at = tensor.name.find(wrapper); at != std::string::npos;
+           at = tensor.name.find(wrapper, at)) {
+        tensor.name.erase(at, wrapper.size());
+      }
+    }
+    if (!names.insert(tensor.name).second) {
+      throw UsageError(fmt::format(
+          "[checkpoint] '{}' is there twice, as '{}' and without a wrapper of training or in "
+          "another one; save one of them",
+          tensor.name, stored));
+    }
+  }
+}
+
+}  // namespace
+
 void Checkpoint::join_packed() {
+  unwrap_names(tensors_);
   io::join_packed(metadata_->config, tensors_,
                   [&](const StoredTensor& tensor) { return held(tensor).bytes(); });
   index_tensors();

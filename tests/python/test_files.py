@@ -282,3 +282,37 @@ def test_inspect_marks_what_is_only_counted(regauge, tmp_path):
     assert "counted: along directions" in text and "nonzero numbers" in text
     plain = regauge("inspect", FIXTURES / "llama")
     assert "  2 layers, width 20" in plain and "counted:" not in plain
+
+
+WRAPPERS = {
+    "DDP": lambda name: "module." + name,
+    "FSDP": lambda name: "_fsdp_wrapped_module." + name.replace("layers.0.", "layers.0._fsdp_wrapped_module."),
+    "torch.compile": lambda name: "_orig_mod." + name,
+    "compiled layers with checkpoints": lambda name: name.replace("layers.1.", "layers.1._checkpoint_wrapped_module._orig_mod."),
+    "DDP around a compiled one": lambda name: "module._orig_mod." + name,
+}
+
+
+def renamed(folder, out, rename):
+    shutil.copytree(folder, out)
+    tensors = {rename(name): tensor.contiguous() for name, tensor in weights(folder).items()}
+    safetensors.torch.save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})
+    return out
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_wrappers_of_training_are_no_part_of_a_name(regauge, tmp_path, wrapper):
+    folder = FIXTURES / "llama"
+    wrapped = renamed(folder, tmp_path / "wrapped", WRAPPERS[wrapper])
+    assert json.loads(regauge("diff", folder, wrapped, "--json"))["statement"] == "identical"
+    regauge("convert", wrapped, "--to", "safetensors", "-o", tmp_path / "plain")
+    assert weights(tmp_path / "plain").keys() == weights(folder).keys()
+
+
+def test_one_name_in_two_wrappers_is_refused(regauge, tmp_path):
+    tensors = weights(FIXTURES / "llama")
+    twice = renamed(FIXTURES / "llama", tmp_path / "twice", lambda name: name)
+    tensors["_orig_mod.model.norm.weight"] = 2 * tensors["model.norm.weight"]
+    safetensors.torch.save_file({n: t.contiguous() for n, t in tensors.items()}, twice / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(AssertionError, match="is there twice"):
+        regauge("inspect", twice)

@@ -114,13 +114,12 @@ std::string how_scaled(const Matrix<double>& a, const Factors& factors) {
 }  // namespace
 
 void add_scale_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
+  if (!pair.misread) return;  // in recovered coordinates factors may be the element's
   for (const auto& spec : parameter_specs(pair.architecture)) {
     if (spec.layer != layer || spec.rows == 1 || spec.cols == 1) continue;
-    if (pair.misread) {
-      if (auto change = pair.misread(spec.name)) {
-        changes.push_back(std::move(*change));
-        continue;
-      }
+    if (auto change = pair.misread(spec.name)) {
+      changes.push_back(std::move(*change));
+      continue;
     }
     const Matrix<double> a = pair.a(spec.name), b = pair.b(spec.name);
     if (a.rows() != b.rows() || a.cols() != b.cols() || !b.allFinite() || a == b) continue;
