@@ -164,13 +164,15 @@ Bytes Numbers::bytes() const {
 
 std::span<const std::byte> Numbers::bytes_in(std::vector<std::byte>& buffer) const {
   if (packing_ || !is_made()) return bytes();
-  buffer.resize(static_cast<std::size_t>(stored_bytes(dtype_, count_)));
+  const auto size = static_cast<std::size_t>(stored_bytes(dtype_, count_));
+  if (buffer.size() < size) buffer.resize(size);
+  const auto to = std::span(buffer).first(size);
   if (pieces_) {
-    pieces_->gather(*parts_, first_, buffer);
+    pieces_->gather(*parts_, first_, to);
   } else {
-    bytes_.read(buffer);
+    bytes_.read(to);
   }
-  return buffer;
+  return to;
 }
 
 Numbers Numbers::in_memory(std::vector<std::byte>& buffer) const {
