@@ -163,7 +163,10 @@ Bytes Numbers::bytes() const {
 }
 
 std::span<const std::byte> Numbers::bytes_in(std::vector<std::byte>& buffer) const {
-  if (packing_ || !is_made()) return bytes();
+  if (packing_ || !is_made()) {
+    const Bytes held = bytes();
+    return {held.data(), held.size()};
+  }
   const auto size = static_cast<std::size_t>(stored_bytes(dtype_, count_));
   if (buffer.size() < size) buffer.resize(size);
   const auto to = std::span(buffer).first(size);
