@@ -163,14 +163,19 @@ Bytes Numbers::bytes() const {
 }
 
 std::span<const std::byte> Numbers::bytes_in(std::vector<std::byte>& buffer) const {
-  if (packing_ || !is_made()) return bytes();
-  buffer.resize(static_cast<std::size_t>(stored_bytes(dtype_, count_)));
-  if (pieces_) {
-    pieces_->gather(*parts_, first_, buffer);
-  } else {
-    bytes_.read(buffer);
+  if (packing_ || !is_made()) {
+    const Bytes held = bytes();
+    return {held.data(), held.size()};
   }
-  return buffer;
+  const auto size = static_cast<std::size_t>(stored_bytes(dtype_, count_));
+  if (buffer.size() < size) buffer.resize(size);
+  const auto to = std::span(buffer).first(size);
+  if (pieces_) {
+    pieces_->gather(*parts_, first_, to);
+  } else {
+    bytes_.read(to);
+  }
+  return to;
 }
 
 Numbers Numbers::in_memory(std::vector<std::byte>& buffer) const {

@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::size_t kFirstPiece = std::size_t{1} << 16;
 constexpr std::size_t kSmallPiece = std::size_t{1} << 20;
-constexpr std::size_t kSmallKept = 64;  // pieces
+constexpr std::size_t kDirect = std::size_t{1} << 16;  // and more is read where it is wanted
+constexpr std::size_t kSmallKept = 64;                 // pieces
 constexpr std::size_t kLongRun = std::size_t{1} << 24;
 constexpr std::size_t kLongKept = 4;  // runs
 constexpr std::size_t kAtOnce = 8;    // requests
@@ -189,7 +190,7 @@ void RequestedFile::read(std::size_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
     const FilePiece piece = piece_around(offset, size_);
     const std::size_t length = std::min(to.size(), piece.begin + piece.length - offset);
-    if (length >= kSmallPiece || length == piece.length) {
+    if (length >= kDirect || length == piece.length) {
       large.push_back({offset, to.first(length)});
       offset += length;
       to = to.subspan(length);
