@@ -296,7 +296,10 @@ const std::vector<Control>& negative_controls() {
        },
        wrong_kv_heads},
       {"a permutation across heads",
-       [](const Architecture& a) { return a.kinds[0].attention.kv_heads > 1; }, across_heads},
+       [](const Architecture& a) {
+         return a.kinds[0].attention.kv_heads > 1 && !a.kinds[0].attention.keys_as_values;
+       },
+       across_heads},
       {"a centred table in front of an rms norm", tokens_before_rms, centring},
       {"a rotation past the gains",
        [](const Architecture& a) {
@@ -349,7 +352,7 @@ const std::vector<Control>& negative_controls() {
        },
        key_signs_without_o},
       {"a stream's number changed",
-       [](const Architecture& a) { return a.layer(0).stream_scale && a.norm_eps > 0; },
+       [](const Architecture& a) { return a.layer(0).stream_scale && a.layers > 1; },
        [](const Architecture&, P& p) { p["layers.0.scale"] *= 1.5; }},
       {"a channel scaled without its kernel", begins_with_delta_net,
        channels_without_their_kernels},
