@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "numerics/decompositions.h"
 
@@ -82,7 +83,8 @@ class Balancer {
 
   Element run() {
     std::vector<const Space*> spaces;
-    for (const auto& space : symmetry_.spaces) {
+    for (const std::size_t place : places_) {
+      const Space& space = symmetry_.spaces[place];
       if (has_two_sides(space)) spaces.push_back(&space);
     }
     // Spaces that meet on an axis disturb one another; alone, one sweep is exact.
@@ -114,6 +116,7 @@ class Balancer {
       if (!counts || !is_gauge(space)) continue;
       if (first == nullptr) first = &space;
       side.parts.push_back(&part);
+      places_.insert(symmetry_.index->spaces.at(space.name));
     }
     if (first == nullptr) return;
     const auto width = first->width();
@@ -178,6 +181,7 @@ class Balancer {
 
   const Symmetry& symmetry_;
   std::vector<Side> sides_;
+  std::set<std::size_t> places_;  // of the spaces that act there
 };
 
 }  // namespace

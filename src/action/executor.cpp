@@ -92,13 +92,14 @@ Row<Scalar> times(const Row<Scalar>& row, const MovedMatrix<Scalar>& value, bool
 
 }  // namespace
 
-template <>
-Executor::Cache<float>& Executor::cache() {
-  return floats_;
-}
-template <>
-Executor::Cache<double>& Executor::cache() {
-  return doubles_;
+template <class Scalar>
+const BlockMap<Scalar>& Executor::map_in(Cache<Scalar>& cache, const std::string& key,
+                                         const AxisPart& part) const {
+  auto found = cache.find(key);
+  if (found == cache.end()) {
+    found = cache.emplace(key, axis_map(symmetry_, element_, part).template cast<Scalar>()).first;
+  }
+  return found->second;
 }
 
 template <class Scalar>
@@ -108,12 +109,16 @@ const BlockMap<Scalar>& Executor::map(const AxisPart& part) {
   const std::string key =
       fmt::format("{}/{}/{}/{}/{}/{}", part.space, dual, static_cast<int>(part.take), part.repeat,
                   part.tile, part.lift);
-  auto& cached = cache<Scalar>();
-  auto found = cached.find(key);
-  if (found == cached.end()) {
-    found = cached.emplace(key, axis_map(symmetry_, element_, part).template cast<Scalar>()).first;
-  }
-  return found->second;
+  const auto in = [](auto& maps) -> Cache<Scalar>& {
+    if constexpr (std::is_same_v<Scalar, float>) {
+      return maps.floats;
+    } else {
+      return maps.doubles;
+    }
+  };
+  if (layer_of(part.space) >= 0) return map_in(in(own_), key, part);
+  const std::lock_guard lock(shared_->mutex);
+  return map_in(in(shared_->maps), key, part);
 }
 
 const Matrix<double>& Executor::gain(const std::string& norm) const {
@@ -136,9 +141,7 @@ Eigen::RowVectorXd Executor::bias_over_gain(const std::string& norm) const {
 void Executor::begin(const LayerPlan& layer,
                      const std::function<Matrix<double>(const TensorPlan&)>& read) {
   // Maps of one layer's own spaces are not needed by the next; the stream's map is.
-  const auto layers = [](const auto& item) { return layer_of(item.first) >= 0; };
-  std::erase_if(floats_, layers);
-  std::erase_if(doubles_, layers);
+  own_ = {};
   before_.clear();
   for (const auto* list : {&layer.borrowed, &layer.vectors}) {
     for (const auto& tensor : *list) before_.emplace(tensor.spec.name, read(tensor));

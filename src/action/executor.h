@@ -2,6 +2,8 @@
 
 #include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 
 #include "moved_matrix.h"
@@ -10,7 +12,8 @@
 namespace regauge {
 
 // Runs a plan with Eigen and BLAS, one matrix at a time. Single rows are kept in double; matrices
-// are float or double.
+// are float or double. Layers may be worked on at a time by copies, each on a thread of its own:
+// they share the maps that belong to no layer.
 class Executor {
  public:
   Executor(const Symmetry& symmetry, const Element& element)
@@ -41,16 +44,25 @@ class Executor {
 
   template <class Scalar>
   using Cache = std::map<std::string, BlockMap<Scalar>>;
+  struct Maps {  // as they are needed; references stay valid
+    Cache<float> floats;
+    Cache<double> doubles;
+  };
+  struct Shared {
+    std::mutex mutex;
+    Maps maps;
+  };
   template <class Scalar>
-  Cache<Scalar>& cache();
+  const BlockMap<Scalar>& map_in(Cache<Scalar>& cache, const std::string& key,
+                                 const AxisPart& part) const;
 
   const Symmetry& symmetry_;
   const Element& element_;
   Vectors before_;
   Vectors now_;
   Vectors unshifted_;  // those that shifts reach, in their new basis
-  Cache<float> floats_;
-  Cache<double> doubles_;
+  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();  // those of no layer
+  Maps own_;                                                     // those of this one
 };
 
 }  // namespace regauge

@@ -18,7 +18,7 @@ bool gives_constants(const TensorPlan& tensor) {
 
 template <class Scalar>
 Parameters<Scalar> run(const Symmetry& symmetry, const Element& element, const LayerPlan& layer,
-                       const ReadTensor& read, const Wanted& wanted = {}) {
+                       const ReadTensor& read, const Wanted& wanted) {
   Executor executor(symmetry, element);
   executor.begin(layer, [&](const TensorPlan& tensor) { return read(tensor.spec.name); });
   Parameters<Scalar> result;
@@ -48,21 +48,24 @@ LayerPlan MovedModel::plan_of(std::int64_t layer) const {
 
 template <class Scalar>
 Parameters<Scalar> MovedModel::layer(std::int64_t layer, const Wanted& wanted) const {
-  return run<Scalar>(symmetry_, element_, plan_of(layer), read_, wanted);
+  return moved_layer<Scalar>(symmetry_, element_, layer, read_, wanted);
 }
 template Parameters<float> MovedModel::layer(std::int64_t, const Wanted&) const;
 template Parameters<double> MovedModel::layer(std::int64_t, const Wanted&) const;
 
-Parameters<double> moved_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
-                               const ReadTensor& read) {
-  check_shapes(symmetry, element);
-  return run<double>(symmetry, element, make_layer_plan(symmetry, element, layer), read);
+template <class Scalar>
+Parameters<Scalar> moved_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
+                               const ReadTensor& read, const Wanted& wanted) {
+  return run<Scalar>(symmetry, element, make_layer_plan(symmetry, element, layer), read, wanted);
 }
+template Parameters<float> moved_layer(const Symmetry&, const Element&, std::int64_t,
+                                       const ReadTensor&, const Wanted&);
+template Parameters<double> moved_layer(const Symmetry&, const Element&, std::int64_t,
+                                        const ReadTensor&, const Wanted&);
 
 template <class Scalar>
 void act_on_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
                   Parameters<Scalar>& parameters) {
-  check_shapes(symmetry, element);
   const LayerPlan plan = make_layer_plan(symmetry, element, layer);
   const auto take = [&](std::string_view name) {
     const auto found = parameters.find(std::string(name));

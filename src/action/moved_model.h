@@ -35,12 +35,13 @@ class MovedModel {
   Element element_;
 };
 
-// The same of numbers that a function gives.
-Parameters<double> moved_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
-                               const ReadTensor& read);
+// One such layer at its own cost: the element's shapes are taken as checked.
+template <class Scalar = double>
+Parameters<Scalar> moved_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
+                               const ReadTensor& read, const Wanted& wanted = {});
 
-// The element on one layer's tensors in memory, in place. Throws UsageError if it needs a norm of
-// another layer, or a matrix that is not there.
+// The element on one layer's tensors in memory, in place; its shapes are taken as checked. Throws
+// UsageError if it needs a norm of another layer, or a matrix that is not there.
 template <class Scalar>
 void act_on_layer(const Symmetry& symmetry, const Element& element, std::int64_t layer,
                   Parameters<Scalar>& parameters);

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <set>
 #include <unordered_map>
 
+#include "arch/reading.h"
+#include "base/jobs.h"
 #include "io/companions.h"
 #include "io/shard_index.h"
 #include "moved_slices.h"
@@ -178,7 +181,7 @@ std::int64_t Rewrite::bytes() const {
   return sum;
 }
 
-std::int64_t Rewrite::peak_memory() const {
+std::int64_t Rewrite::peak_memory(int jobs) const {
   // A tensor, or a slice of it, as read, in canonical order, moved, and on its way out; the maps in
   // double, and as the work needs them.
   std::int64_t largest = 0;
@@ -196,11 +199,11 @@ std::int64_t Rewrite::peak_memory() const {
   for (const auto& [name, map] : element_.maps) maps += map.blocks().size() * 8;
   const auto residual = element_.maps.find("residual");
   if (residual != element_.maps.end()) maps += 2 * residual->second.blocks().size() * 8;
-  return largest + maps + 4 * kEncoded * 8;
+  return jobs * (largest + 4 * kEncoded * 8) + maps;
 }
 
 // Collects the parameters of each stored tensor, or of a slice of it, and writes it when it is
-// complete.
+// complete. Several threads may put parameters at a time, none twice.
 struct Rewrite::Sink {
   template <class Scalar>
   struct Buffer {
@@ -212,7 +215,7 @@ struct Rewrite::Sink {
 
   const Rewrite& rewrite;
   const Write& write;
-  Progress& progress;
+  std::mutex mutex{};  // of the buffers' lists; numbers of each parameter have places of their own
   Buffers<float> floats{};
   Buffers<double> doubles{};
   std::vector<const Layout::Stored*> copies{};  // of other tensors: a tied head written out
@@ -228,17 +231,19 @@ struct Rewrite::Sink {
 
   // All of a parameter.
   template <class Scalar>
-  void put(const std::string& parameter, const Matrix<Scalar>& value) {
+  void put(const std::string& parameter, const Matrix<Scalar>& value, Progress& progress) {
     for (std::int64_t slice = 0; slice < rewrite.layout_.slices(parameter); ++slice) {
-      put(parameter, slice, value);
+      put(parameter, slice, value, progress);
     }
   }
 
   // A slice, of which `value` may hold all of the parameter.
   template <class Scalar>
-  void put(const std::string& parameter, std::int64_t slice, const Matrix<Scalar>& value) {
+  void put(const std::string& parameter, std::int64_t slice, const Matrix<Scalar>& value,
+           Progress& progress) {
     const auto [holder, place] = rewrite.layout_.home(parameter, slice);
     if (rewrite.decisions_.at(holder.name).copied) return;
+    std::unique_lock lock(mutex);
     const auto at = buffers<Scalar>().try_emplace({holder.name, place}).first;
     auto& [values, parameters] = at->second;
     if (values.empty()) {
@@ -246,14 +251,17 @@ struct Rewrite::Sink {
       const bool whole = holder.parameters.size() > 1 || value.size() >= std::ssize(values);
       if (!whole && !rewrite.converts_) keep_unread_rows<Scalar>(holder, values);
     }
+    lock.unlock();
     rewrite.layout_.insert_slice<Scalar>(parameter, slice, value, values);
+    lock.lock();
     if (++parameters < holder.parameters.size()) return;
-    encode_to<Scalar>(holder, place, values);
+    const auto complete = buffers<Scalar>().extract(at);
+    lock.unlock();
+    encode_to<Scalar>(holder, place, values, progress);
     for (const auto* copy : copies) {
       const bool wanted = copy->copy_of == holder.name && !rewrite.decisions_.at(copy->name).copied;
-      if (wanted) encode_to<Scalar>(*copy, place, values);
+      if (wanted) encode_to<Scalar>(*copy, place, values, progress);
     }
-    buffers<Scalar>().erase(at);
   }
 
   // A table may have rows that only padding reads: they stay as they are.
@@ -267,7 +275,7 @@ struct Rewrite::Sink {
 
   template <class Scalar>
   void encode_to(const Layout::Stored& stored, std::int64_t slice,
-                 const std::vector<Scalar>& values) {
+                 const std::vector<Scalar>& values, Progress& progress) const {
     const DType dtype = rewrite.decisions_.at(stored.name).dtype;
     const auto total = static_cast<std::int64_t>(values.size());
     if (!Eigen::Map<const Eigen::ArrayX<Scalar>>(values.data(), total).isFinite().all()) {
@@ -355,13 +363,14 @@ std::int64_t Rewrite::slices(const std::string& parameter) const {
 }
 
 template <class Scalar>
-void Rewrite::move(std::span<const TensorPlan> fused, Executor& executor, Sink& sink) const {
+void Rewrite::move(std::span<const TensorPlan> fused, Executor& executor, Sink& sink,
+                   Progress& progress) const {
   const std::int64_t slices = this->slices(fused.front().spec.name);
   if (slices == 1) {
     for (const auto& tensor : fused) {
       Matrix<Scalar> value = source_.read<Scalar>(tensor.spec.name);
       executor.transform(tensor, value);
-      sink.put<Scalar>(tensor.spec.name, value);
+      sink.put<Scalar>(tensor.spec.name, value, progress);
     }
     return;
   }
@@ -369,9 +378,9 @@ void Rewrite::move(std::span<const TensorPlan> fused, Executor& executor, Sink& 
   for (const auto& tensor : fused) moved.emplace_back(source_, tensor, slices, executor);
   for (std::int64_t slice = 0; slice < slices; ++slice) {
     for (std::size_t i = 0; i < fused.size(); ++i) {
-      sink.put<Scalar>(fused[i].spec.name, slice, moved[i].read(slice));
+      sink.put<Scalar>(fused[i].spec.name, slice, moved[i].read(slice), progress);
     }
-    sink.progress.advance(0);
+    progress.advance(0);
   }
 }
 
@@ -397,25 +406,27 @@ void Rewrite::write_unpacked(const StoredTensor& tensor, const Write& write,
   }
 }
 
-void Rewrite::write_all(const Write& write, Progress& progress) const {
+void Rewrite::write_copy(const std::string& name, const Write& write, Progress& progress) const {
   const Checkpoint& original = source_.model().checkpoint;
-  for (const auto& name : copied_) {
-    const StoredTensor& tensor = original.at(name);
-    if (tensor.packing) {
-      write_unpacked(tensor, write, progress);
-      continue;
-    }
-    const Numbers all = original.numbers(tensor);
-    constexpr std::int64_t kChunk = 1 << 24;  // bytes
-    const std::int64_t chunk = kChunk / block_bytes(tensor.dtype) * block_elements(tensor.dtype);
-    std::vector<std::byte> buffer;
-    for (std::int64_t at = 0; at < all.count(); at += chunk) {
-      const auto piece = all.range(at, std::min(chunk, all.count() - at)).bytes_in(buffer);
-      write(name, piece, stored_bytes(tensor.dtype, at));
-      progress.advance(static_cast<std::int64_t>(piece.size()));
-      original.release(tensor);
-    }
+  const StoredTensor& tensor = original.at(name);
+  if (tensor.packing) return write_unpacked(tensor, write, progress);
+  const Numbers all = original.numbers(tensor);
+  constexpr std::int64_t kChunk = 1 << 24;  // bytes
+  const std::int64_t chunk = kChunk / block_bytes(tensor.dtype) * block_elements(tensor.dtype);
+  std::vector<std::byte> buffer;
+  for (std::int64_t at = 0; at < all.count(); at += chunk) {
+    const auto piece = all.range(at, std::min(chunk, all.count() - at)).bytes_in(buffer);
+    write(name, piece, stored_bytes(tensor.dtype, at));
+    progress.advance(static_cast<std::int64_t>(piece.size()));
+    original.release(tensor);
   }
+}
+
+void Rewrite::write_all(const Write& write, Progress& outer) const {
+  Reading progress(outer, source_);
+  for_each_job(std::ssize(copied_), progress, [&](std::int64_t i, Progress& own) {
+    write_copy(copied_[static_cast<std::size_t>(i)], write, own);
+  });
   for (const auto& constant : layout_.constants()) {
     if (std::find(changed_.begin(), changed_.end(), constant.name) == changed_.end()) continue;
     std::vector<std::byte> bytes(constant.values.size() * 4);
@@ -423,30 +434,39 @@ void Rewrite::write_all(const Write& write, Progress& progress) const {
     write(constant.name, bytes, 0);
   }
 
-  Sink sink{*this, write, progress};
+  Sink sink{*this, write};
   for (const auto& stored : layout_.stored()) {
     if (!stored.copy_of.empty()) sink.copies.push_back(&stored);
   }
-  Executor executor(symmetry_, element_);
-  for (const auto& layer : plan_.layers) {
-    executor.begin(
-        layer, [&](const TensorPlan& tensor) { return source_.read<double>(tensor.spec.name); });
-    const auto holder = [&](const TensorPlan& tensor) -> const std::string& {
-      return layout_.holder(tensor.spec.name).name;
-    };
-    for (auto first = layer.matrices.begin(); first != layer.matrices.end();) {
-      const auto last = std::find_if(first, layer.matrices.end(), [&](const TensorPlan& tensor) {
-        return holder(tensor) != holder(*first);
-      });
-      const Decision& decision = decisions_.at(holder(*first));
-      if (!decision.copied && decision.in_double) move<double>({first, last}, executor, sink);
-      if (!decision.copied && !decision.in_double) move<float>({first, last}, executor, sink);
-      progress.advance(0);
-      first = last;
+  const Executor executor(symmetry_, element_);
+  for_each_job(std::ssize(plan_.layers), progress, [&](std::int64_t i, Progress& own) {
+    write_layer(plan_.layers[static_cast<std::size_t>(i)], executor, sink, own);
+  });
+  source_.model().checkpoint.require_intact();
+}
+
+void Rewrite::write_layer(const LayerPlan& layer, Executor executor, Sink& sink,
+                          Progress& progress) const {
+  executor.begin(layer,
+                 [&](const TensorPlan& tensor) { return source_.read<double>(tensor.spec.name); });
+  const auto holder = [&](const TensorPlan& tensor) -> const std::string& {
+    return layout_.holder(tensor.spec.name).name;
+  };
+  for (auto first = layer.matrices.begin(); first != layer.matrices.end();) {
+    const auto last = std::find_if(first, layer.matrices.end(), [&](const TensorPlan& tensor) {
+      return holder(tensor) != holder(*first);
+    });
+    const Decision& decision = decisions_.at(holder(*first));
+    if (!decision.copied && decision.in_double) {
+      move<double>({first, last}, executor, sink, progress);
     }
-    for (const auto& [name, value] : executor.finish(layer)) sink.put<double>(name, value);
+    if (!decision.copied && !decision.in_double) {
+      move<float>({first, last}, executor, sink, progress);
+    }
+    progress.advance(0);
+    first = last;
   }
-  original.require_intact();
+  for (const auto& [name, value] : executor.finish(layer)) sink.put<double>(name, value, progress);
 }
 
 }  // namespace regauge

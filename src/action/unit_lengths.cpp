@@ -55,10 +55,10 @@ Matrix<double> inverse_lengths(const Symmetry& symmetry, const std::string& name
 }
 
 // The first length that `known` does not hold; the identity if there is none.
-Element next_length(const Symmetry& symmetry, const Parameters<double>& tensors,
+Element next_length(const Symmetry& symmetry, std::int64_t layer, const Parameters<double>& tensors,
                     const Element& known) {
   Element element;
-  for (const auto& spec : parameter_specs(symmetry.architecture)) {
+  for (const auto& spec : symmetry.layer(layer).tensors) {
     const auto tensor = tensors.find(spec.name);
     if (tensor == tensors.end()) continue;
     const bool sized = has_a_size(symmetry, spec.name);
@@ -93,7 +93,7 @@ Element unit_lengths(const Symmetry& symmetry, std::int64_t layer, const Paramet
   if (!has_free_lengths(symmetry)) return lengths;
   Parameters<double> tensors = given;
   for (;;) {
-    const Element next = next_length(symmetry, tensors, settled);
+    const Element next = next_length(symmetry, layer, tensors, settled);
     if (next.is_identity()) return lengths;
     act_on_layer(symmetry, next, layer, tensors);
     lengths.maps.insert(next.maps.begin(), next.maps.end());

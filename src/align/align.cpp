@@ -35,8 +35,9 @@ Element all_unit_lengths(const Symmetry& symmetry, const ReadTensor& model, cons
   Element lengths;
   if (!has_free_lengths(symmetry)) return lengths;
   for (std::int64_t layer = -1; layer < symmetry.architecture.layers; ++layer) {
-    const MovedModel moved(model, symmetry, compose(symmetry, lengths, form));
-    lengths.maps.merge(unit_lengths(symmetry, layer, moved.layer(layer), lengths).maps);
+    const Element so_far = compose_on_layer(symmetry, lengths, form, layer);
+    const auto moved = moved_layer(symmetry, so_far, layer, model);
+    lengths.maps.merge(unit_lengths(symmetry, layer, moved, lengths).maps);
   }
   return lengths;
 }

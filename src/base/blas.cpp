@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 #include <type_traits>
 #include <vector>
 
@@ -29,6 +30,49 @@ const BlasFunctions<S>& blas_functions() {
     return blas_library().double_precision;
   }
 }
+
+// Products of fewer multiplications take less time than the threads of a BLAS may wait for a core.
+constexpr double kLarge = 1 << 28;
+
+// How many threads of this process want the BLAS on one, and what it had before the first of them.
+std::mutex one_mutex;
+int one_count = 0;
+int threads_before = 0;
+
+// Of this thread: scopes that ask for it, and whether it has asked the library yet. A library is
+// not loaded for a scope in which nothing is multiplied.
+thread_local int one_scopes = 0;
+thread_local bool one_asked = false;
+
+void ask_for_one() {
+  const BlasLibrary& library = blas_library();
+  if (one_asked || library.threads == nullptr || library.set_threads == nullptr) return;
+  one_asked = true;
+  const std::lock_guard lock(one_mutex);
+  if (one_count++ > 0) return;
+  threads_before = library.threads();
+  library.set_threads(1);
+}
+
+void give_back() {
+  if (!one_asked) return;
+  one_asked = false;
+  const std::lock_guard lock(one_mutex);
+  if (--one_count == 0) blas_library().set_threads(threads_before);
+}
+
+// Around each call of the library.
+class Call {
+ public:
+  explicit Call(double multiplications) {
+    if (one_scopes > 0 || multiplications < kLarge) ask_for_one();
+  }
+  ~Call() {
+    if (one_scopes == 0) give_back();
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+};
 
 int checked_size(const char* function, const char* name, std::int64_t value) {
   if (value < 0 || value > std::numeric_limits<int>::max()) {
@@ -137,6 +181,12 @@ void eigen_with_lapack(const BlasFunctions<S>& lapack, int n, S* a, S* values) {
 
 }  // namespace
 
+OneBlasThread::OneBlasThread() { ++one_scopes; }
+
+OneBlasThread::~OneBlasThread() {
+  if (--one_scopes == 0) give_back();
+}
+
 template <class S>
 void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
           S alpha, const S* a, std::int64_t lda, const S* b, std::int64_t ldb, S beta, S* c,
@@ -154,6 +204,7 @@ void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, st
                     beta, c, stride_c);
     return;
   }
+  const Call call(static_cast<double>(rows) * columns * inner);
   // Fortran sees the transposes of all three: C^T = op(B)^T op(A)^T.
   blas.gemm(transpose_b ? "T" : "N", transpose_a ? "T" : "N", &columns, &rows, &inner, &alpha, b,
             &stride_b, a, &stride_a, &beta, c, &stride_c, 1, 1);
@@ -167,6 +218,7 @@ void qr_orthogonal(std::int64_t n, S* a) {
   if (blas.gelqf == nullptr || blas.orglq == nullptr) {
     qr_with_eigen(order, a);
   } else {
+    const Call call(static_cast<double>(order) * order * order);
     qr_with_lapack(blas, order, a);
   }
 }
@@ -179,6 +231,7 @@ void symmetric_eigen(std::int64_t n, S* a, S* values) {
   if (blas.syevd == nullptr) {
     eigen_with_eigen(order, a, values);
   } else {
+    const Call call(static_cast<double>(order) * order * order);
     eigen_with_lapack(blas, order, a, values);
   }
 }

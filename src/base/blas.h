@@ -27,6 +27,17 @@ void qr_orthogonal(std::int64_t n, S* a);
 template <class S>
 void symmetric_eigen(std::int64_t n, S* a, S* values);
 
+// While one lives, what this thread asks of the BLAS runs on one thread, as small products always
+// do: on a busy machine the threads of a BLAS wait for each other longer than they work, and work
+// that is spread over layers already has a thread for each core.
+class OneBlasThread {
+ public:
+  OneBlasThread();
+  ~OneBlasThread();
+  OneBlasThread(const OneBlasThread&) = delete;
+  OneBlasThread& operator=(const OneBlasThread&) = delete;
+};
+
 struct BlasInfo {
   std::string library;  // what was loaded: "libopenblas.so.0", or "eigen"
   std::string config;   // the library's own description of itself, or empty

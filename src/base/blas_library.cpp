@@ -159,8 +159,9 @@ bool load(const Candidate& candidate, BlasLibrary& library) {
   if (const auto config = symbol<const char* (*)()>(blas, prefix + "openblas_get_config")) {
     library.info.config = config();
   }
-  const auto threads = symbol<int (*)()>(blas, prefix + "openblas_get_num_threads");
-  library.info.threads = threads == nullptr ? 0 : threads();
+  library.threads = symbol<int (*)()>(blas, prefix + "openblas_get_num_threads");
+  library.set_threads = symbol<void (*)(int)>(blas, prefix + "openblas_set_num_threads");
+  library.info.threads = library.threads == nullptr ? 0 : library.threads();
   library.info.warning = warning_of(library.info.core);
   return true;
 }

@@ -41,6 +41,9 @@ struct BlasLibrary {
   BlasFunctions<float> single_precision;
   BlasFunctions<double> double_precision;
   BlasInfo info;
+  // Of the whole library; null where it does not say, which is any but OpenBLAS.
+  int (*threads)() = nullptr;
+  void (*set_threads)(int) = nullptr;
 };
 
 // The library of this process, loaded by the first call.

@@ -96,7 +96,7 @@ void add_act(CLI::App& app, int& exit_code) {
     if (options->adapter.empty() || options->dry_run) {
       options->carry_out(source, symmetry, chosen, Rewrite::same_as(model));
     } else {
-      const auto progress = make_progress();
+      const auto progress = make_progress_of(options->jobs);
       const Model both = Model::open(options->model + "+" + options->adapter);
       write_moved_adapter(both, options->adapter, symmetry, chosen, options->adapter_output,
                           *progress);

@@ -146,7 +146,7 @@ void add_align(CLI::App& app, char** arguments, int& exit_code) {
                    Rewrite::same_as(b));
     options->check_files(a);
     options->check_scope(symmetry);
-    const auto progress = make_progress();
+    const auto progress = make_progress_of(options->jobs);
     const AlignTask task{method, symmetry, from_a, from_b, options->align, *progress};
     const Alignment found = runs_models(method) ? with_lab(task)
                                                 : align(method, symmetry, from_a.reader(),

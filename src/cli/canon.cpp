@@ -18,7 +18,7 @@ void add_canon(CLI::App& app, int& exit_code) {
     options->check(source, symmetry,
                    random_element(symmetry, 0, all_categories(), Blocks::identity),
                    Rewrite::same_as(model));
-    const auto progress = make_progress();
+    const auto progress = make_progress_of(options->jobs);
     const Canon form = canon(symmetry, source, *progress);
     for (const auto& limit : form.limits) {
       say("regauge: another copy may come out otherwise here: {}\n", limit);

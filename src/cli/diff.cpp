@@ -113,6 +113,7 @@ void add_diff(CLI::App& app, int& exit_code) {
     bool all = false;
     bool repair = false;
     bool tokenizer = false;
+    int jobs = 1;
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand(
@@ -135,6 +136,7 @@ void add_diff(CLI::App& app, int& exit_code) {
   verb->add_flag("--all", options->all, "the residual of every tensor, not only of the worst");
   verb->add_flag("--tokenizer", options->tokenizer,
                  "compare the tokenizers' vocabularies, too; tokens may stand in another order");
+  declare_jobs(*verb, options->jobs);
   verb->add_flag("--json", options->json, "everything as JSON");
   verb->footer(
       "A is taken as right: where B differs, known mistakes of converters are tried as causes.\n"
@@ -143,7 +145,7 @@ void add_diff(CLI::App& app, int& exit_code) {
   verb->callback([options, &exit_code] {
     const Model a = Model::open(options->a);
     const Model b = Model::open(options->b);
-    const auto progress = make_progress();
+    const auto progress = make_progress_of(options->jobs);
     Diff result =
         options->tokenizer ? diff_with_tokenizers(a, b, *progress) : diff(a, b, *progress);
     bool same = result.verdict == Verdict::same;

@@ -33,7 +33,7 @@ void add_fold(CLI::App& app, int& exit_code) {
     const Symmetry symmetry = symmetry_of(source.architecture());
     const FoldOptions what{
         .gains = true, .biases = !options->gains_only, .centring = options->centre};
-    const auto progress = make_progress();
+    const auto progress = make_progress_of(options->jobs);
     const Element element = fold_element(symmetry, source.reader(), what, *progress);
     options->carry_out(source, symmetry, element, Rewrite::same_as(model));
     exit_code = 0;

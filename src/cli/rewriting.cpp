@@ -23,7 +23,10 @@ void RewriteOptions::declare(CLI::App& verb, bool may_untie, const std::string& 
                   "write a tied head as a tensor of its own, which frees the residual stream");
   }
   verb.add_option("--dtype", dtype, "store matrices as F32, F16 or BF16 (default: as they are)");
-  verb.add_option("--max-memory", max_memory, "refuse to start if more would be needed: 1GB, ...");
+  verb.add_option("--max-memory", max_memory,
+                  "work on fewer layers at a time if more would be needed, and refuse to start if "
+                  "one is too much: 1GB, ...");
+  declare_jobs(verb, jobs);
   verb.add_flag("--dry-run", dry_run, "print the plan and the memory that it needs, write nothing");
   verb.add_flag("--json", json, "the summary as JSON");
 }
@@ -45,6 +48,14 @@ std::optional<DType> RewriteOptions::target_dtype() const {
 void RewriteOptions::declare_save_element(CLI::App& verb) {
   verb.add_option("--save-element", save_element,
                   "write the element that was applied to this file");
+}
+
+int RewriteOptions::jobs_within_memory(const Rewrite& rewrite) const {
+  if (max_memory.empty()) return jobs;
+  const std::int64_t most = parse_bytes(max_memory);
+  int fitting = jobs;
+  while (fitting > 1 && rewrite.peak_memory(fitting) > most) --fitting;
+  return fitting;
 }
 
 void RewriteOptions::check(const Rewrite& rewrite) const {
@@ -84,14 +95,18 @@ void RewriteOptions::carry_out(const ParameterSource& source, const Symmetry& sy
           key);
     }
     if (!save_element.empty()) regauge::save_element(symmetry, element, save_element);
-    const auto progress = make_progress();
-    rewrite.run(output, *progress);
+    const int fitting = jobs_within_memory(rewrite);
+    if (fitting < jobs) {
+      say("regauge: {} of {} jobs, for which --max-memory {} has room\n", fitting, jobs,
+          max_memory);
+    }
+    rewrite.run(output, *make_progress_of(fitting));
   }
   summarise(rewrite);
 }
 
 void RewriteOptions::summarise(const Rewrite& rewrite) const {
-  const auto peak = rewrite.peak_memory();
+  const auto peak = rewrite.peak_memory(jobs_within_memory(rewrite));
   if (json) {
     const nlohmann::json summary = {{"output", output},
                                     {"written", !dry_run},

@@ -18,6 +18,7 @@ struct RewriteOptions {
   bool dry_run = false;
   bool json = false;
   std::string max_memory;
+  int jobs = 1;
   std::string dtype;
 
   std::string save_element;
@@ -38,6 +39,8 @@ struct RewriteOptions {
  private:
   std::optional<DType> target_dtype() const;
   void check(const Rewrite& rewrite) const;
+  // As many of the jobs as --max-memory has room for, at least one.
+  int jobs_within_memory(const Rewrite& rewrite) const;
   void summarise(const Rewrite& rewrite) const;
 };
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/jobs.h"
 #include "print.h"
 #include "regauge/base/error.h"
 #include "verb.h"
@@ -22,7 +23,7 @@ void on_interrupt(int) { interrupted = true; }
 
 class TerminalProgress : public Progress {
  public:
-  explicit TerminalProgress(bool visible) : visible_(visible) {}
+  TerminalProgress(bool visible, int jobs) : visible_(visible), jobs_(jobs) {}
 
   void start(const std::string& what, std::int64_t total) override {
     what_ = what;
@@ -48,6 +49,7 @@ class TerminalProgress : public Progress {
   }
 
   void finish() override { clear(); }
+  int jobs() const override { return jobs_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -57,6 +59,7 @@ class TerminalProgress : public Progress {
   }
 
   bool visible_;
+  int jobs_;
   std::string what_;
   std::int64_t total_ = 0;
   std::int64_t done_ = 0;
@@ -75,7 +78,20 @@ constexpr std::array<std::pair<const char*, double>, 7> kUnits = {{{"GiB", 10737
 }  // namespace
 
 std::unique_ptr<Progress> make_progress(bool visible) {
-  return std::make_unique<TerminalProgress>(visible && isatty(STDERR_FILENO) != 0);
+  return std::make_unique<TerminalProgress>(visible && isatty(STDERR_FILENO) != 0, 1);
+}
+
+std::unique_ptr<Progress> make_progress_of(int jobs) {
+  return std::make_unique<TerminalProgress>(isatty(STDERR_FILENO) != 0, jobs);
+}
+
+void declare_jobs(CLI::App& verb, int& jobs) {
+  jobs = default_jobs();
+  verb.add_option(
+          "--jobs", jobs,
+          "layers to work on at a time, each on a thread of its own; the result is the same "
+          "for any number (default: OMP_NUM_THREADS, or one per core)")
+      ->check(CLI::PositiveNumber);
 }
 
 CancelOnInterrupt::CancelOnInterrupt() {

@@ -32,6 +32,11 @@ void add_lab(CLI::App& app, char** arguments, int& exit_code);
 // A bar with time left on standard error when that is a terminal and it is to be seen, silent
 // otherwise; throws Cancelled when a CancelOnInterrupt was told to.
 std::unique_ptr<Progress> make_progress(bool visible = true);
+// The same for work on so many layers at a time.
+std::unique_ptr<Progress> make_progress_of(int jobs);
+
+// `--jobs N`, wherever work is spread over layers; the default is in `jobs` afterwards.
+void declare_jobs(CLI::App& verb, int& jobs);
 
 // While it lives, Ctrl-C, SIGTERM, SIGHUP (unless it was ignored, as nohup does) and SIGXCPU cancel
 // the work, which then removes what it has not finished; and a closed pipe or a limit on the size

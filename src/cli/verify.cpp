@@ -11,6 +11,7 @@ void add_verify(CLI::App& app, int& exit_code) {
   struct Options {
     std::string a, b, certificate;
     bool json = false;
+    int jobs = 1;
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand(
@@ -19,12 +20,13 @@ void add_verify(CLI::App& app, int& exit_code) {
   verb->add_option("B", options->b, "folder or file")->required();
   verb->add_option("CERT", options->certificate, "made by `regauge diff --certificate`")
       ->required();
+  declare_jobs(*verb, options->jobs);
   verb->add_flag("--json", options->json, "every tensor's residual as JSON");
   verb->footer("Exit: 0 the certificate holds, 1 it does not.");
   verb->callback([options, &exit_code] {
     const Model a = Model::open(options->a);
     const Model b = Model::open(options->b);
-    const auto progress = make_progress();
+    const auto progress = make_progress_of(options->jobs);
     const Verification result = verify(a, b, options->certificate, *progress);
     exit_code = result.holds() ? 0 : 1;
     if (options->json) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <set>
 
 #include "regauge/base/error.h"
 
@@ -149,6 +150,39 @@ Element compose_on_layer(const Symmetry& symmetry, const Element& second, const 
     }
   }
   return result;
+}
+
+void compose_onto(const Symmetry& symmetry, const Element& step, Element& element) {
+  const SymmetryIndex& index = *symmetry.index;
+  // Spaces that the step names, and all that move with them.
+  std::set<std::size_t> spaces, shifts;
+  std::vector<std::size_t> further;
+  for (const auto& [name, map] : step.maps) further.push_back(index.spaces.at(name));
+  while (!further.empty()) {
+    const std::size_t place = further.back();
+    further.pop_back();
+    if (!spaces.insert(place).second) continue;
+    const std::string& name = symmetry.spaces[place].name;
+    for (const auto* moved : {&index.followers, &index.lifted}) {
+      if (const auto found = moved->find(name); found != moved->end()) {
+        further.insert(further.end(), found->second.begin(), found->second.end());
+      }
+    }
+    if (const auto found = index.carried.find(name); found != index.carried.end()) {
+      shifts.insert(found->second.begin(), found->second.end());
+    }
+  }
+  Element moved;
+  for (const std::size_t place : spaces) {
+    compose_map(symmetry, step, element, symmetry.spaces[place], moved);
+  }
+  for (auto& [name, map] : moved.maps) element.maps[name] = std::move(map);
+  for (const std::size_t place : shifts) {
+    const Shift& shift = symmetry.shifts[place];
+    const auto found = element.shifts.find(shift.name);
+    if (found != element.shifts.end()) carry(symmetry, step, shift.axis, found->second);
+  }
+  for (const auto& [name, vector] : step.shifts) add_to(element.shifts, name, vector);
 }
 
 Element inverse(const Symmetry& symmetry, const Element& element) {

@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "arch/names.h"
+
 namespace regauge {
 namespace {
 
@@ -73,16 +75,36 @@ class LayerIndexer {
 
 }  // namespace
 
+bool layers_share_spaces(const Symmetry& symmetry) {
+  for (std::int64_t layer = 0; layer < symmetry.architecture.layers; ++layer) {
+    for (const std::size_t i : symmetry.layer(layer).spaces) {
+      const Space& space = symmetry.spaces[i];
+      const std::int64_t of = layer_of(space.name);
+      if (space.category == Category::scales) return true;
+      if (of >= 0 && of != layer && space.category != Category::norms) return true;
+    }
+  }
+  return false;
+}
+
 SymmetryIndex index_of(const Symmetry& symmetry) {
   SymmetryIndex index;
   for (std::size_t i = 0; i < symmetry.spaces.size(); ++i) {
     const Space& space = symmetry.spaces[i];
     index.spaces.emplace(space.name, i);
     if (!space.follows.empty()) index.followers[space.follows].push_back(i);
+    if (!space.lift.empty()) index.lifted[space.lift].push_back(i);
   }
   for (std::size_t i = 0; i < symmetry.shifts.size(); ++i) {
     const Shift& shift = symmetry.shifts[i];
     index.shifts.emplace(shift.name, i);
+    for (const auto& part : shift.axis) {
+      for (const auto* name : {&part.space, &part.lift}) {
+        if (name->empty()) continue;
+        auto& carried = index.carried[*name];
+        if (carried.empty() || carried.back() != i) carried.push_back(i);
+      }
+    }
     for (std::size_t k = 0; k < shift.effects.size(); ++k) {
       const Effect& effect = shift.effects[k];
       index.effects[effect.tensor].emplace_back(i, k);

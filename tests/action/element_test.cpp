@@ -55,6 +55,25 @@ TEST(Elements, AreAGroup) {
   }
 }
 
+// Factor by factor, so that followers and vectors of shifts move with what they hang on.
+TEST(Elements, AreComposedStepByStep) {
+  for (const auto& a : many_architectures()) {
+    const Symmetry symmetry = symmetry_of(a);
+    const Element g = random_element(symmetry, 1), h = random_element(symmetry, 2);
+    Element whole = h;
+    compose_onto(symmetry, g, whole);
+    EXPECT_LE(distance(symmetry, whole, compose(symmetry, g, h)), 1e-10);
+    std::vector<Element> steps;
+    for (const auto& [name, map] : g.maps) steps.push_back({{{name, map}}, {}});
+    for (const auto& [name, vector] : g.shifts) steps.push_back({{}, {{name, vector}}});
+    for (std::size_t i = 0; i < steps.size(); i += 1 + steps.size() / 8) {
+      Element moved = h;
+      compose_onto(symmetry, steps[i], moved);
+      EXPECT_LE(distance(symmetry, moved, compose(symmetry, steps[i], h)), 1e-10);
+    }
+  }
+}
+
 TEST(Elements, ActFromTheLeft) {
   for (const auto& a : many_architectures()) {
     const Symmetry symmetry = symmetry_of(a);

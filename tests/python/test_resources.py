@@ -90,6 +90,40 @@ def test_layers(tmp_path, regauge):
     assert growth(measure, 40) < MOST
 
 
+def layer_norm_model(folder, layers):
+    """In double, so that nothing is in doubt, and with biases that no file of this family has."""
+    torch.manual_seed(0)
+    config = transformers.GPTNeoXConfig(
+        vocab_size=16, hidden_size=8, intermediate_size=4, num_hidden_layers=layers,
+        num_attention_heads=2, max_position_embeddings=16, tie_word_embeddings=False,
+    )  # fmt: skip
+    model = transformers.GPTNeoXForCausalLM(config).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(1 if parameter.ndim == 1 else 0, 0.3)
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("verb", ["diff", "canon", "align"])
+def test_layers_of_layer_norms(tmp_path, regauge, verb):
+    """Every layer's constants, basis changes and places are found one after the other."""
+    def measure(count):
+        folder = layer_norm_model(tmp_path / str(count), count)
+        moved, out = tmp_path / f"{count}-moved", tmp_path / f"{count}-out"
+        regauge("act", folder, "-o", moved, "--random", 1)
+        arguments = {
+            "diff": ["diff", folder, moved],
+            "canon": ["canon", folder, "--dry-run", "--json"],
+            "align": ["align", folder, moved, "--method", "weights", "--starts", 1,
+                      "--iterations", 3, "-o", out, "--dry-run", "--json"],
+        }[verb]  # fmt: skip
+        regauge(*arguments)
+        return seconds(*arguments)
+
+    assert growth(measure, 40) < MOST
+
+
 @pytest.mark.parametrize("verb", ["inspect", "fold", "diff"])
 def test_experts(tmp_path, regauge, verb):
     """A tensor of its own for each map of each expert, as in docs/streaming.md."""

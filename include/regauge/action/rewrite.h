@@ -54,8 +54,9 @@ class Rewrite {
   // Copied tensors that are no parameters but as wide as the stream, which moves.
   const std::vector<std::string>& unadapted() const { return unadapted_; }
   std::int64_t bytes() const;  // to be written
-  // An upper estimate of the memory that run() will hold at once, without the program itself.
-  std::int64_t peak_memory() const;
+  // An upper estimate of the memory that run() will hold at once with so many jobs, without the
+  // program itself.
+  std::int64_t peak_memory(int jobs = 1) const;
 
   // Whole or not at all; `path` must not exist.
   void run(const std::filesystem::path& path, Progress& progress) const;
@@ -69,10 +70,14 @@ class Rewrite {
                                    std::int64_t offset)>;
   DType unpacked_type(const StoredTensor& tensor) const;
   void write_unpacked(const StoredTensor& tensor, const Write& write, Progress& progress) const;
+  // `write` is called by as many threads at a time as the progress has jobs.
   void write_all(const Write& write, Progress& progress) const;
   // Matrices of a layer that lie in one tensor of the target, slice by slice.
   template <class Scalar>
-  void move(std::span<const TensorPlan> fused, Executor& executor, Sink& sink) const;
+  void move(std::span<const TensorPlan> fused, Executor& executor, Sink& sink,
+            Progress& progress) const;
+  void write_layer(const LayerPlan& layer, Executor executor, Sink& sink, Progress& progress) const;
+  void write_copy(const std::string& name, const Write& write, Progress& progress) const;
   // In how many slices both files have a parameter: the unit that is read, moved and written.
   std::int64_t slices(const std::string& parameter) const;
   // What becomes of one stored tensor of the target.

@@ -5,8 +5,9 @@
 
 namespace regauge {
 
-// Told by long loops how far they are; cancels them by throwing Cancelled from advance(). The
-// default is silent and never cancels.
+// Told by long loops how far they are; cancels them by throwing Cancelled from advance(), and says
+// on how many threads they may run. It is only ever called by the thread that was given it. The
+// default is silent, never cancels, and allows one thread.
 class Progress {
  public:
   virtual ~Progress() = default;
@@ -17,6 +18,8 @@ class Progress {
   }
   virtual void advance(std::int64_t units) { (void)units; }
   virtual void finish() {}
+  // Layers, or tensors, that are worked on at a time. No result depends on it.
+  virtual int jobs() const { return 1; }
 
   static Progress& silent();
 };

@@ -23,6 +23,8 @@ Element compose(const Symmetry& symmetry, const Element& second, const Element& 
 // The part of it that acts on the tensors of a layer (of embedding and head for -1).
 Element compose_on_layer(const Symmetry& symmetry, const Element& second, const Element& first,
                          std::int64_t layer);
+// element <- step * element, at the cost of what the step moves.
+void compose_onto(const Symmetry& symmetry, const Element& step, Element& element);
 Element inverse(const Symmetry& symmetry, const Element& element);
 
 // A generic member, well conditioned; only the given categories move (and what has to follow them).

@@ -41,6 +41,8 @@ struct SymmetryIndex {
   ByName<std::vector<std::pair<std::size_t, std::size_t>>> effects;
   ByName<std::vector<std::size_t>> given;  // by the bias that takes a constant: shifts
   std::vector<Layer> layers;               // embedding and head first
+  // What else the map of a space moves: spaces that it lifts, and vectors of shifts.
+  ByName<std::vector<std::size_t>> lifted, carried;
 };
 
 // The group of parameter changes that leave the function of an architecture alone, and how it acts:

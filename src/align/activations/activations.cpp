@@ -182,12 +182,12 @@ class Aligner {
       latents.maps.merge(match_latents(symmetry_, n, scope_, a_, b_moved_, {}).maps);
     }
     if (!latents.maps.empty()) {
-      found_ = compose(symmetry_, latents, found_);
+      compose_onto(symmetry_, latents, found_);
       b_moved_ = moved();
     }
     for (std::int64_t n = 0; n < architecture_.layers; ++n) {
       const Element gauges = match_heads(symmetry_, n, Scope("qk,vo"), a_, b_moved_);
-      found_ = compose(symmetry_, scope_.restrict(symmetry_, gauges), found_);
+      compose_onto(symmetry_, scope_.restrict(symmetry_, gauges), found_);
     }
   }
 

@@ -26,7 +26,7 @@ void act_with_norms(const Symmetry& symmetry, const Element& element, std::int64
     const auto own = tensors.find(std::string(name));
     return own != tensors.end() ? own->second : norms.at(std::string(name));
   };
-  tensors = MovedModel(read, symmetry, element).template layer<Scalar>(layer);
+  tensors = moved_layer<Scalar>(symmetry, element, layer, read);
 }
 
 }  // namespace regauge

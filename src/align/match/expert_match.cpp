@@ -24,8 +24,14 @@ Matrix<Scalar> some(const Matrix<Scalar>& tensor, int axis, std::int64_t first,
 template <class Scalar, class Use>
 void for_blocks(const Symmetry& symmetry, const Space& space, std::int64_t count,
                 const Parameters<Scalar>& tensors, const Use& use) {
-  for (const auto& other : symmetry.spaces) {
-    if (other.count != count || (other.name != space.name && other.follows != space.name)) continue;
+  std::vector<std::size_t> places = {symmetry.index->spaces.at(space.name)};
+  const auto followers = symmetry.index->followers.find(space.name);
+  if (followers != symmetry.index->followers.end()) {
+    places.insert(places.end(), followers->second.begin(), followers->second.end());
+  }
+  for (const std::size_t place : places) {
+    const Space& other = symmetry.spaces[place];
+    if (other.count != count) continue;
     for_axes(symmetry, tensors, other.name,
              [&](const std::string& tensor, int axis, const AxisPart& part) {
                if (part.take != AxisPart::Take::diagonal) use(tensor, axis);

@@ -56,6 +56,12 @@ void StreamMatch<Scalar>::add(const Parameters<Scalar>& a, const Parameters<Scal
 }
 
 template <class Scalar>
+void StreamMatch<Scalar>::add(const StreamMatch& other) {
+  cross_ += other.cross_;
+  constant_ += other.constant_;
+}
+
+template <class Scalar>
 double StreamMatch<Scalar>::value() const {
   const double moved = static_cast<double>(cross_.trace());
   return constant_.size() == 0 ? moved : moved + static_cast<double>(constant_.trace());

@@ -15,6 +15,7 @@ class StreamMatch {
 
   bool exists() const { return space_ != nullptr; }
   void add(const Parameters<Scalar>& a, const Parameters<Scalar>& b);
+  void add(const StreamMatch& other);
   // Vectors of the stream itself, b's transposed times a's.
   void add(const Matrix<Scalar>& cross) { cross_ += cross; }
   // The best map of the stream (on top of what has moved b), and <A, g B> with it.

@@ -42,8 +42,11 @@ void UnitSimilarity<Scalar>::add(const Symmetry& symmetry, const Space& space,
   };
   add_axes(space.name, false);
   const std::int64_t count = symmetry.find_space(space.name)->count;
-  for (const auto& follower : symmetry.spaces) {
-    if (follower.follows == space.name) add_axes(follower.name, follower.count != count);
+  const auto followers = symmetry.index->followers.find(space.name);
+  if (followers == symmetry.index->followers.end()) return;
+  for (const std::size_t place : followers->second) {
+    const Space& follower = symmetry.spaces[place];
+    add_axes(follower.name, follower.count != count);
   }
 }
 

@@ -195,7 +195,7 @@ class TwoStage {
       step.maps[space->name] = fit_gauge(shape, *space, places, in_a, in_b, qk, options_.compact);
     }
     if (options_.neurons) step.maps.merge(match_neurons(layer, a, b).maps);
-    found_ = compose(symmetry_, step, found_);
+    compose_onto(symmetry_, step, found_);
     double cost = 0;
     std::vector<std::int64_t> targets;
     for (std::int64_t i = 0; i < shape.heads; ++i) {

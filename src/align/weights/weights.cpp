@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <memory>
 
 #include "align/match/act_with_norms.h"
 #include "align/match/delta_match.h"
@@ -9,6 +10,8 @@
 #include "align/match/stream_match.h"
 #include "align/match/unit_match.h"
 #include "align/towers.h"
+#include "arch/reading.h"
+#include "base/jobs.h"
 #include "metric.h"
 #include "regauge/align/align.h"
 #include "symmetry/procrustes.h"
@@ -39,6 +42,12 @@ class Search {
     const auto bytes =
         2 * parameter_count(symmetry.architecture) * static_cast<std::int64_t>(sizeof(Scalar));
     keeps_ = bytes <= kKeptBytes;
+    const std::int64_t layers = symmetry.architecture.layers;
+    kept_a_.resize(static_cast<std::size_t>(layers + 1));
+    kept_b_ = kept_a_;
+    for (std::int64_t layer = 0; layer < layers; ++layer) {
+      heads_are_shared_ = heads_are_shared_ || attention(layer).shares_table;
+    }
   }
 
   Alignment run() {
@@ -63,16 +72,19 @@ class Search {
   }
 
  private:
-  const Parameters<Scalar>& kept(std::map<std::int64_t, Parameters<Scalar>>& layers,
-                                 std::int64_t layer, bool of_a) {
-    if (!keeps_) layers.clear();
-    const auto found = layers.find(layer);
-    if (found != layers.end()) return found->second;
-    return layers[layer] = of_a ? metric_.of_a(layer) : metric_.of_b(layer);
+  using Tensors = std::shared_ptr<const Parameters<Scalar>>;
+  // Each layer has a place of its own, so that several may be asked for at a time.
+  Tensors kept(std::vector<Tensors>& layers, std::int64_t layer, bool of_a) {
+    Tensors& place = layers[static_cast<std::size_t>(layer + 1)];
+    if (place != nullptr) return place;
+    auto tensors = std::make_shared<const Parameters<Scalar>>(of_a ? metric_.of_a(layer)
+                                                                   : metric_.of_b(layer));
+    if (keeps_) place = tensors;
+    return tensors;
   }
-  const Parameters<Scalar>& a_layer(std::int64_t layer) { return kept(kept_a_, layer, true); }
+  Tensors a_layer(std::int64_t layer) { return kept(kept_a_, layer, true); }
   Parameters<Scalar> b_layer(std::int64_t layer) {
-    Parameters<Scalar> tensors = kept(kept_b_, layer, false);
+    Parameters<Scalar> tensors = *kept(kept_b_, layer, false);
     act_with_norms(symmetry_, found_, layer, norms_, tensors);
     return tensors;
   }
@@ -86,7 +98,7 @@ class Search {
       if (start == 0) {
         match.add(metric_.streams());
       } else {
-        match.add(a_layer(-1), b_layer(-1));
+        match.add(*a_layer(-1), b_layer(-1));
       }
       double value = 0;
       found_ = match.solve(value);
@@ -112,29 +124,50 @@ class Search {
     return values;
   }
 
+  // What one layer finds where the stream is, and what it then says of the stream.
+  struct Turn {
+    Element found;
+    StreamMatch<Scalar> stream;
+    double elsewhere;
+  };
+  Turn turn(std::int64_t layer) {
+    const Tensors a = a_layer(layer);
+    Parameters<Scalar> b = b_layer(layer);
+    Turn result{{}, StreamMatch<Scalar>(symmetry_), 0};
+    const auto take_here = [&](const Element& step) {
+      if (step.maps.empty()) return;
+      act_with_norms(symmetry_, step, layer, norms_, b);
+      compose_onto(symmetry_, step, result.found);
+    };
+    take_here(match_latents(symmetry_, layer, options_.scope, *a, b, found_));
+    Element step = layer_step(layer, *a, b);
+    if (const auto sharing = layers_sharing(layer); !sharing.empty()) {
+      step.maps.merge(match_together(sharing).maps);
+    }
+    take_here(step);
+    result.stream.add(*a, b);
+    result.elsewhere = outside_stream(*a, b);
+    return result;
+  }
+
   double pass() {
     StreamMatch<Scalar> stream(symmetry_);
     double elsewhere = 0;
-    for (std::int64_t layer = -1; layer < symmetry_.architecture.layers; ++layer) {
-      const Parameters<Scalar>* a = &a_layer(layer);
-      Parameters<Scalar> b = b_layer(layer);
-      const Element latents = match_latents(symmetry_, layer, options_.scope, *a, b, found_);
-      if (!latents.maps.empty()) {
-        act_with_norms(symmetry_, latents, layer, norms_, b);
-        take(latents);
-      }
-      Element step = layer_step(layer, *a, b);
-      if (const auto sharing = layers_sharing(layer); !sharing.empty()) {
-        step.maps.merge(match_together(sharing).maps);
-        a = &a_layer(layer);
-      }
-      if (!step.maps.empty()) {
-        act_with_norms(symmetry_, step, layer, norms_, b);
-        take(step);
-      }
-      stream.add(*a, b);
-      elsewhere += outside_stream(*a, b);
-    }
+    std::vector<Element> found;
+    const std::int64_t layers = symmetry_.architecture.layers;
+    const auto keep = [&](std::int64_t, const Turn& turn) {
+      stream.add(turn.stream);
+      elsewhere += turn.elsewhere;
+      found.push_back(turn.found);
+      if (heads_are_shared_) take_all(found);
+    };
+    const auto work = [&](std::int64_t i, Progress& own) {
+      own.advance(0);
+      return turn(i - 1);
+    };
+    OneJob alone(progress_);
+    for_each_job(layers + 1, heads_are_shared_ ? alone : progress_, work, keep);
+    take_all(found);
     double value = stream.value();
     if (moves_stream_) take(stream.solve(value));
     return value + elsewhere;
@@ -180,7 +213,7 @@ class Search {
     HeadMatch match(symmetry_, options_.scope, *symmetry_.find_space(heads));
     for (const auto layer : layers) {
       const Parameters<Scalar> b = b_layer(layer);
-      match.add(layer, a_layer(layer), b);
+      match.add(layer, *a_layer(layer), b);
     }
     return std::move(match).solve();
   }
@@ -201,7 +234,12 @@ class Search {
   }
 
   // Found so far, then this.
-  void take(const Element& step) { found_ = compose(symmetry_, step, found_); }
+  void take(const Element& step) { compose_onto(symmetry_, step, found_); }
+
+  void take_all(std::vector<Element>& steps) {
+    for (const Element& step : steps) take(step);
+    steps.clear();
+  }
 
   const Symmetry& symmetry_;
   const AlignOptions& options_;
@@ -211,8 +249,9 @@ class Search {
   Parameters<Scalar> norms_;  // of B's form, for layers that do not hold them
   bool moves_stream_ = false;
   bool keeps_ = false;
-  std::map<std::int64_t, Parameters<Scalar>> kept_a_, kept_b_;  // weighted, by layer
-  Element found_;                                               // from b's form towards a's
+  bool heads_are_shared_ = false;         // by several layers, of which one finds them
+  std::vector<Tensors> kept_a_, kept_b_;  // weighted, by layer, embedding and head first
+  Element found_;                         // from b's form towards a's
 };
 
 // B's form is another one where the stream is reversed, so that both are tried.

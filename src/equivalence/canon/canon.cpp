@@ -10,6 +10,8 @@
 #include "action/moved_model.h"
 #include "action/standard_form.h"
 #include "action/unit_lengths.h"
+#include "arch/reading.h"
+#include "base/jobs.h"
 #include "canon_steps.h"
 #include "equivalence/rounding.h"
 #include "equivalence/stream_vectors.h"
@@ -18,6 +20,7 @@
 #include "numerics/polar.h"
 #include "regauge/equivalence/compare.h"
 #include "sketch.h"
+#include "symmetry/index.h"
 
 namespace regauge {
 namespace {
@@ -92,29 +95,73 @@ class Canonical {
     take(turned(symmetry_, -1, tensors), -1, tensors);
   }
 
-  void layer(std::int64_t layer) {
-    auto tensors = moved(layer);
-    take(unit_lengths(symmetry_, layer, tensors, found_), layer, tensors);
-    take(turned_latents(symmetry_, layer, tensors), layer, tensors);
-    take(balance(symmetry_, tensors), layer, tensors);
-    order(layer, tensors);
-    take(ordered_channels(symmetry_, layer, tensors, rounding_, limits_), layer, tensors);
-    take(turned(symmetry_, layer, tensors), layer, tensors);
-    if (symmetry_.architecture.layer(layer).attention.has_qk_norm()) {
-      take(turned_qk_norm(symmetry_, layer, tensors), layer, tensors);
-    }
+  // Several at a time, unless one needs what was done to another.
+  void layers(Progress& outer) {
+    const std::int64_t count = symmetry_.architecture.layers;
+    const bool apart = !layers_share_spaces(symmetry_);
+    std::vector<Turn> turns;
+    const auto keep_all = [&] {
+      for (const Turn& turn : turns) keep(turn);
+      turns.clear();
+    };
+    const auto work = [&](std::int64_t i, Progress& own) {
+      own.advance(1);
+      return turn(i);
+    };
+    Reading reading(outer, source_);
+    OneJob alone(outer);
+    outer.start("canonical form", count);
+    for_each_job(count, apart ? static_cast<Progress&>(reading) : alone, work,
+                 [&](std::int64_t, Turn turn) {
+                   turns.push_back(std::move(turn));
+                   if (!apart) keep_all();
+                 });
+    keep_all();
+    outer.finish();
   }
 
   Canon finish() && { return {std::move(element_), std::move(limits_)}; }
 
  private:
   Parameters<double> moved(std::int64_t layer) const {
-    return MovedModel(source_, symmetry_, element_).layer(layer);
+    return moved_layer(symmetry_, element_, layer, source_.reader());
+  }
+
+  // What is done to one layer.
+  struct Turn {
+    Element step, ordered;
+    std::vector<std::string> limits;
+  };
+  Turn turn(std::int64_t layer) const {
+    Turn turn;
+    auto tensors = moved(layer);
+    const auto take_here = [&](const Element& step) {
+      if (step.is_identity()) return;
+      act_on_layer(symmetry_, step, layer, tensors);
+      compose_onto(symmetry_, step, turn.step);
+    };
+    take_here(unit_lengths(symmetry_, layer, tensors, found_));
+    take_here(turned_latents(symmetry_, layer, tensors));
+    take_here(balance(symmetry_, tensors));
+    turn.ordered = in_order(symmetry_, layer, tensors, ordered_, rounding_, turn.limits);
+    take_here(turn.ordered);
+    take_here(ordered_channels(symmetry_, layer, tensors, rounding_, turn.limits));
+    take_here(turned(symmetry_, layer, tensors));
+    if (symmetry_.architecture.layer(layer).attention.has_qk_norm()) {
+      take_here(turned_qk_norm(symmetry_, layer, tensors));
+    }
+    return turn;
+  }
+  void keep(const Turn& turn) {
+    compose_onto(symmetry_, turn.step, element_);
+    found_.maps.insert(turn.step.maps.begin(), turn.step.maps.end());
+    ordered_.maps.insert(turn.ordered.maps.begin(), turn.ordered.maps.end());
+    limits_.insert(limits_.end(), turn.limits.begin(), turn.limits.end());
   }
 
   void take(const Element& step, std::int64_t layer, Parameters<double>& tensors) {
     if (step.is_identity()) return;
-    element_ = compose(symmetry_, step, element_);
+    compose_onto(symmetry_, step, element_);
     act_on_layer(symmetry_, step, layer, tensors);
     found_.maps.insert(step.maps.begin(), step.maps.end());
   }
@@ -234,13 +281,7 @@ Canon canon(const Symmetry& symmetry, const ParameterSource& source, Progress& p
   if (!symmetry.architecture.beside.empty()) return canon_of_towers(symmetry, source, progress);
   Canonical canonical(symmetry, source, progress);
   canonical.embedding_and_head(progress);
-  const std::int64_t layers = symmetry.architecture.layers;
-  progress.start("canonical form", layers);
-  for (std::int64_t layer = 0; layer < layers; ++layer) {
-    canonical.layer(layer);
-    progress.advance(1);
-  }
-  progress.finish();
+  canonical.layers(progress);
   return std::move(canonical).finish();
 }
 

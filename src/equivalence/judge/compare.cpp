@@ -17,16 +17,17 @@ class Plainly : public Comparison {
 
  private:
   void judge(const TensorPlan& tensor, const MovedMatrix<float>& moved,
-             TensorResidual& result) override {
+             TensorResidual& result) const override {
     matrix(tensor, moved, result);
   }
   void judge(const TensorPlan& tensor, const MovedMatrix<double>& moved,
-             TensorResidual& result) override {
+             TensorResidual& result) const override {
     matrix(tensor, moved, result);
   }
 
   template <class Scalar>
-  void matrix(const TensorPlan& tensor, const MovedMatrix<Scalar>& moved, TensorResidual& result) {
+  void matrix(const TensorPlan& tensor, const MovedMatrix<Scalar>& moved,
+              TensorResidual& result) const {
     const std::string& name = tensor.spec.name;
     Whiteness whiteness;
     whiteness.most_hidden = most_hidden(a_, b_, name);

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <optional>
 
+#include "arch/reading.h"
+#include "base/jobs.h"
 #include "entries.h"
 #include "equivalence/rounding.h"
 #include "equivalence/tolerances.h"
@@ -342,12 +344,17 @@ TensorResidual compare_tensor_in_place(const ParameterSpec& spec, const Paramete
 }
 
 std::vector<TensorResidual> compare_in_place(const ParameterSource& a, const ParameterSource& b,
-                                             Progress& progress) {
+                                             Progress& outer) {
   std::vector<TensorResidual> results;
+  const auto specs = parameter_specs(a.architecture());
+  Reading progress(outer, a, b);
   progress.start("comparing", parameter_count(a.architecture()));
-  for (const auto& spec : parameter_specs(a.architecture())) {
-    results.push_back(compare_tensor_in_place(spec, a, b, progress));
-  }
+  for_each_job(
+      std::ssize(specs), progress,
+      [&](std::int64_t i, Progress& own) {
+        return compare_tensor_in_place(specs[static_cast<std::size_t>(i)], a, b, own);
+      },
+      [&](std::int64_t, TensorResidual result) { results.push_back(std::move(result)); });
   progress.finish();
   return results;
 }

@@ -33,11 +33,11 @@ class BySigns : public Comparison {
 
  private:
   void judge(const TensorPlan& tensor, const MovedMatrix<float>& moved,
-             TensorResidual& result) override {
+             TensorResidual& result) const override {
     matrix(tensor, moved, result);
   }
   void judge(const TensorPlan& tensor, const MovedMatrix<double>& moved,
-             TensorResidual& result) override {
+             TensorResidual& result) const override {
     matrix(tensor, moved, result);
   }
 
@@ -52,7 +52,8 @@ class BySigns : public Comparison {
   }
 
   template <class Scalar>
-  void matrix(const TensorPlan& tensor, const MovedMatrix<Scalar>& moved, TensorResidual& result) {
+  void matrix(const TensorPlan& tensor, const MovedMatrix<Scalar>& moved,
+              TensorResidual& result) const {
     using Stored = StoredMatrix<Scalar>;
     const ParameterSpec& spec = tensor.spec;
     const std::string& name = spec.name;

@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "arch/names.h"
+#include "arch/reading.h"
+#include "base/jobs.h"
 #include "chance.h"
 #include "entries.h"
 #include "equivalence/tolerances.h"
@@ -131,8 +133,7 @@ Comparison::Comparison(const Symmetry& symmetry, const Element& a_from_b, const 
       symmetry_(symmetry),
       plan_(make_plan(symmetry, a_from_b)),
       perturbed_element_(perturbed(a_from_b, std::max(coarsest_rounding(a), coarsest_rounding(b)))),
-      exact_(symmetry, a_from_b),
-      perturbed_(symmetry, perturbed_element_) {
+      movers_{{symmetry, a_from_b}, {symmetry, perturbed_element_}} {
   for (const auto& [name, site] : symmetry.norms) {
     for (const auto& reader : site.readers) gain_of_[reader.weight] = site.gain();
     if (site.is_layer_scale()) gain_of_[site.writer + ".weight"] = site.gain();
@@ -193,12 +194,20 @@ double Comparison::size_of_vector(const TensorPlan& tensor, const Matrix<double>
   return spread > 0 ? spread : 1;  // scores and logits are of that order
 }
 
-std::vector<TensorResidual> Comparison::run(Progress& progress, const Layers& only) {
+std::vector<TensorResidual> Comparison::run(Progress& outer, const Layers& only) const {
   std::map<std::string, TensorResidual> results;
-  progress.start("comparing", parameter_count(symmetry_.architecture));
+  std::vector<const LayerPlan*> layers;
   for (const auto& layer : plan_.layers) {
-    if (only.empty() || only.contains(layer.layer)) run(layer, results, progress);
+    if (only.empty() || only.contains(layer.layer)) layers.push_back(&layer);
   }
+  Reading progress(outer, a_, b_);
+  progress.start("comparing", parameter_count(symmetry_.architecture));
+  for_each_job(
+      std::ssize(layers), progress,
+      [&](std::int64_t i, Progress& own) {
+        return run(*layers[static_cast<std::size_t>(i)], movers_, own);
+      },
+      [&](std::int64_t, auto of_layer) { results.merge(of_layer); });
   progress.finish();
   std::vector<TensorResidual> ordered;
   for (const auto& spec : parameter_specs(symmetry_.architecture)) {
@@ -209,21 +218,22 @@ std::vector<TensorResidual> Comparison::run(Progress& progress, const Layers& on
   return ordered;
 }
 
-void Comparison::run(const LayerPlan& layer, std::map<std::string, TensorResidual>& results,
-                     Progress& progress) {
+std::map<std::string, TensorResidual> Comparison::run(const LayerPlan& layer, Movers movers,
+                                                      Progress& progress) const {
+  std::map<std::string, TensorResidual> results;
   const auto read = [&](const TensorPlan& tensor) { return b_.read<double>(tensor.spec.name); };
-  exact_.begin(layer, read);
-  perturbed_.begin(layer, [&](const TensorPlan& tensor) {
+  movers.exact.begin(layer, read);
+  movers.perturbed.begin(layer, [&](const TensorPlan& tensor) {
     return perturbed(tensor.spec.name, read(tensor), b_.variances<double>(tensor.spec.name));
   });
   for (const auto& tensor : layer.matrices) {
     const std::string& name = tensor.spec.name;
-    results[name] = wide(a_.stored(name)) || wide(b_.stored(name)) ? matrix<double>(tensor)
-                                                                   : matrix<float>(tensor);
+    results[name] = wide(a_.stored(name)) || wide(b_.stored(name)) ? matrix<double>(tensor, movers)
+                                                                   : matrix<float>(tensor, movers);
     progress.advance(tensor.spec.rows * tensor.spec.cols);
   }
-  const auto moved = exact_.finish(layer);
-  const auto moved_noisy = perturbed_.finish(layer);
+  const auto moved = movers.exact.finish(layer);
+  const auto moved_noisy = movers.perturbed.finish(layer);
   for (const auto& tensor : layer.vectors) {
     const std::string& name = tensor.spec.name;
     if (!tensor.touched()) {
@@ -275,18 +285,19 @@ void Comparison::run(const LayerPlan& layer, std::map<std::string, TensorResidua
     }
     results[name] = std::move(result);
   }
+  return results;
 }
 
 template <class Scalar>
-TensorResidual Comparison::matrix(const TensorPlan& tensor) {
+TensorResidual Comparison::matrix(const TensorPlan& tensor, Movers& movers) const {
   const ParameterSpec& spec = tensor.spec;
   if (!tensor.touched()) return compare_tensor_in_place(spec, a_, b_);
   const OnDemand<Scalar> numbers(b_, spec);
   const OnDemand<Scalar> variances(b_, spec, StoredMatrix<Scalar>::Of::variances);
   MovedMatrix<Scalar> moved = by_products(spec, numbers);
   MovedMatrix<Scalar> noisy = perturbed(spec, numbers, variances);
-  exact_.transform(tensor, moved);
-  perturbed_.transform(tensor, noisy);
+  movers.exact.transform(tensor, moved);
+  movers.perturbed.transform(tensor, noisy);
   TensorResidual result;
   result.tensor = spec.name;
   // Numbers that change places or signs are held to their own rounding.

@@ -25,7 +25,7 @@ class Comparison {
   Comparison& operator=(const Comparison&) = delete;
 
   // Every canonical tensor, in the order of parameter_specs; those of other layers empty.
-  std::vector<TensorResidual> run(Progress& progress, const Layers& only);
+  std::vector<TensorResidual> run(Progress& progress, const Layers& only) const;
 
  protected:
   // The variance, relative to a number's square, that the rounding of the gain in front of a map
@@ -45,10 +45,11 @@ class Comparison {
   static std::int64_t or_all(std::int64_t slices, std::int64_t slice) {
     return slices == 1 ? ParameterSource::kAll : slice;
   }
+  // Called by several threads at a time.
   virtual void judge(const TensorPlan& tensor, const MovedMatrix<float>& moved,
-                     TensorResidual& result) = 0;
+                     TensorResidual& result) const = 0;
   virtual void judge(const TensorPlan& tensor, const MovedMatrix<double>& moved,
-                     TensorResidual& result) = 0;
+                     TensorResidual& result) const = 0;
 
   const ParameterSource& a_;
   const ParameterSource& b_;
@@ -60,10 +61,14 @@ class Comparison {
   double size_of_vector(const TensorPlan& tensor, const Matrix<double>& value) const;
   void hold_to_a_constant(const TensorPlan& tensor, const Matrix<double>& off,
                           TensorResidual& result) const;
-  void run(const LayerPlan& layer, std::map<std::string, TensorResidual>& results,
-           Progress& progress);
+  // The element, and the element with every number perturbed by as much as its rounding.
+  struct Movers {
+    Executor exact, perturbed;
+  };
+  std::map<std::string, TensorResidual> run(const LayerPlan& layer, Movers movers,
+                                            Progress& progress) const;
   template <class Scalar>
-  TensorResidual matrix(const TensorPlan& tensor);
+  TensorResidual matrix(const TensorPlan& tensor, Movers& movers) const;
   template <class Scalar>
   void one_by_one(const TensorPlan& tensor, const MovedMatrix<Scalar>& moved,
                   TensorResidual& result) const;
@@ -72,8 +77,7 @@ class Comparison {
   std::map<std::string, std::string> gain_of_;  // of maps behind norms
   Plan plan_;
   Element perturbed_element_;
-  Executor exact_;
-  Executor perturbed_;
+  Movers movers_;
 };
 
 }  // namespace regauge

@@ -29,16 +29,17 @@ class Constants {
   // The part of each reader along 1/gain.
   void unread(std::int64_t layer) {
     std::set<std::string> readers;
-    for (const auto& shift : symmetry_.shifts) {
-      if (!is_of_reader(shift)) continue;
-      const std::string& tensor = shift.effects.front().tensor;
+    for (const Shift* shift : shifts_of(layer)) {
+      if (!is_of_reader(*shift)) continue;
+      const std::string& tensor = shift->effects.front().tensor;
       if (symmetry_.index->tensors.at(tensor).layer == layer) readers.insert(tensor);
     }
     if (readers.empty()) return;
-    const auto moved = MovedModel(b_, symmetry_, a_from_b_).layer(layer, [&](const auto& matrix) {
-      return readers.contains(matrix);
-    });
-    for (const auto& shift : symmetry_.shifts) {
+    const auto moved =
+        moved_layer(symmetry_, a_from_b_, layer, b_.reader(),
+                    [&](const std::string& matrix) { return readers.contains(matrix); });
+    for (const Shift* each : shifts_of(layer)) {
+      const Shift& shift = *each;
       if (!is_of_reader(shift)) continue;
       const Effect& effect = shift.effects.front();
       const bool constant = effect.kind == Effect::Kind::reader_constant;
@@ -59,7 +60,8 @@ class Constants {
   // A constant of the values that leaves by the output bias: where the values' rounding is
   // enlarged, the bias knows it better. The least squares of both, in units of their rounding.
   void values(std::int64_t layer) {
-    for (const auto& shift : symmetry_.shifts) {
+    for (const Shift* each : shifts_of(layer)) {
+      const Shift& shift = *each;
       if (shift.depends_on_values) continue;
       const Effect& reads = shift.effects.front();
       const auto absorbs =
@@ -69,7 +71,7 @@ class Constants {
       if (reads.kind != Effect::Kind::reader_constant || absorbs == shift.effects.end()) continue;
       const double larger = enlarged_.at(reads.tensor);
       if (larger < kMuchLarger || !is_of(layer, reads.tensor)) continue;
-      const auto moved = MovedModel(b_, symmetry_, a_from_b_).layer(layer);
+      const auto moved = moved_layer(symmetry_, a_from_b_, layer, b_.reader());
       const Matrix<double> bias = a_.read<double>(symmetry_.norms.at(reads.norm).bias);
       const Matrix<double> weight = a_.read<double>(reads.tensor);
       const Matrix<double> taken = a_.read<double>(absorbs->target);
@@ -92,6 +94,14 @@ class Constants {
   }
 
  private:
+  // Those that act on a layer's tensors.
+  std::vector<const Shift*> shifts_of(std::int64_t layer) const {
+    std::vector<const Shift*> shifts;
+    for (const std::size_t i : symmetry_.layer(layer).shifts) {
+      shifts.push_back(&symmetry_.shifts[i]);
+    }
+    return shifts;
+  }
   // One that depends on the values says no more.
   static bool is_of_reader(const Shift& shift) {
     if (shift.depends_on_values) return false;

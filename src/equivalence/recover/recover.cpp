@@ -7,8 +7,11 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "action/standard_form.h"
+#include "arch/reading.h"
+#include "base/jobs.h"
 #include "channels.h"
 #include "equivalence/read_part.h"
 #include "equivalence/recover/tolerances.h"
@@ -22,6 +25,7 @@
 #include "rows.h"
 #include "signature.h"
 #include "stream.h"
+#include "symmetry/index.h"
 
 namespace regauge {
 namespace {
@@ -111,48 +115,35 @@ class Finder {
     if (const Space* units = symmetry_.find_space("head.pooler")) pooler(*units);
   }
 
-  void layer(std::int64_t layer) {
-    const bool qk_norm = symmetry_.architecture.layer(layer).attention.has_qk_norm();
-    auto [a, b] = both(layer);
-    const Element latents = turn_latents(layer, a, b);
-    act_on_layer(symmetry_, latents, layer, b);
-    take(latents.maps);
-    take(match(layer, a, b).maps);
-    if (qk_norm) {
-      const Element qk = recover_qk_norm(symmetry_, layer, a, b);
-      act_on_layer(symmetry_, qk, layer, b);
-      take(qk.maps);
-    }
-    std::set<std::string> unknown;
-    const std::string prefix = fmt::format("layers.{}.", layer);
-    const std::vector<std::size_t>& here = symmetry_.layer(layer).spaces;
-    for (const std::size_t i : here) {
-      const Space& space = symmetry_.spaces[i];
-      const bool neurons = space.category == Category::ffn;
-      const bool gauge =
-          space.category == Category::qk || space.category == Category::vo || neurons;
-      const bool behind_norm = qk_norm && space.category == Category::qk;
-      const bool moves = space.dimension() > 0 || (neurons && space.is_signs());
-      if (gauge && !behind_norm && moves && space.name.starts_with(prefix)) {
-        unknown.insert(space.name);
+  // All layers; several at a time, unless one needs what is found of another.
+  void layers(Progress& outer) {
+    Reading progress(outer, a_, b_);
+    measure_anchors();
+    const bool apart = !layers_share_spaces(symmetry_);
+    const auto count = symmetry_.architecture.layers;
+    std::vector<Element> found;
+    progress.start("finding the element", count);
+    const auto work = [&](std::int64_t i, Progress& own) {
+      Seen seen = layer(i);
+      own.advance(1);
+      return seen;
+    };
+    const auto keep = [&](std::int64_t, Seen seen) {
+      if (is_vague()) everything_.add(symmetry_, seen.a, seen.b);
+      if (apart) {
+        found.push_back(std::move(seen.found));
+      } else {
+        take(seen.found.maps);
       }
-    }
-    for (const std::size_t i : here) {
-      const Space& space = symmetry_.spaces[i];
-      if (!unknown.contains(space.name)) continue;
-      Element step;
-      step.maps[space.name] =
-          least_squares_blocks(symmetry_, space, unknown, a, b, rounding_, enlarged_);
-      unknown.erase(space.name);
-      act_on_layer(symmetry_, step, layer, b);
-      take(step.maps);
-    }
-    if (!is_vague()) return;
-    if (looks()) {
-      everything_.add(symmetry_, a_form_.layer(layer), b_moved(layer));
+    };
+    if (apart) {
+      for_each_job(count, progress, work, keep);
     } else {
-      everything_.add(symmetry_, a, b);
+      OneJob alone(progress);
+      for_each_job(count, alone, work, keep);
     }
+    for (const Element& step : found) take(step.maps);
+    progress.finish();
   }
 
   // The stream's map once more, now from all tensors that live in it.
@@ -179,6 +170,56 @@ class Finder {
   }
 
  private:
+  // What is found of a layer, and where the stream's map is vague, the layer itself.
+  struct Seen {
+    Element found;
+    Parameters<double> a, b;
+  };
+  Seen layer(std::int64_t layer) {
+    const bool qk_norm = symmetry_.architecture.layer(layer).attention.has_qk_norm();
+    Seen seen;
+    Element& found = seen.found;
+    Parameters<double>&a = seen.a, &b = seen.b;
+    std::tie(a, b) = both(layer);
+    const auto take_here = [&](const Element& step) {
+      act_on_layer(symmetry_, step, layer, b);
+      compose_onto(symmetry_, step, found);
+    };
+    take_here(turn_latents(layer, a, b));
+    compose_onto(symmetry_, match(layer, a, b), found);
+    if (qk_norm) take_here(recover_qk_norm(symmetry_, layer, a, b));
+    std::set<std::string> unknown;
+    const std::string prefix = fmt::format("layers.{}.", layer);
+    const std::vector<std::size_t>& here = symmetry_.layer(layer).spaces;
+    for (const std::size_t i : here) {
+      const Space& space = symmetry_.spaces[i];
+      const bool neurons = space.category == Category::ffn;
+      const bool gauge =
+          space.category == Category::qk || space.category == Category::vo || neurons;
+      const bool behind_norm = qk_norm && space.category == Category::qk;
+      const bool moves = space.dimension() > 0 || (neurons && space.is_signs());
+      if (gauge && !behind_norm && moves && space.name.starts_with(prefix)) {
+        unknown.insert(space.name);
+      }
+    }
+    for (const std::size_t i : here) {
+      const Space& space = symmetry_.spaces[i];
+      if (!unknown.contains(space.name)) continue;
+      Element step;
+      step.maps[space.name] =
+          least_squares_blocks(symmetry_, space, unknown, a, b, rounding_, enlarged_);
+      unknown.erase(space.name);
+      take_here(step);
+    }
+    if (is_vague() && looks()) {
+      a = a_form_.layer(layer);
+      b = b_moved(layer);
+      act_on_layer(symmetry_, found, layer, b);
+    }
+    if (!is_vague()) a = b = {};
+    return seen;
+  }
+
   // Where the units of a pooler belong, by what they read up to their factors; then these.
   void pooler(const Space& units) {
     const Parameters<double> a = a_form_.layer(-1), b = b_moved(-1);
@@ -220,6 +261,7 @@ class Finder {
   // make of it, until nothing is added.
   void extend() {
     std::int64_t before = 0;
+    measure_anchors();
     while (!known_.is_all() && known_.dimension() > before) {
       before = known_.dimension();
       StreamCorrelation vectors(symmetry_, enlarged_);
@@ -289,7 +331,8 @@ class Finder {
     const Element channels = match_channels(symmetry_, layer, a, b, in_heads, rounding_);
     if (channels.is_identity()) return places;
     act_on_layer(symmetry_, channels, layer, b);
-    return compose(symmetry_, channels, places);
+    compose_onto(symmetry_, channels, places);
+    return places;
   }
 
   // The stream's map is known, so that a layer may be looked at through the frame.
@@ -314,7 +357,17 @@ class Finder {
     return sum;
   }
 
-  // A layer of A and of B as far as it is found, with nothing where there is only rounding.
+  void measure_anchors() {
+    if (symmetry_.architecture.norm != Norm::layer || anchor_size_) return;
+    anchor_size_ = 0;
+    for (const auto& [name, tensor] : a_form_.layer(-1)) {
+      const double mean = tensor.squaredNorm() / static_cast<double>(tensor.size());
+      if (tensor.rows() > 1) anchor_size_ = std::max(*anchor_size_, std::sqrt(mean));
+    }
+  }
+
+  // A layer of A and of B as far as it is found, with nothing where there is only rounding. Their
+  // size must have been measured.
   std::pair<Parameters<double>, Parameters<double>> both(std::int64_t layer) {
     const auto seen = [&](const FramedModel& model) {
       return looks() ? model.layer(layer, frame_) : model.layer(layer);
@@ -323,13 +376,6 @@ class Finder {
     auto b = seen(b_moved_on(layer));
     if (recover_scales(symmetry_, a, b, found_)) b = seen(b_moved_on(layer));
     if (symmetry_.architecture.norm != Norm::layer) return {std::move(a), std::move(b)};
-    if (!anchor_size_) {
-      anchor_size_ = 0;
-      for (const auto& [name, tensor] : a_form_.layer(-1)) {
-        const double mean = tensor.squaredNorm() / static_cast<double>(tensor.size());
-        if (tensor.rows() > 1) anchor_size_ = std::max(*anchor_size_, std::sqrt(mean));
-      }
-    }
     clear_rounding(symmetry_, kClearedRounding * rounding_ * *anchor_size_, a);
     clear_rounding(symmetry_, kClearedRounding * rounding_ * *anchor_size_, b);
     return {std::move(a), std::move(b)};
@@ -343,25 +389,7 @@ class Finder {
 
   // Found so far, then these.
   void take(const std::map<std::string, BlockMap<double>>& maps) {
-    const Element step{maps, {}};
-    std::set<std::size_t> places;  // leaders stand before their followers
-    for (const auto& [name, map] : maps) {
-      places.insert(symmetry_.index->spaces.at(name));
-      const auto followers = symmetry_.index->followers.find(name);
-      if (followers == symmetry_.index->followers.end()) continue;
-      places.insert(followers->second.begin(), followers->second.end());
-    }
-    std::map<std::string, BlockMap<double>> next;
-    for (const std::size_t place : places) {
-      const Space& space = symmetry_.spaces[place];
-      const auto map = maps.find(space.name);
-      if (map != maps.end()) {
-        next[space.name] = map->second * map_of(symmetry_, found_, space);
-      } else if (found_.maps.contains(space.name)) {
-        next[space.name] = map_of(symmetry_, step, space) * found_.maps.at(space.name);
-      }
-    }
-    for (auto& [name, map] : next) found_.maps[name] = std::move(map);
+    compose_onto(symmetry_, {maps, {}}, found_);
   }
 
   const Symmetry& symmetry_;
@@ -388,21 +416,12 @@ class Finder {
 Recovery recover(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
                  double rounding, Progress& progress) {
   Finder finder(symmetry, a, b, rounding, progress);
-  const std::int64_t layers = symmetry.architecture.layers;
-  const auto all_layers = [&] {
-    progress.start("finding the element", layers);
-    for (std::int64_t layer = 0; layer < layers; ++layer) {
-      finder.layer(layer);
-      progress.advance(1);
-    }
-    progress.finish();
-  };
   progress.advance(0);
   finder.embedding_and_head();
-  all_layers();
+  finder.layers(progress);
   if (finder.is_vague()) {
     finder.sharpen();
-    all_layers();
+    finder.layers(progress);
   }
   return finder.finish();
 }
