@@ -15,7 +15,9 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import tempfile
+import time
 
 import numpy
 import streaming
@@ -48,6 +50,28 @@ def layer_norm_model(folder, layers, width=16):
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + b"".join(numbers))
+
+
+def longest_path(command, jobs):
+    """The seconds that the work would take on free cores: the processor time of the main thread, and of each spread
+    loop that of the thread that worked longest. Each loop has `jobs` threads of its own, made one after the other; the
+    BLAS has none here. What a thread does in its last milliseconds is missed."""
+    process = subprocess.Popen(
+        [*map(str, command), "--jobs", str(jobs)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )  # fmt: skip
+    used = {}
+    while process.poll() is None:
+        for task in pathlib.Path(f"/proc/{process.pid}/task").glob("*"):
+            try:
+                used[int(task.name)] = int((task / "schedstat").read_text().split()[0]) / 1e9
+            except (OSError, IndexError):
+                continue
+        time.sleep(0.002)
+    main = used.pop(process.pid, 0)
+    workers = [used[thread] for thread in sorted(used)]
+    loops = [workers[i : i + jobs] for i in range(0, len(workers), jobs)] if jobs > 1 else []
+    return main + sum(map(max, loops)), main + sum(map(sum, loops))
 
 
 def measured(command, written):
@@ -96,6 +120,10 @@ def with_jobs(options, work):
             "times as fast": round(one["seconds"] / several["seconds"], 2),
             "times the processor time": round(several["processor seconds"] / one["processor seconds"], 2),
         }
+        path, all_threads = longest_path([options.program, *arguments], options.jobs)
+        if written is not None:
+            shutil.rmtree(written)
+        record[verb]["processor seconds over the longest path"] = round(all_threads / path, 2)
     return record
 
 

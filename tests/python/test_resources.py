@@ -91,7 +91,7 @@ def test_layers(tmp_path, regauge):
 
 
 def layer_norm_model(folder, layers):
-    """In double, so that nothing is in doubt, and with biases that no file of this family has."""
+    """In double, so that nothing is in doubt."""
     torch.manual_seed(0)
     config = transformers.GPTNeoXConfig(
         vocab_size=16, hidden_size=8, intermediate_size=4, num_hidden_layers=layers,
