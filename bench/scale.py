@@ -28,7 +28,7 @@ def layer_norm_model(folder, layers, width=16):
     folder.mkdir()
     config = {
         "model_type": "gpt_neox", "hidden_size": width, "intermediate_size": width, "num_hidden_layers": layers,
-        "num_attention_heads": 4, "vocab_size": 64, "max_position_embeddings": 64, "rotary_pct": 0.25,
+        "num_attention_heads": 2, "vocab_size": 64, "max_position_embeddings": 64, "rotary_pct": 0.25,
         "use_parallel_residual": True, "hidden_act": "gelu", "layer_norm_eps": 1e-5, "tie_word_embeddings": False,
     }  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config))

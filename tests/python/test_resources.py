@@ -95,7 +95,7 @@ def layer_norm_model(folder, layers):
     torch.manual_seed(0)
     config = transformers.GPTNeoXConfig(
         vocab_size=16, hidden_size=8, intermediate_size=4, num_hidden_layers=layers,
-        num_attention_heads=2, max_position_embeddings=16, tie_word_embeddings=False,
+        num_attention_heads=1, max_position_embeddings=16, tie_word_embeddings=False,
     )  # fmt: skip
     model = transformers.GPTNeoXForCausalLM(config).double()
     with torch.no_grad():
@@ -105,23 +105,20 @@ def layer_norm_model(folder, layers):
     return folder
 
 
-@pytest.mark.parametrize("verb", ["diff", "canon", "align"])
-def test_layers_of_layer_norms(tmp_path, regauge, verb):
-    """Every layer's constants, basis changes and places are found one after the other."""
+@pytest.mark.parametrize(("verb", "layers"), [("canon", 40), ("align", 60)])
+def test_layers_of_layer_norms(tmp_path, regauge, verb, layers):
+    """What is found of a layer is put together with what was found before at the cost of a layer."""
     def measure(count):
         folder = layer_norm_model(tmp_path / str(count), count)
-        moved, out = tmp_path / f"{count}-moved", tmp_path / f"{count}-out"
-        regauge("act", folder, "-o", moved, "--random", 1)
         arguments = {
-            "diff": ["diff", folder, moved],
             "canon": ["canon", folder, "--dry-run", "--json"],
-            "align": ["align", folder, moved, "--method", "weights", "--starts", 1,
-                      "--iterations", 3, "-o", out, "--dry-run", "--json"],
+            "align": ["align", folder, folder, "--method", "weights", "--starts", 1, "--iterations", 3, "--dry-run",
+                      "--json"],
         }[verb]  # fmt: skip
         regauge(*arguments)
         return seconds(*arguments)
 
-    assert growth(measure, 40) < MOST
+    assert growth(measure, layers) < 7
 
 
 @pytest.mark.parametrize("verb", ["inspect", "fold", "diff"])
