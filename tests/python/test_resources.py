@@ -105,20 +105,14 @@ def layer_norm_model(folder, layers):
     return folder
 
 
-@pytest.mark.parametrize(("verb", "layers"), [("canon", 40), ("align", 60)])
-def test_layers_of_layer_norms(tmp_path, regauge, verb, layers):
-    """What is found of a layer is put together with what was found before at the cost of a layer."""
+def test_layers_of_a_canonical_form(tmp_path, regauge):
+    """What is done to a layer is put together with what was done before at the cost of a layer."""
     def measure(count):
-        folder = layer_norm_model(tmp_path / str(count), count)
-        arguments = {
-            "canon": ["canon", folder, "--dry-run", "--json"],
-            "align": ["align", folder, folder, "--method", "weights", "--starts", 1, "--iterations", 3, "--dry-run",
-                      "--json"],
-        }[verb]  # fmt: skip
+        arguments = ["canon", layer_norm_model(tmp_path / str(count), count), "--dry-run", "--json"]
         regauge(*arguments)
         return seconds(*arguments)
 
-    assert growth(measure, layers) < 7
+    assert growth(measure, 40) < 7
 
 
 @pytest.mark.parametrize("verb", ["inspect", "fold", "diff"])
