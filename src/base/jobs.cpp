@@ -29,6 +29,8 @@ class Crew {
       for (int i = 0; i < jobs; ++i) threads_.emplace_back([this] { run(); });
     } catch (const std::system_error&) {
       // As many as the system allows; without any, the caller works.
+      const std::lock_guard lock(mutex_);
+      ahead_ = 2 * std::ssize(threads_);
     }
   }
   ~Crew() {
