@@ -108,6 +108,7 @@ const std::vector<Notion>& notions() {
          const std::int64_t width = a.width;
          a = wav2vec2_architecture(true);
          a.width = width;
+         a.positional_groups = width / 4;
          a.set_layers({a.kinds[0], a.kinds[0]});
        }},
       {"Pooler",
