@@ -43,11 +43,16 @@ int threads_before = 0;
 // not loaded for a scope in which nothing is multiplied.
 thread_local int one_scopes = 0;
 thread_local bool one_asked = false;
+thread_local int own_before = 0;  // of a library in which each thread has a number of its own
 
 void ask_for_one() {
   const BlasLibrary& library = blas_library();
   if (one_asked || library.threads == nullptr || library.set_threads == nullptr) return;
   one_asked = true;
+  if (library.per_thread) {
+    own_before = library.threads();
+    return library.set_threads(1);
+  }
   const std::lock_guard lock(one_mutex);
   if (one_count++ > 0) return;
   threads_before = library.threads();
@@ -57,6 +62,7 @@ void ask_for_one() {
 void give_back() {
   if (!one_asked) return;
   one_asked = false;
+  if (blas_library().per_thread) return blas_library().set_threads(own_before);
   const std::lock_guard lock(one_mutex);
   if (--one_count == 0) blas_library().set_threads(threads_before);
 }

@@ -161,6 +161,9 @@ bool load(const Candidate& candidate, BlasLibrary& library) {
   }
   library.threads = symbol<int (*)()>(blas, prefix + "openblas_get_num_threads");
   library.set_threads = symbol<void (*)(int)>(blas, prefix + "openblas_set_num_threads");
+  constexpr int kOpenMp = 2;
+  const auto parallel = symbol<int (*)()>(blas, prefix + "openblas_get_parallel");
+  library.per_thread = parallel != nullptr && parallel() == kOpenMp;
   library.info.threads = library.threads == nullptr ? 0 : library.threads();
   library.info.warning = warning_of(library.info.core);
   return true;

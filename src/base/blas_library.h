@@ -44,6 +44,7 @@ struct BlasLibrary {
   // Of the whole library; null where it does not say, which is any but OpenBLAS.
   int (*threads)() = nullptr;
   void (*set_threads)(int) = nullptr;
+  bool per_thread = false;  // OpenMP's OpenBLAS: each thread sets its own number
 };
 
 // The library of this process, loaded by the first call.

@@ -9,7 +9,6 @@
 #include <exception>
 #include <mutex>
 #include <string_view>
-#include <system_error>
 #include <thread>
 
 #include "blas.h"
@@ -25,9 +24,10 @@ class Crew {
  public:
   Crew(std::int64_t count, int jobs, const std::function<void(std::int64_t, Progress&)>& work)
       : work_(work), done_(static_cast<std::size_t>(count)), ahead_(2 * jobs), end_(count) {
+    threads_.reserve(static_cast<std::size_t>(jobs));
     try {
       for (int i = 0; i < jobs; ++i) threads_.emplace_back([this] { run(); });
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
       // As many as the system allows; without any, the caller works.
       const std::lock_guard lock(mutex_);
       ahead_ = 2 * std::ssize(threads_);

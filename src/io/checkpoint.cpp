@@ -94,7 +94,11 @@ void unwrap_names(std::vector<StoredTensor>& tensors) {
          {"_fsdp_wrapped_module.", "_orig_mod.", "_checkpoint_wrapped_module."}) {
       for (std::size_t at = tensor.name.find(wrapper); at != std::string::npos;
            at = tensor.name.find(wrapper, at)) {
-        tensor.name.erase(at, wrapper.size());
+        if (at == 0 || tensor.name[at - 1] == '.') {
+          tensor.name.erase(at, wrapper.size());
+        } else {
+          at += wrapper.size();
+        }
       }
     }
     if (!names.insert(tensor.name).second) {

@@ -20,6 +20,7 @@ constexpr int kMaxArrayDepth = 8;
 // In arrays of metadata, all together: several times what the largest vocabulary has in tokens,
 // merges and scores. A value takes 16 bytes in memory, and one in the file.
 constexpr std::uint64_t kMostValues = std::uint64_t{1} << 23;
+constexpr std::uint64_t kMostCharacters = std::uint64_t{1} << 26;  // of one text
 constexpr std::uint64_t kMinPairBytes = 8 + 4 + 1;        // key length, type, smallest value
 constexpr std::uint64_t kMinTensorBytes = 8 + 4 + 4 + 8;  // name length, dimensions, type, offset
 
@@ -36,6 +37,12 @@ class Cursor {
   }
   std::string take_string() {
     const auto length = take<std::uint64_t>();
+    if (length > file_.size() - position_) cut_short();
+    if (length > kMostCharacters) {
+      throw CorruptFile(Corruption::header_too_large,
+                        fmt::format("{}: a text of {} bytes in the metadata; at most {} are read",
+                                    where_, length, kMostCharacters));
+    }
     return {reinterpret_cast<const char*>(take_bytes(length)), static_cast<std::size_t>(length)};
   }
   // A count of things that take at least `each` bytes.

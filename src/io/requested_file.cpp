@@ -8,7 +8,6 @@
 #include <exception>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -135,10 +134,11 @@ void several_at_once(std::size_t count, const Task& task) {
     }
   };
   std::vector<std::thread> others;
+  others.reserve(kAtOnce);
   const auto add_thread = [&] {
     try {
       others.emplace_back(work);
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
       return false;  // there are no more: fewer at a time
     }
     return true;

@@ -24,10 +24,11 @@ void fold(const Symmetry& symmetry, Parameters<double>& parameters) {
   act(symmetry, fold_element(symmetry, reader_of(parameters), {}, Progress::silent()), parameters);
 }
 
-// With eps = 0 a QK-norm forgets lengths: no length is the least.
+// With eps = 0 a norm of queries and keys, or of values, forgets lengths: no length is the least.
 Architecture with_lengths(Architecture a) {
   for (const auto& kind : a.kinds) {
-    if (kind.attention.has_qk_norm() && a.norm_eps == 0) a.norm_eps = 1e-6;
+    const bool forgets = kind.attention.has_qk_norm() || kind.attention.value_norm;
+    if (forgets && a.norm_eps == 0) a.norm_eps = 1e-6;
   }
   return a;
 }

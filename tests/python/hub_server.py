@@ -161,7 +161,7 @@ class Misbehaving(http.server.BaseHTTPRequestHandler):
             "ETag": '"' + hashlib.sha256(content).hexdigest() + '"',
             "Content-Range": f"bytes {first}-{last}/{len(content)}",
         }
-        if path.suffix == ".safetensors":
+        if path.suffix in (".safetensors", ".gguf"):
             self.server.count += 1
             return self.server.fault(self, content, first, part, headers)
         return self.answer(206, headers, part)

@@ -130,7 +130,7 @@ Outcome compare_written(const Model& a, const Model& written, const ParameterSou
     const bool patched = patch != diagnosis.patches.end();
     const bool calculated = patched && patch->second.does != Patch::Does::move;
     // A's numbers within the steps of packed ones, which the file that was written does not have.
-    const bool reread = !patched && !diagnosis.packings.empty();
+    const bool reread = !patched && !diagnosis.moved && !diagnosis.packings.empty();
     if (!calculated && !reread) return false;
     if (calculated && patch->second.does == Patch::Does::mix)
       return r.residual <= kAcceptedWhole * r.rounding;

@@ -24,6 +24,7 @@
 #include "regauge/equivalence/compare.h"
 #include "rows.h"
 #include "signature.h"
+#include "signs_apart.h"
 #include "stream.h"
 #include "symmetry/index.h"
 
@@ -92,6 +93,9 @@ class Finder {
     if (has_scales_) recover_scales(symmetry_, a_form_.layer(-1), b_moved(-1), found_);
     convolutions();
     note_other_places();
+    if (!symmetry_.architecture.convolutions.empty()) {
+      note(signs_of_convolutions(symmetry_.architecture, a_form_.layer(-1), b_moved(-1)));
+    }
     if (symmetry_.find_space("residual") != nullptr) {
       // A sign of all the stream changes the form of B, and with it the anchors. A few vectors for
       // each coordinate do, unless they leave some direction to their last digits.
@@ -133,6 +137,7 @@ class Finder {
     };
     const auto keep = [&](std::int64_t, Seen seen) {
       if (is_vague()) everything_.add(symmetry_, seen.a, seen.b);
+      note(seen.limits);
       if (apart) {
         found.push_back(std::move(seen.found));
       } else {
@@ -176,6 +181,7 @@ class Finder {
   // What is found of a layer, and where the stream's map is vague, the layer itself.
   struct Seen {
     Element found;
+    std::vector<std::string> limits = {};
     Parameters<double> a, b;
   };
   Seen layer(std::int64_t layer) {
@@ -190,7 +196,10 @@ class Finder {
     };
     take_here(turn_latents(layer, a, b));
     compose_onto(symmetry_, match(layer, a, b), found);
-    if (qk_norm) take_here(recover_qk_norm(symmetry_, layer, a, b));
+    if (qk_norm) {
+      take_here(recover_qk_norm(symmetry_, layer, a, b));
+      seen.limits = half_turns_of_heads(symmetry_.architecture, layer, a, b);
+    }
     std::set<std::string> unknown;
     const std::string prefix = fmt::format("layers.{}.", layer);
     const std::vector<std::size_t>& here = symmetry_.layer(layer).spaces;
@@ -221,6 +230,10 @@ class Finder {
     }
     if (!is_vague()) a = b = {};
     return seen;
+  }
+
+  void note(const std::vector<std::string>& limits) {
+    limits_.insert(limits_.end(), limits.begin(), limits.end());
   }
 
   // Where the channels of each convolution belong, by what it reads of those before it, and their

@@ -210,7 +210,9 @@ HttpAnswer send_request(const HttpRequest& request,
   handle.set(CURLOPT_WRITEFUNCTION, on_body);
   handle.set(CURLOPT_WRITEDATA, &exchange);
 #if LIBCURL_VERSION_NUM >= 0x075500
-  handle.set(CURLOPT_PROTOCOLS_STR, request.url.is_secure() ? "https" : "http");
+  // A library older than this header does not know it; parse_url() lets nothing else through.
+  curl_library().setopt(handle.get(), CURLOPT_PROTOCOLS_STR,
+                        request.url.is_secure() ? "https" : "http");
 #endif
   if (const char* certificates = variable_or_null("SSL_CERT_FILE")) {
     handle.set(CURLOPT_CAINFO, certificates);

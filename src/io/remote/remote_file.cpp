@@ -156,7 +156,9 @@ RemoteReader::RemoteReader(Url url) : url_(std::move(url)), found_(url_) {
   piece.resize(std::min(piece.size(), size_));
   if (got < piece.size()) fetch(got, std::span(piece).subspan(got));
   first_ = std::move(piece);
-  cache_.emplace(fmt::format("{}\n{}\n{}", url_.shown(), validator_, size_));
+  // Only a strong ETag says that bytes are the same, and a query may choose the file.
+  if (if_range_.empty()) return;
+  cache_.emplace(fmt::format("{}\n{}\n{}\n{}", url_.shown(), url_.query, validator_, size_));
 }
 
 void RemoteReader::read(std::size_t offset, std::span<std::byte> to) const {
@@ -165,7 +167,7 @@ void RemoteReader::read(std::size_t offset, std::span<std::byte> to) const {
     std::memcpy(to.data(), first_.data() + offset, to.size());
     return;
   }
-  if (!cache_->is_on()) return fetch(offset, to);
+  if (!cache_ || !cache_->is_on()) return fetch(offset, to);
   const std::scoped_lock lock(fetching_[piece.begin / piece.length % fetching_.size()]);
   if (is_sound(piece) && cache_->find_part(piece.begin, piece.length, offset - piece.begin, to)) {
     remote_cached += static_cast<std::int64_t>(to.size());
@@ -246,7 +248,7 @@ std::size_t RemoteReader::request(std::size_t offset, std::span<std::byte> to, b
       return got;
     }
     if (!is_redirect(answer.status)) refuse_status(answer.status, from, opening);
-    if (!answer.commit.empty() && opening) commit_ = answer.commit;
+    if (opening && commit_.empty()) commit_ = answer.commit;  // the first server's: the Hub's
     from = redirected(from, answer.location);
     const std::scoped_lock lock(mutex_);
     found_ = from;
@@ -285,8 +287,8 @@ void RemoteReader::check(const HttpAnswer& answer, std::size_t first, std::size_
   if (!opening) return;
   size_ = range->total;
   validator_ = validator;
-  if (!answer.etag.empty() && !answer.etag.starts_with("W/")) if_range_ = answer.etag;
-  if (!answer.commit.empty()) commit_ = answer.commit;
+  if_range_ = answer.etag.starts_with("W/") ? std::string() : answer.etag;
+  if (commit_.empty()) commit_ = answer.commit;
 }
 
 void RemoteReader::refuse_status(long status, const Url& from, bool opening) const {
@@ -357,9 +359,13 @@ std::shared_ptr<const FileBytes> open_remote(const std::string& url) {
 
 std::filesystem::path remote_model(const std::string& given) {
   const Url url = parse_url(web_address(given));
-  if (!url.query.empty()) {
+  {
     const std::scoped_lock lock(queries_mutex);
-    queries[url.shown()] = url.query;
+    if (url.query.empty()) {
+      queries.erase(url.shown());
+    } else {
+      queries[url.shown()] = url.query;
+    }
   }
   return is_hub_address(given) ? pinned(url.shown()) : url.shown();
 }

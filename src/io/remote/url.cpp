@@ -53,14 +53,15 @@ bool is_hub_address(const std::filesystem::path& path) { return path.string().st
 Url parse_url(const std::string& text) {
   const std::size_t query = std::min(text.find('?'), text.size());
   const std::string shown = text.substr(0, query);
+  const std::string named = shown.find('@') == std::string::npos ? shown : "an address";
   if (!std::ranges::all_of(text, [](unsigned char c) { return c > ' ' && c < 0x7f; }) ||
       text.find_first_of("#\"<>\\^`{|}") != std::string::npos) {
-    refuse_url(shown, "has characters that an address does not have; encode them (%20)");
+    refuse_url(named, "has characters that an address does not have; encode them (%20)");
   }
   const std::size_t colon = shown.find("://");
   const std::string scheme = colon == std::string::npos ? "" : lower(shown.substr(0, colon));
   if (scheme != "https" && scheme != "http") {
-    refuse_url(shown, "only https:// and hf:// are read");
+    refuse_url(named, "only https:// and hf:// are read");
   }
   const std::size_t begin = colon + 3;
   const std::size_t slash = std::min(shown.find('/', begin), shown.size());
