@@ -35,6 +35,8 @@ Architecture frames_architecture(std::uint64_t seed) {
     of.bias = random.coin();
     a.convolutions.push_back(of);
   }
+  const std::int64_t least = a.encoded_positions(1);  // padding makes several of one
+  if (a.source_positions() < least) a.encoder_positions = least;
   validate(a);
   return a;
 }
