@@ -39,8 +39,8 @@ Element part_of(const Symmetry& symmetry, const Element& element, double fractio
   for (const auto& [name, map] : element.maps) {
     const auto blocks = map.diagonal_part();
     const Space& space = *symmetry.find_space(name);
-    const bool connected =
-        space.dimension() > 0 && !std::holds_alternative<GainExchange>(space.group);
+    const bool connected = space.dimension() > 0 && !space.is_orthogonal() &&
+                           !std::holds_alternative<GainExchange>(space.group);
     if (!blocks.has_blocks() || !connected) continue;
     Matrix<double> mixed = blocks.blocks();
     for (std::int64_t i = 0; i < map.count(); ++i) {

@@ -73,7 +73,12 @@ std::vector<Subject> subjects() {
     const Model model = Model::open(testing::fixture(name));
     // mistakes.cpp knows one stack of one model, and attention in every layer.
     if (model.architecture.encoder_layers > 0 || has_delta_nets(model.architecture)) continue;
-    if (!model.architecture.beside.empty()) continue;
+    if (!model.architecture.beside.empty() || !model.architecture.convolutions.empty()) continue;
+    // It takes the sizes of heads from the first kind of layer.
+    const auto differs = [&](const Layer& kind) {
+      return kind.attention.qk_width != model.architecture.kinds[0].attention.qk_width;
+    };
+    if (std::ranges::any_of(model.architecture.kinds, differs)) continue;
     Subject subject{name,
                     model.layout.family(),
                     model.layout.format(),
