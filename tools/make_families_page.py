@@ -92,7 +92,7 @@ USE = [
      ["fp8 numbers", "awq numbers", "gptq numbers", "bitsandbytes numbers", "mlx numbers", "compressed-tensors numbers", "IQ numbers"]),
     ("Qwen2-VL, Qwen2.5-VL, Qwen3-VL", 70, True, ["qwen2_vl", "qwen2_5_vl", "qwen3_vl"]),
     ("Qwen3 MoE, Qwen3-Next, Qwen3.5", 110, True, ["qwen3_moe", "qwen3_next", "qwen3_5", "qwen3_5_moe"]),
-    ("Gemma 2, 3, 3n, 4", 95, True, ["gemma2", "gemma3_text", "gemma3n_text", "gemma4_text"]),
+    ("Gemma 2, 3, 3n, 4", 95, True, ["gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "gemma4_text (E2B, E4B)", "gemma4_text (26B-A4B)"]),
     ("gpt-oss, Mixtral", 35, True, ["gpt_oss", "mixtral"]),
     ("Mistral 3, Ministral 3", 15, True, ["mistral3", "ministral3"]),
     ("DeepSeek V2 to V3.2, Kimi, GLM MoE, MiniMax", 47, True, ["deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "minimax_m2"]),
@@ -104,7 +104,7 @@ USE = [
      ["nemotron_h", "falcon_h1", "lfm2", "granitemoehybrid", "mamba", "jamba"]),
     ("GGUF of Llama, Qwen2, Qwen3, Gemma 1", 15, True, ["llama.gguf", "qwen2.gguf", "qwen3.gguf", "gemma.gguf"]),
     ("GGUF of Qwen3 MoE and Qwen3.5", 24, True, ["qwen3_moe.gguf", "qwen3_5_text.gguf", "qwen3_5_moe_text.gguf"]),
-    ("GGUF of Gemma 2 to 4", 18, True, ["gemma2.gguf", "gemma3_text.gguf", "gemma4_text.gguf"]),
+    ("GGUF of Gemma 2 to 4", 18, True, ["gemma2.gguf", "gemma3_text.gguf", "gemma4_text.gguf", "gemma4_text.gguf (E2B, E4B)", "gemma4_text.gguf (26B-A4B)"]),
     ("GGUF of gpt-oss, DeepSeek and others", 18, True, ["gpt_oss.gguf", "deepseek_v3.gguf", "granite.gguf"]),
     ("InternVL, LLaVA, Florence, SmolVLM", 20, True, ["internvl", "llava", "florence2", "smolvlm"]),
 ]  # fmt: skip

@@ -2,6 +2,20 @@
 #include "regauge/base/random.h"
 
 namespace regauge {
+namespace {
+
+// What the shortest source becomes that every convolution can read; padding makes several of one.
+std::int64_t least_positions(const Architecture& a) {
+  for (std::int64_t source = 1;; ++source) {
+    std::int64_t positions = source;
+    for (const Convolution& convolution : a.convolutions) {
+      positions = positions > 0 ? convolution.positions(positions) : 0;
+    }
+    if (positions > 0) return positions;
+  }
+}
+
+}  // namespace
 
 Architecture frames_architecture(std::uint64_t seed) {
   Architecture a = two_streams(seed);
@@ -35,7 +49,7 @@ Architecture frames_architecture(std::uint64_t seed) {
     of.bias = random.coin();
     a.convolutions.push_back(of);
   }
-  const std::int64_t least = a.encoded_positions(1);  // padding makes several of one
+  const std::int64_t least = least_positions(a);
   if (a.source_positions() < least) a.encoder_positions = least;
   validate(a);
   return a;
