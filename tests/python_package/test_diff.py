@@ -65,9 +65,18 @@ def scale_one_tensor(tensors):
     tensors["model.layers.1.mlp.down_proj.weight"] *= 1.01
 
 
+def change_one_number(tensors):
+    tensors["model.layers.1.mlp.down_proj.weight"][3, 5] += 1
+
+
 @pytest.mark.parametrize(
     "change, mistake",
-    [(break_rotary, "rotary-"), (swap_gate_and_up, "gate-up-swapped"), (scale_one_tensor, "damaged")],
+    [
+        (break_rotary, "rotary-"),
+        (swap_gate_and_up, "gate-up-swapped"),
+        (scale_one_tensor, "scale-other"),
+        (change_one_number, "damaged"),
+    ],
 )
 def test_mistakes_are_named(llama, tmp_path, change, mistake):
     broken = changed(llama, change)
