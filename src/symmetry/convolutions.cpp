@@ -36,8 +36,9 @@ void SymmetryBuilder::add_convolutions() {
     rows = {places};
     rows.front().dual = true;
   }
-  if (a_.input_norm) add_input_norm(std::move(rows));
-  if (!a_.input_norm && !rows.empty() && !a_.encodes_vectors()) {
+  if (a_.input_norm) {
+    add_input_norm(std::move(rows));
+  } else if (!rows.empty() && !a_.encodes_vectors()) {
     tensor("embed.input.weight").rows = std::move(rows);
   }
   if (a_.has_positional()) {  // whatever length its kernel has, it is divided by it
