@@ -90,7 +90,8 @@ std::string zsh(const std::vector<Completed>& all) {
     const auto add = [&](const std::string& name, const std::string& what) {
       std::string escaped;  // _describe ends a name at its first colon
       for (const char letter : name) escaped += letter == ':' ? "\\:" : std::string(1, letter);
-      script += "\n      " + in_quotes(escaped + ":" + what);
+      escaped.append(":").append(what);
+      script.append("\n      ").append(in_quotes(escaped));
     };
     for (const auto* one : verbs_of(*verb)) add(one->get_name(), one->get_description());
     for (const auto* option : named_options(*verb)) {
@@ -149,7 +150,9 @@ void add_completion(CLI::App& app, int& exit_code) {
   auto shell = std::make_shared<std::string>();
   CLI::App* verb =
       app.add_subcommand("completion", "Print what makes a shell complete verbs and options");
-  verb->add_option("SHELL", *shell, "bash, fish or zsh")->required()->check(CLI::IsMember(kShells));
+  verb->add_option("SHELL", *shell, "bash, fish or zsh")
+      ->required()
+      ->check(CLI::IsMember({"bash", "fish", "zsh"}));
   verb->footer("zsh: a file _regauge in a folder of $fpath.");
   verb->callback([shell, &app, &exit_code] {
     write_out(completion_script(app, *shell));

@@ -14,7 +14,6 @@ void arrange_help(CLI::App& app);
 // What people and their shells read, made from what the verbs declare.
 std::string manual_page(const CLI::App& verb, const std::string& name);  // roff, for man
 std::string completion_script(const CLI::App& app, const std::string& shell);
-inline const std::vector<std::string> kShells = {"bash", "fish", "zsh"};
 
 // The options that a user may give, without positionals; the verbs of an app by name.
 std::vector<const CLI::Option*> named_options(const CLI::App& verb);

@@ -22,7 +22,7 @@ std::string escaped(const std::string& text) {
     } else if (letter == '-') {
       result += "\\-";
     } else if (letter == '\n') {
-      result += "\n";
+      result += '\n';
     } else {
       const bool control =
           (letter == '.' || letter == '\'') && (result.empty() || result.back() == '\n');

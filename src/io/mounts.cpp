@@ -54,7 +54,7 @@ bool is_at_or_below(const fs::path& path, const fs::path& folder) {
 }  // namespace
 
 bool is_remote_type(std::uint64_t type) {
-  constexpr std::array<std::uint64_t, 13> kTypes = {
+  constexpr std::array<std::uint64_t, 13> kRemote = {
       0x6969,      // NFS
       0x0bd00bd0,  // Lustre
       0x00c36400,  // Ceph
@@ -69,7 +69,7 @@ bool is_remote_type(std::uint64_t type) {
       0x73757245,  // Coda
       0x01021997,  // 9p
   };
-  return std::ranges::find(kTypes, type) != kTypes.end();
+  return std::ranges::find(kRemote, type) != kRemote.end();
 }
 
 std::vector<fs::path> overlaid_folders(std::string_view mounts, const fs::path& path) {
