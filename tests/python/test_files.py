@@ -78,8 +78,8 @@ def test_inverse_returns(regauge, tmp_path, name):
         regauge("convert", FIXTURES / name, "-o", source, "--to", "safetensors", "--untie")
     start, end = weights(source), weights(back)
     assert start.keys() == end.keys()
-    # GPT-J's element is badly conditioned: what F32 rounds on the way counts more.
-    assert_close(start, end, 0.1 if "bf16" in name else 3e-5 if name == "gptj" else 1e-5)
+    # Those elements of GPT-J and Whisper are badly conditioned: what F32 rounds on the way counts more (F64: 2e-12).
+    assert_close(start, end, 0.1 if "bf16" in name else {"gptj": 3e-5, "whisper": 1e-4}.get(name, 1e-5))
 
 
 @pytest.mark.parametrize("name", GGUF)
