@@ -78,7 +78,7 @@ class Join {
       const std::size_t at = name.rfind(with);
       const bool inside = with.ends_with('.');
       if (at == std::string::npos || (!inside && at + with.size() != name.size())) continue;
-      name.replace(at, with.size(), inside ? "." : "");
+      name.erase(at, with.size() - (inside ? 1 : 0));  // but for the point behind it
     }
     const auto take = [&](std::string_view end, const StoredTensor* Pair::*what) {
       std::string module = name;
