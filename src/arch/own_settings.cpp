@@ -36,7 +36,9 @@ void erase_path(Json& config, const std::string& path) {
   Json* object = &config;
   if (slash != std::string::npos) {
     if (find_path(config, path.substr(0, slash)) == nullptr) return;
-    object = &config.at(Json::json_pointer("/" + path.substr(0, slash)));
+    std::string above("/");
+    above.append(path, 0, slash);
+    object = &config.at(Json::json_pointer(above));
   }
   object->erase(slash == std::string::npos ? path : path.substr(slash + 1));
 }
