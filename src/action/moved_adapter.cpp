@@ -131,7 +131,7 @@ void write_moved_adapter(const Model& both, const std::filesystem::path& adapter
     std::string name = tensor.name;
     for (const std::string_view between : {".base_layer.", ".modules_to_save."}) {
       const std::size_t begin = name.rfind(between);
-      if (begin != std::string::npos) name.replace(begin, between.size(), ".");
+      if (begin != std::string::npos) name.erase(begin, between.size() - 1);
     }
     const auto at = std::ranges::find_if(both.checkpoint.tensors(), [&](const StoredTensor& held) {
       return !held.packing && name.ends_with("." + held.name);
