@@ -41,7 +41,7 @@ std::vector<std::string> storage_notes(const ParameterSource& a, const Parameter
 std::vector<std::string> calibrated_line(const ParameterSource& a, const ParameterSource& b,
                                          const std::vector<TensorResidual>& residuals) {
   double least = kMostByCalibration, most = 0;
-  std::string name;
+  std::string_view name;
   for (const auto& r : residuals) {
     if (r.agrees()) continue;
     const bool packed_a = a.stored(r.tensor) != nullptr && a.stored(r.tensor)->packing;
