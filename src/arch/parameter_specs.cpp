@@ -172,6 +172,19 @@ void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
   if (layer.norms_sum()) specs.add_norm("ffn.norm");
 }
 
+void add_layer(SpecList& specs, const Architecture& a, std::int64_t layer) {
+  specs.enter_layer(layer);
+  const Layer& here = a.layer(layer);
+  if (here.has_delta()) {
+    add_delta_net(specs, here.delta, a.width);
+  } else {
+    add_attention(specs, here, a.width);
+  }
+  add_feed_forward(specs, here, a.width);
+  specs.add_if(here.stream_scale, "scale", 1, 1);
+  if (layer < a.deep_inputs) specs.add_linear("input", a.input_width, a.width, a.input_bias);
+}
+
 std::vector<ParameterSpec> specs_alone(const Architecture& a) {
   SpecList specs(a);
   add_embedding(specs, a);
@@ -180,15 +193,7 @@ std::vector<ParameterSpec> specs_alone(const Architecture& a) {
       specs.leave_layers();
       specs.add_norm("encoder.norm");
     }
-    specs.enter_layer(layer);
-    if (const Layer& here = a.layer(layer); here.has_delta()) {
-      add_delta_net(specs, here.delta, a.width);
-    } else {
-      add_attention(specs, here, a.width);
-    }
-    add_feed_forward(specs, a.layer(layer), a.width);
-    specs.add_if(a.layer(layer).stream_scale, "scale", 1, 1);
-    if (layer < a.deep_inputs) specs.add_linear("input", a.input_width, a.width, a.input_bias);
+    add_layer(specs, a, layer);
   }
   specs.leave_layers();
   if (a.plain_stream()) specs.add_norm("head.norm");
@@ -219,6 +224,17 @@ std::vector<ParameterSpec> parameter_specs(const Architecture& a) {
     all.push_back(std::move(spec));
   }
   return all;
+}
+
+std::vector<ParameterSpec> parameter_specs(const Architecture& a, std::int64_t layer) {
+  if (layer >= 0 && a.beside.empty()) {
+    SpecList specs(a);
+    add_layer(specs, a, layer);
+    return specs.take();
+  }
+  std::vector<ParameterSpec> specs = parameter_specs(a);
+  std::erase_if(specs, [&](const ParameterSpec& spec) { return spec.layer != layer; });
+  return specs;
 }
 
 std::int64_t parameter_count(const Architecture& architecture) {

@@ -54,10 +54,7 @@ void add_act(CLI::App& app, int& exit_code) {
       verb->add_option("--element", options->element, "apply the group element in this file");
   auto* random = verb->add_option("--random", options->seed,
                                   "apply a random element, drawn with this seed (a whole number)");
-  random->check([](const std::string& text) {
-    const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
-    return digits ? "" : fmt::format("'{}' is not a whole number from 0 on", text);
-  });
+  random->check(whole_number(0));
   element->excludes(random);
   verb->add_option("--only", options->only, "draw only these factors: " + category_names(", "))
       ->delimiter(',')

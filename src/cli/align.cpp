@@ -36,10 +36,10 @@ struct AlignVerbOptions : RewriteOptions {
                     ":0-3 for some layers only")
         ->capture_default_str();
     verb.add_option("--iterations", align.iterations, "the most iterations of each start")
-        ->check(CLI::PositiveNumber)
+        ->check(whole_number(1))
         ->capture_default_str();
     verb.add_option("--starts", align.starts, "number of random restarts; the best result is kept")
-        ->check(CLI::PositiveNumber)
+        ->check(whole_number(1))
         ->capture_default_str();
     verb.add_flag("--compact", align.compact,
                   "two_stage: use rotations and phases alone, without descent in the whole group");

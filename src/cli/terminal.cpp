@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -91,7 +92,7 @@ void declare_jobs(CLI::App& verb, int& jobs) {
           "--jobs", jobs,
           "layers to work on at a time, each on a thread of its own; the result is the same "
           "for any number (default: OMP_NUM_THREADS, or one per core)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
 }
 
 CancelOnInterrupt::CancelOnInterrupt() {
@@ -127,6 +128,18 @@ std::string format_bytes(double bytes) {
     if (bytes >= size) return fmt::format("{:.3g} {}", bytes / size, unit);
   }
   return fmt::format("{:.0f} B", bytes);
+}
+
+CLI::Validator whole_number(std::uint64_t least) {
+  return {[least](const std::string& text) {
+            std::uint64_t value = 0;
+            const char* end = text.data() + text.size();
+            const auto read = std::from_chars(text.data(), end, value);
+            const bool fits = read.ec == std::errc() && read.ptr == end && value >= least;
+            return fits ? std::string()
+                        : fmt::format("'{}' is not a whole number from {} on", text, least);
+          },
+          ""};
 }
 
 std::int64_t parse_bytes(const std::string& text) {

@@ -57,6 +57,9 @@ class CancelOnInterrupt {
 // later takes its place and its output.
 void keep_standard_streams();
 
+// Of an option's value.
+CLI::Validator whole_number(std::uint64_t least);
+
 // "1.5 GB" and back: a number with an optional unit B, KB, MB, GB (powers of 1000) or KiB, MiB,
 // GiB.
 std::string format_bytes(double bytes);

@@ -32,24 +32,34 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   Axis query;
   Axis key;
   if (a.qk_norm == QkNorm::heads) {
-    add_space({.name = at + ".k",
-               .category = Category::qk,
-               .group = Scaling(lengths_free_ ? Scaling::Kind::nonzero : Scaling::Kind::signs),
-               .count = a.kv_heads,
-               .shuffle = Shuffle::follows,
-               .follows = heads});
     add_space({.name = at + ".qk_gain",
                .category = Category::qk,
                .group = GainExchange(a.qk_width, a.rotary_frequencies)});
+    add_space({.name = at + ".turns",
+               .category = Category::qk,
+               .group = HalfTurns(a.qk_width, a.rotary_frequencies),
+               .count = a.kv_heads,
+               .shuffle = Shuffle::follows,
+               .follows = heads,
+               .exchanged_by = at + ".qk_gain"});
     add_gain_signs(at + ".q_norm", a.qk_width, "");
     add_gain_signs(at + ".k_norm", a.qk_width, "");
-    query = {{.space = at + ".k", .take = Take::signs, .repeat = a.qk_width, .lift = heads},
+    query = {{.space = at + ".turns", .take = Take::diagonal, .lift = heads},
              {.space = heads, .repeat = a.qk_width},
              {.space = at + ".q_norm", .take = Take::diagonal, .tile = a.heads},
              {.space = at + ".qk_gain", .take = Take::pattern, .tile = a.heads}};
-    key = {{.space = at + ".k", .repeat = a.qk_width},
+    key = {{.space = at + ".turns"},
            {.space = at + ".k_norm", .take = Take::diagonal, .tile = a.kv_heads},
            {.space = at + ".qk_gain", .take = Take::pattern, .tile = a.kv_heads}};
+    if (lengths_free_) {
+      add_space({.name = at + ".k",
+                 .category = Category::qk,
+                 .group = Scaling(Scaling::Kind::positive),
+                 .count = a.kv_heads,
+                 .shuffle = Shuffle::follows,
+                 .follows = heads});
+      key.insert(key.begin(), {.space = at + ".k", .take = Take::diagonal, .repeat = a.qk_width});
+    }
     tensor(at + ".q_norm.gain").cols = {{.space = at + ".q_norm", .take = Take::diagonal},
                                         {.space = at + ".qk_gain", .take = Take::absolute}};
     tensor(at + ".k_norm.gain").cols = {
@@ -163,7 +173,7 @@ Axis SymmetryBuilder::gathered_rows(std::int64_t layer) const {
   const std::string at = fmt::format("layers.{}.attn", layer), heads = heads_space(layer);
   if (!a.keys_as_values) return {{.space = at + ".vo", .dual = true, .lift = heads}};
   const std::int64_t width = a.qk_width;
-  return {{.space = at + ".k", .dual = true, .take = Take::signs, .repeat = width, .lift = heads},
+  return {{.space = at + ".turns", .dual = true, .take = Take::diagonal, .lift = heads},
           {.space = heads, .dual = true, .take = Take::permutation, .repeat = width},
           {.space = at + ".k_norm", .dual = true, .take = Take::diagonal, .tile = a.heads},
           {.space = at + ".qk_gain", .dual = true, .take = Take::pattern, .tile = a.heads}};

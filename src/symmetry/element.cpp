@@ -24,10 +24,25 @@ bool names_space(const Symmetry& symmetry, const Element& element, const Space& 
          (!space.lift.empty() && names_space(symmetry, element, *symmetry.find_space(space.lift)));
 }
 
+// What the map of a space becomes when the element that goes before it exchanges coordinates:
+// T with x G T = x T' G.
+BlockMap<double> in_front_of(const Symmetry& symmetry, const Element& first, const Space& space,
+                             BlockMap<double> map) {
+  if (space.exchanged_by.empty() || !map.has_blocks()) return map;
+  const Space& exchange = *symmetry.find_space(space.exchanged_by);
+  const Matrix<double> pattern = map_of(symmetry, first, exchange).sign_part().dense();
+  Matrix<double> blocks = map.blocks();
+  for (std::int64_t i = 0; i < map.count(); ++i) {
+    blocks.middleRows(i * map.width(), map.width()) = pattern * map.block(i) * pattern.transpose();
+  }
+  return {map.count(), map.width(), map.permutation(), std::move(blocks)};
+}
+
 void compose_map(const Symmetry& symmetry, const Element& second, const Element& first,
                  const Space& space, Element& result) {
   if (!names_space(symmetry, second, space) && !names_space(symmetry, first, space)) return;
-  result.maps[space.name] = map_of(symmetry, second, space) * map_of(symmetry, first, space);
+  result.maps[space.name] = in_front_of(symmetry, first, space, map_of(symmetry, second, space)) *
+                            map_of(symmetry, first, space);
 }
 
 void add_to(std::map<std::string, Matrix<double>>& shifts, const std::string& name,
@@ -191,7 +206,8 @@ Element inverse(const Symmetry& symmetry, const Element& element) {
   for (const auto& space : symmetry.spaces) {
     if (names_space(symmetry, element, space)) {
       const BlockMap<double> map = map_of(symmetry, element, space);
-      result.maps[space.name] = space.is_orthogonal() ? map.transpose() : map.inverse();
+      result.maps[space.name] = in_front_of(
+          symmetry, result, space, space.is_orthogonal() ? map.transpose() : map.inverse());
     }
   }
   for (const auto& [name, vector] : element.shifts) {

@@ -92,4 +92,46 @@ Matrix<double> exchange_procrustes(const GainExchange& group, const Matrix<doubl
   return result;
 }
 
+Matrix<double> half_turns_procrustes(const HalfTurns& group, const Matrix<double>& cross,
+                                     const Matrix<double>& exchange) {
+  check_square(cross);
+  const Eigen::VectorXd reached = cross.cwiseProduct(exchange).rowwise().sum();
+  Matrix<double> turns = Matrix<double>::Identity(cross.rows(), cross.cols());
+  for (const auto& run : group.runs()) {
+    if (reached.segment(run.first, run.size).sum() < 0) {
+      turns.diagonal().segment(run.first, run.size) *= -1;
+    }
+  }
+  return turns;
+}
+
+// Each head turns so that what it adds is positive: the exchange is that of the sum of what the
+// heads add, whatever their turns.
+TurnedExchange exchange_procrustes(const GainExchange& group, const HalfTurns& turns,
+                                   const std::vector<Matrix<double>>& crosses,
+                                   const Matrix<double>& moduli) {
+  using Complex = std::complex<double>;
+  Matrix<double> sum = Matrix<double>::Zero(moduli.rows(), moduli.cols());
+  for (const Matrix<double>& cross : crosses) {
+    for (const auto& pairs : group.turning()) {
+      for (const auto& p : pairs) {
+        for (const auto& q : pairs) {
+          const Complex z = complex_part(cross, p, q), before = complex_part(sum, p, q);
+          put_complex(sum, p, q, before + Complex(std::abs(z.real()), std::abs(z.imag())));
+        }
+      }
+    }
+    for (const auto& coordinates : group.plain()) {
+      for (const auto i : coordinates) {
+        for (const auto j : coordinates) sum(i, j) += std::abs(cross(i, j));
+      }
+    }
+  }
+  TurnedExchange found{exchange_procrustes(group, sum, moduli), {}};
+  for (const Matrix<double>& cross : crosses) {
+    found.turns.push_back(half_turns_procrustes(turns, cross, found.exchange));
+  }
+  return found;
+}
+
 }  // namespace regauge

@@ -20,4 +20,17 @@ BlockMap<double> signed_permutation_procrustes(const Matrix<double>& cross, bool
 Matrix<double> exchange_procrustes(const GainExchange& group, const Matrix<double>& cross,
                                    const Matrix<double>& moduli);
 
+// The same with half turns T_i of each head, by which sum_i <cross_i, T_i G> + <moduli, |G|> is
+// largest.
+struct TurnedExchange {
+  Matrix<double> exchange;            // G
+  std::vector<Matrix<double>> turns;  // T_i
+};
+TurnedExchange exchange_procrustes(const GainExchange& group, const HalfTurns& turns,
+                                   const std::vector<Matrix<double>>& crosses,
+                                   const Matrix<double>& moduli);
+// The half turns T by which <cross, T exchange> is largest.
+Matrix<double> half_turns_procrustes(const HalfTurns& group, const Matrix<double>& cross,
+                                     const Matrix<double>& exchange);
+
 }  // namespace regauge

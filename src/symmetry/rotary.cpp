@@ -280,4 +280,40 @@ double GainExchange::violation(const Matrix<double>& matrix) const {
   return rest.isZero(0) ? largest : 1;
 }
 
+HalfTurns::HalfTurns(std::int64_t size, const std::vector<double>& frequencies) : size_(size) {
+  const RotaryClasses classes(size, frequencies);
+  for (const auto& pairs : classes.turning) {
+    for (const auto& pair : pairs) runs_.push_back({pair.first, 2});
+  }
+  for (const auto& coordinates : classes.real()) {
+    for (const std::int64_t i : coordinates) runs_.push_back({i, 1});
+  }
+}
+
+std::string HalfTurns::name() const {
+  return runs_.size() == 1 ? "±1" : fmt::format("±1^{}", runs_.size());
+}
+
+Matrix<double> HalfTurns::random(Random& random) const {
+  Matrix<double> result = Matrix<double>::Identity(size_, size_);
+  for (const Run& run : runs_) {
+    if (random.coin()) result.diagonal().segment(run.first, run.size) *= -1;
+  }
+  return result;
+}
+
+Matrix<double> HalfTurns::project(const Matrix<double>& matrix) const {
+  return Matrix<double>::Zero(matrix.rows(), matrix.cols());
+}
+
+double HalfTurns::violation(const Matrix<double>& matrix) const {
+  if (!matrix.allFinite()) return 1;
+  Matrix<double> nearest = Matrix<double>::Zero(size_, size_);
+  for (const Run& run : runs_) {
+    const auto signs = matrix.diagonal().segment(run.first, run.size);
+    nearest.diagonal().segment(run.first, run.size).setConstant(signs.sum() < 0 ? -1 : 1);
+  }
+  return (matrix - nearest).cwiseAbs().maxCoeff();
+}
+
 }  // namespace regauge

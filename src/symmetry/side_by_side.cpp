@@ -12,7 +12,9 @@ class Renaming {
 
   void add(Symmetry&& part, Symmetry& all) const {
     for (Space& space : part.spaces) {
-      for (auto* name : {&space.name, &space.follows, &space.lift}) rename(*name);
+      for (auto* name : {&space.name, &space.follows, &space.lift, &space.exchanged_by}) {
+        rename(*name);
+      }
       all.spaces.push_back(std::move(space));
     }
     for (Shift& shift : part.shifts) {

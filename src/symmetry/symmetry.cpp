@@ -18,10 +18,10 @@ std::int64_t Symmetry::dimension() const {
 double Symmetry::log2_components() const {
   double sum = 0;
   for (const auto& space : spaces) sum += space.log2_components();
-  // Behind a QK-norm -1 on all of q and k is twice there: as a sign of every kv head, and as half a
-  // turn of every pair.
-  for (std::int64_t layer = 0; layer < architecture.all_layers(); ++layer) {
-    if (architecture.layer(layer).attention.qk_norm == QkNorm::heads) sum -= 1;
+  // Half a turn of all heads is one of the exchange of gains, too.
+  for (const auto& space : spaces) {
+    if (!space.exchanged_by.empty())
+      sum -= space.log2_components() / static_cast<double>(space.count);
   }
   return sum;
 }

@@ -110,7 +110,8 @@ TEST(Elements, HaveAShapeOfTheirOwn) {
   }
 }
 
-// Signs of q and k under a QK-norm, all of them against what they do to the parameters.
+// Half turns and exchanges of coordinates under a QK-norm, all of them against what they do to the
+// parameters.
 TEST(Elements, ComponentsAreOfWhatActs) {
   Architecture a = known_architectures().front().architecture;
   a.kinds[0].attention.qk_norm = QkNorm::heads;
@@ -118,17 +119,17 @@ TEST(Elements, ComponentsAreOfWhatActs) {
   const Symmetry symmetry = symmetry_of(a);
   const auto x = random_parameters(a, 1);
   std::set<std::vector<double>> images;
-  for (int k = 0; k < 4; ++k) {
+  for (int k = 0; k < 16; ++k) {
     for (int turns = 0; turns < 16; ++turns) {
       Element element;
-      Matrix<double> signs(2, 1), pairs = Matrix<double>::Zero(4, 4);
-      signs << (k % 2 == 0 ? 1 : -1), (k / 2 == 0 ? 1 : -1);
+      Matrix<double> signs = Matrix<double>::Zero(8, 4), pairs = Matrix<double>::Zero(4, 4);
+      for (const int i : {0, 1, 2, 3, 4, 5, 6, 7}) signs(i, i % 4) = (k >> i / 2) % 2 == 0 ? 1 : -1;
       for (const int pair : {0, 1}) {
         const int turn = pair == 0 ? turns % 4 : turns / 4;
         const double c[] = {1, 0, -1, 0}, s[] = {0, 1, 0, -1};
         pairs.block(2 * pair, 2 * pair, 2, 2) << c[turn], s[turn], -s[turn], c[turn];
       }
-      element.maps["layers.0.attn.k"] = BlockMap<double>(2, 1, {}, signs);
+      element.maps["layers.0.attn.turns"] = BlockMap<double>(2, 4, {}, signs);
       element.maps["layers.0.attn.qk_gain"] = BlockMap<double>(1, 4, {}, pairs);
       EXPECT_NO_THROW(check_member(symmetry, element));
       std::vector<double> image;
@@ -140,10 +141,10 @@ TEST(Elements, ComponentsAreOfWhatActs) {
   }
   double others = 0;
   for (const auto& space : symmetry.spaces) {
-    const bool ours = space.name == "layers.0.attn.k" || space.name == "layers.0.attn.qk_gain";
+    const bool ours = space.name == "layers.0.attn.turns" || space.name == "layers.0.attn.qk_gain";
     if (!ours) others += space.log2_components();
   }
-  EXPECT_EQ(images.size(), 32U);
+  EXPECT_EQ(images.size(), 64U);
   EXPECT_NEAR(symmetry.log2_components() - others, std::log2(images.size()), 1e-9);
 }
 

@@ -154,6 +154,14 @@ CASES = {
         ["act", FIXTURES / "llama", "--random=-1", "-o", "{out}"],
         "whole number from 0 on",
     ),
+    "no jobs": (
+        ["diff", FIXTURES / "llama", FIXTURES / "llama", "--jobs", "0"],
+        "--jobs: '0' is not a whole number from 1 on",
+    ),
+    "part of a job": (
+        ["diff", FIXTURES / "llama", FIXTURES / "llama", "--jobs", "1.5"],
+        "'1.5' is not a whole number from 1 on",
+    ),
     "not a seed": (["act", FIXTURES / "llama", "--random", "x", "-o", "{out}"], "--random"),
     "unknown option": (["inspect", FIXTURES / "llama", "--nose"], "Run regauge inspect --help"),
     "unknown verb": (["nose"], "--help"),

@@ -7,6 +7,7 @@ import safetensors.torch
 import torch
 import transformers as tf
 from conftest import FIXTURES
+from test_transformers_judge import weights
 
 
 def logits(folder):
@@ -36,12 +37,24 @@ def turned(tmp_path):
     return make
 
 
-def test_half_a_turn_of_one_head_is_not_judged(regauge, turned):
-    copy = turned("qk", [0, 1])
-    before, after = logits(FIXTURES / "qwen3"), logits(copy)
+def test_half_a_turn_of_one_head_is_in_the_group(regauge, turned, tmp_path):
+    source, copy = FIXTURES / "qwen3", turned("qk", [0, 1])
+    before, after = logits(source), logits(copy)
     assert (before - after).abs().max() < 1e-12 * before.abs().max()
-    said = regauge("diff", FIXTURES / "qwen3", copy, expect={1})
-    assert "could not decide" in said and "half a turn" in said
+    certificate = tmp_path / "certificate.safetensors"
+    assert "the same function" in regauge("diff", source, copy, "--certificate", certificate)
+    assert "holds" in regauge("verify", source, copy, certificate)
+
+
+def test_a_half_turn_is_found_behind_any_element_and_canon_takes_it_back(regauge, turned, tmp_path):
+    source, copy = FIXTURES / "qwen3", turned("qk", [0, 1])
+    regauge("act", copy, "-o", tmp_path / "moved", "--random", 3)
+    assert "the same function" in regauge("diff", source, tmp_path / "moved")
+    regauge("canon", source, "-o", tmp_path / "here")
+    regauge("canon", tmp_path / "moved", "-o", tmp_path / "there")
+    here, there = weights(tmp_path / "here"), weights(tmp_path / "there")
+    for tensor in here:
+        assert torch.allclose(here[tensor], there[tensor], atol=1e-4), tensor
 
 
 @pytest.mark.parametrize("maps, coordinates", [("k", [0, 1]), ("qk", [0])])

@@ -53,6 +53,7 @@ std::vector<Space> spaces() {
       space_of("gain exchange", GainExchange(7, {1.0, 3.141592653589793}), 1, Shuffle::none),
       space_of("gain exchange of equal pairs",
                GainExchange(8, {1.0, 2 * 3.141592653589793 - 1.0, 0.5, 1.0}), 1, Shuffle::none),
+      space_of("half turns", HalfTurns(7, {1.0, 3.141592653589793}), 3, Shuffle::symmetric),
   };
 }
 
@@ -176,6 +177,13 @@ TEST(Spaces, RefuseOutsiders) {
   EXPECT_GT(Orthogonal(Matrix<double>::Ones(1, 6)).violation(Orthogonal(6).random(random)), 0.1);
   EXPECT_GT(RotaryCommutant(6, {1.0, 0.1, 0.01}).violation(gl), 0.1);
   EXPECT_GT(GainExchange(6, {1.0, 0.1, 0.01}).violation(gl), 0.1);
+  EXPECT_GT(HalfTurns(4, {1.0, 0.1}).violation(GainExchange(4, {1.0, 0.1}).random(random)), 0.1);
+  Matrix<double> half_of_a_pair = Matrix<double>::Identity(4, 4);
+  half_of_a_pair(1, 1) = -1;
+  EXPECT_GT(HalfTurns(4, {1.0, 0.1}).violation(half_of_a_pair), 0.1);
+  EXPECT_EQ(HalfTurns(4, {}).violation(half_of_a_pair), 0);
+  half_of_a_pair.row(1).swap(half_of_a_pair.row(0));
+  EXPECT_GT(HalfTurns(4, {}).violation(half_of_a_pair), 0.1);
   EXPECT_GT(Scaling(Scaling::Kind::positive).violation(Matrix<double>::Constant(1, 1, -2)), 0.1);
   EXPECT_GT(Scaling(Scaling::Kind::signs).violation(Matrix<double>::Constant(1, 1, 2)), 0.1);
   // A permutation across groups.

@@ -65,5 +65,36 @@ TEST(SignedPermutationProcrustes, IsThatOfBruteForce) {
   }
 }
 
+// Against every exchange of two pairs of one class and a coordinate at rest, each head with the
+// half turns that are best for it.
+TEST(ExchangeProcrustes, TurnsHeadsByThemselves) {
+  const std::vector<double> frequencies = {0.3, 0.3};
+  const GainExchange group(5, frequencies);
+  const HalfTurns turns(5, frequencies);
+  const auto reached = [&](const TurnedExchange& found, const std::vector<Matrix<double>>& crosses,
+                           const Matrix<double>& moduli) {
+    double sum = moduli.cwiseProduct(found.exchange.cwiseAbs()).sum();
+    for (std::size_t i = 0; i < crosses.size(); ++i) {
+      sum += crosses[i].cwiseProduct(found.turns[i] * found.exchange).sum();
+    }
+    return sum;
+  };
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const std::vector<Matrix<double>> crosses = {gaussian(5, 3 * seed), gaussian(5, 3 * seed + 1)};
+    const Matrix<double> moduli = gaussian(5, 3 * seed + 2).cwiseAbs();
+    const TurnedExchange best = exchange_procrustes(group, turns, crosses, moduli);
+    EXPECT_EQ(group.violation(best.exchange), 0);
+    for (const auto& own : best.turns) EXPECT_EQ(turns.violation(own), 0);
+    Random random(seed, "members");
+    double most = -std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 3000; ++i) {
+      const Matrix<double> pattern = group.random(random).cwiseSign();
+      most = std::max(
+          most, reached({pattern, {turns.random(random), turns.random(random)}}, crosses, moduli));
+    }
+    EXPECT_NEAR(reached(best, crosses, moduli), most, 1e-9) << seed;
+  }
+}
+
 }  // namespace
 }  // namespace regauge

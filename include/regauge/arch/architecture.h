@@ -340,7 +340,9 @@ struct Architecture {
   }
   // Positions of the stream that so many positions of the source become.
   std::int64_t encoded_positions(std::int64_t source) const {
-    for (const Convolution& convolution : convolutions) source = convolution.positions(source);
+    for (const Convolution& convolution : convolutions) {
+      source = source > 0 ? convolution.positions(source) : 0;
+    }
     return source;
   }
   std::string convolution(std::size_t index) const {  // its parameters' name
@@ -449,6 +451,8 @@ struct ParameterSpec {
 // parameters q_rotary and k_rotary, and q and k are the others.
 // clang-format on
 std::vector<ParameterSpec> parameter_specs(const Architecture& architecture);
+// Of one layer, in their order; of embedding and head for -1.
+std::vector<ParameterSpec> parameter_specs(const Architecture& architecture, std::int64_t layer);
 std::int64_t parameter_count(const Architecture& architecture);
 // The layer of a parameter, or of anything else that is named after one; -1: none.
 std::int64_t layer_of(std::string_view name);

@@ -75,4 +75,30 @@ class GainExchange {
   std::vector<std::vector<std::int64_t>> plain_;           // coordinates that may change places
 };
 
+// What each head behind a QK-norm may do by itself (docs/findings.md 3d): half a turn of a rotary
+// pair, or another sign of a coordinate that does not rotate. Diagonal, and the two of a pair are
+// alike.
+class HalfTurns {
+ public:
+  // What changes its sign together.
+  struct Run {
+    std::int64_t first, size;
+  };
+  HalfTurns(std::int64_t size, const std::vector<double>& frequencies);
+
+  std::string name() const;
+  std::int64_t size() const { return size_; }
+  std::int64_t dimension() const { return 0; }
+  double log2_components() const { return static_cast<double>(runs_.size()); }
+  Matrix<double> random(Random& random) const;
+  Matrix<double> project(const Matrix<double>& matrix) const;
+  double violation(const Matrix<double>& matrix) const;
+
+  const std::vector<Run>& runs() const { return runs_; }
+
+ private:
+  std::int64_t size_;
+  std::vector<Run> runs_;
+};
+
 }  // namespace regauge

@@ -14,7 +14,8 @@ namespace regauge {
 
 // The group inside one block. A group that is listed here is run through the law suite by
 // tests/symmetry/laws_test.cpp.
-using BlockGroup = std::variant<Scaling, Orthogonal, GeneralLinear, RotaryCommutant, GainExchange>;
+using BlockGroup =
+    std::variant<Scaling, Orthogonal, GeneralLinear, RotaryCommutant, GainExchange, HalfTurns>;
 
 // What a factor is about; `regauge act --only` takes these names.
 enum class Category { residual, scales, norms, heads, latents, qk, vo, ffn, shifts };
@@ -50,6 +51,9 @@ struct Space {
   // A leader whose blocks are signed permutations, up to lengths, leads coordinates: one number of
   // this space for each. `lift`: the heads to which the leader is lifted first, as in an AxisPart.
   std::string lift = {};
+  // A space of signed permutations that acts after this one on each of its blocks, and makes other
+  // members of them where it goes first.
+  std::string exchanged_by = {};
 
   // Of all members the inverse is the transpose.
   bool is_orthogonal() const { return std::holds_alternative<Orthogonal>(group); }

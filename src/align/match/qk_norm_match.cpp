@@ -23,10 +23,11 @@ class NormedHeads {
       : shape_(symmetry.architecture.layer(layer).attention),
         at_(fmt::format("layers.{}.attn", layer)),
         heads_(*symmetry.find_space(at_ + ".heads")),
-        signs_(*symmetry.find_space(at_ + ".k")),
+        turns_(*symmetry.find_space(at_ + ".turns")),
         exchange_(*symmetry.find_space(at_ + ".qk_gain")),
         may_shuffle_(heads_.shuffle != Shuffle::none && scope.contains(heads_)),
-        may_exchange_(scope.contains(exchange_)) {
+        may_exchange_(scope.contains(exchange_)),
+        may_half_turn_(scope.contains(turns_)) {
     if (const Space* values = symmetry.find_space(at_ + ".vo")) {
       values_.emplace(symmetry, *values, a, b);
       may_turn_ = scope.contains(*values);
@@ -63,8 +64,8 @@ class NormedHeads {
  private:
   struct GroupFit {
     std::vector<std::int64_t> inner;
-    double sign = 1;
-    Matrix<double> turn;
+    Matrix<double> half_turns;
+    Matrix<double> turn;  // of the values
     double value = 0;
   };
   struct Fit {
@@ -134,30 +135,39 @@ class NormedHeads {
     return {Matrix<double>::Identity(cross.rows(), cross.cols()), cross.trace()};
   }
 
+  Matrix<double> half_turns(const Matrix<double>& cross, const Matrix<double>& exchange) const {
+    if (!may_half_turn_) return Matrix<double>::Identity(cross.rows(), cross.cols());
+    return half_turns_procrustes(std::get<HalfTurns>(turns_.group), cross, exchange);
+  }
+
+  // The half turns of a head and the places of its queries, by turns from those of the keys alone.
   GroupFit fit_group(std::int64_t i, std::int64_t j, const Matrix<double>& exchange) const {
     const auto size = group();
     GroupFit best;
-    for (const double sign : {1.0, -1.0}) {
+    Matrix<double> known = block(key_, i, j);
+    for (int round = 0; round < kRefits; ++round) {
+      GroupFit fit;
+      fit.half_turns = half_turns(known, exchange);
+      const Matrix<double> turned = fit.half_turns * exchange;
       Matrix<double> worth = plain_.block(i * size, j * size, size, size);
       for (std::int64_t s = 0; s < size; ++s) {
         for (std::int64_t t = 0; t < size; ++t) {
-          worth(s, t) +=
-              sign * block(query_, i * size + s, j * size + t).cwiseProduct(exchange).sum();
+          worth(s, t) += block(query_, i * size + s, j * size + t).cwiseProduct(turned).sum();
           if (size > 1 && values_) {
             worth(s, t) += turn(values_->query(i * size + s, j * size + t)).value;
           }
         }
       }
-      GroupFit fit{{}, sign, {}, 0};
       for (std::int64_t s = 0; s < size; ++s) fit.inner.push_back(s);
       if (may_shuffle_) fit.inner = assign_rows(worth).target;
+      known = of_maps(i, j, fit.inner);
+      fit.half_turns = half_turns(known, exchange);
+      fit.value = known.cwiseProduct(fit.half_turns * exchange).sum();
       Matrix<double> of_values;
       if (values_) of_values = values_->shared(i, j);
-      fit.value = sign * block(key_, i, j).cwiseProduct(exchange).sum();
       for (std::int64_t s = 0; s < size; ++s) {
         const auto t = fit.inner[static_cast<std::size_t>(s)];
-        fit.value += plain_(i * size + s, j * size + t) +
-                     sign * block(query_, i * size + s, j * size + t).cwiseProduct(exchange).sum();
+        fit.value += plain_(i * size + s, j * size + t);
         if (values_) of_values += values_->query(i * size + s, j * size + t);
       }
       if (values_) {
@@ -165,9 +175,21 @@ class NormedHeads {
         fit.value += value_turn.value;
         fit.turn = std::move(value_turn.block);
       }
-      if (best.inner.empty() || fit.value > best.value) best = std::move(fit);
+      if (!best.inner.empty() && !(fit.value > best.value)) break;
+      best = std::move(fit);
+      if (size == 1) break;
     }
     return best;
+  }
+
+  // What keys and queries of kv head i of B and those of j of A have in common.
+  Matrix<double> of_maps(std::int64_t i, std::int64_t j,
+                         const std::vector<std::int64_t>& inner) const {
+    Matrix<double> sum = block(key_, i, j);
+    for (std::int64_t s = 0; s < group(); ++s) {
+      sum += block(query_, i * group() + s, j * group() + inner[static_cast<std::size_t>(s)]);
+    }
+    return sum;
   }
 
   Fit places_for(const Matrix<double>& exchange) const {
@@ -193,36 +215,34 @@ class NormedHeads {
   }
 
   Matrix<double> exchange_for(const Fit& fit) const {
-    Matrix<double> sum = Matrix<double>::Zero(shape_.qk_width, shape_.qk_width);
+    if (!may_exchange_) return fit.exchange;
+    std::vector<Matrix<double>> crosses;
     for (std::int64_t i = 0; i < shape_.kv_heads; ++i) {
-      const auto j = fit.outer[static_cast<std::size_t>(i)];
       const GroupFit& one = fit.groups[static_cast<std::size_t>(i)];
-      sum += one.sign * block(key_, i, j);
-      for (std::int64_t s = 0; s < group(); ++s) {
-        sum += one.sign *
-               block(query_, i * group() + s, j * group() + one.inner[static_cast<std::size_t>(s)]);
-      }
+      crosses.push_back(of_maps(i, fit.outer[static_cast<std::size_t>(i)], one.inner));
     }
-    return best_exchange(sum).block;
+    return exchange_procrustes(std::get<GainExchange>(exchange_.group),
+                               std::get<HalfTurns>(turns_.group), crosses, moduli_)
+        .exchange;
   }
 
   Element element(const Fit& fit) const {
     std::vector<std::int64_t> places;
-    Matrix<double> signs(shape_.kv_heads, 1);
+    Matrix<double> half_turns(turns_.size(), turns_.width());
     Matrix<double> turns(values_ ? values_->space().size() : 0, shape_.v_width);
     for (std::int64_t i = 0; i < shape_.kv_heads; ++i) {
       const GroupFit& one = fit.groups[static_cast<std::size_t>(i)];
       for (const auto s : one.inner) {
         places.push_back(fit.outer[static_cast<std::size_t>(i)] * group() + s);
       }
-      signs(i, 0) = one.sign;
+      half_turns.middleRows(i * turns_.width(), turns_.width()) = one.half_turns;
       if (values_) turns.middleRows(i * shape_.v_width, shape_.v_width) = one.turn;
     }
     Element found;
     const BlockMap<double> map(shape_.heads, 1, places, {});
     if (may_shuffle_) found.maps[heads_.name] = map;
-    found.maps[signs_.name] =
-        BlockMap<double>(signs_.count, 1, signs_.following(map).permutation(), signs);
+    found.maps[turns_.name] = BlockMap<double>(turns_.count, turns_.width(),
+                                               turns_.following(map).permutation(), half_turns);
     if (values_) {
       const Space& space = values_->space();
       found.maps[space.name] =
@@ -235,10 +255,10 @@ class NormedHeads {
   const Attention& shape_;
   std::string at_;
   const Space& heads_;
-  const Space& signs_;
+  const Space& turns_;
   const Space& exchange_;
   std::optional<HeadCross> values_;  // none where keys are values
-  bool may_shuffle_, may_exchange_, may_turn_ = false;
+  bool may_shuffle_, may_exchange_, may_half_turn_, may_turn_ = false;
   Matrix<double> query_, key_, moduli_, plain_;
   Eigen::VectorXd scale_a_, scale_b_;
 };

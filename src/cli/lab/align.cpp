@@ -21,10 +21,10 @@ struct AlignTaskOptions {
     CLI::Option* option = data.declare(verb);
     option->description("of activations and learned: " + option->get_description());
     verb.add_option("--batch", batch, "examples at a time, of activations and learned")
-        ->check(CLI::PositiveNumber)
+        ->check(whole_number(1))
         ->capture_default_str();
     verb.add_option("--batches", batches, "of activations")
-        ->check(CLI::PositiveNumber)
+        ->check(whole_number(1))
         ->capture_default_str();
     verb.add_option("--start", start, "of learned")
         ->check(CLI::IsMember({"activations", "weights"}))

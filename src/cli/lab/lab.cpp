@@ -64,9 +64,9 @@ CLI::Option* DataOptions::declare(CLI::App& verb) {
                               split.empty() ? "test of a labelled data set, all of a text" : split))
       ->check(CLI::IsMember({"all", "train", "test"}));
   verb.add_option("--length", length, "positions of a window of text (default: the model's)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   verb.add_option("--sequences", sequences, "that each model writes for `self`")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->capture_default_str();
   return data;
 }

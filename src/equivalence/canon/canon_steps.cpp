@@ -256,40 +256,25 @@ Element turned(const Symmetry& symmetry, std::int64_t layer, const Parameters<do
 
 namespace {
 
-// Signed permutations of coordinates behind a QK-norm: what brings most of each pair to the right
-// and each coordinate at rest to the positive side, in the order of the gains' sizes.
+// What heads behind a QK-norm do: an exchange of coordinates for all of them, in the order of the
+// gains' sizes, that brings most of each pair to the real axis, and half turns of each head, which
+// bring its pairs to the right and its coordinates at rest to the positive side.
 class QkTurn {
  public:
-  // `parts`: [heads, d_k], what each coordinate has of a fixed column; one pattern for all of them,
-  // but for a sign of each. `signs`: the signs, or zeros where they are to be chosen.
-  QkTurn(const GainExchange& group, Matrix<double> parts, Eigen::VectorXd sizes,
-         Eigen::VectorXd signs)
-      : parts_(std::move(parts)), sizes_(std::move(sizes)), signs_(std::move(signs)) {
-    pattern_ = Matrix<double>::Zero(group.size(), group.size());
+  // `parts`: [heads, d_k], what each coordinate has of a fixed column.
+  QkTurn(const GainExchange& group, Matrix<double> parts, Eigen::VectorXd sizes)
+      : parts_(std::move(parts)), sizes_(std::move(sizes)) {
+    exchange_ = Matrix<double>::Zero(group.size(), group.size());
+    turns_ = Matrix<double>::Ones(parts_.rows(), parts_.cols());
     for (const auto& pairs : group.turning()) add_pairs(pairs);
     for (const auto& coordinates : group.plain()) add_coordinates(coordinates);
   }
-  const Matrix<double>& pattern() const { return pattern_; }
-  const Eigen::VectorXd& signs() const { return signs_; }
+  const Matrix<double>& exchange() const { return exchange_; }
+  // The diagonal of the half turns of a head.
+  Eigen::VectorXd turns(Eigen::Index head) const { return turns_.row(head); }
 
  private:
   using Complex = std::complex<double>;
-
-  // The quarter turn that brings most of the values to the right, given signs or choosing them.
-  int turn(const Eigen::VectorXcd& values) {
-    if (signs_(0) == 0) {
-      Complex squares = 0;
-      for (const auto& value : values) squares += value * value;
-      const int quarter = squares.real() >= 0 ? 0 : 1;
-      for (Eigen::Index j = 0; j < signs_.size(); ++j) {
-        signs_(j) = (values(j) * (quarter == 0 ? Complex(1) : Complex(0, 1))).real() < 0 ? -1 : 1;
-      }
-      return quarter;
-    }
-    const Complex sum = (values.array() * signs_.array().cast<Complex>()).sum();
-    if (std::abs(sum.real()) >= std::abs(sum.imag())) return sum.real() >= 0 ? 0 : 2;
-    return sum.imag() >= 0 ? 3 : 1;
-  }
 
   void add_pairs(const std::vector<RotaryClasses::Pair>& pairs) {
     Eigen::VectorXd sizes(static_cast<Eigen::Index>(pairs.size()));
@@ -299,13 +284,17 @@ class QkTurn {
     const auto order = largest_first(sizes);
     for (std::size_t place = 0; place < order.size(); ++place) {
       const auto& from = pairs[static_cast<std::size_t>(order[place])];
-      const auto& to = pairs[place];
       Eigen::VectorXcd values(parts_.rows());
       for (Eigen::Index j = 0; j < values.size(); ++j) {
         values(j) = {parts_(j, from.first), from.sign * parts_(j, from.first + 1)};
       }
-      static constexpr Complex kQuarters[] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};
-      put_complex(pattern_, from, to, kQuarters[turn(values)]);
+      // A half turn changes the sign of a value, and not its square.
+      const Complex quarter =
+          values.array().square().sum().real() >= 0 ? Complex(1, 0) : Complex(0, 1);
+      put_complex(exchange_, from, pairs[place], quarter);
+      for (Eigen::Index j = 0; j < values.size(); ++j) {
+        if ((values(j) * quarter).real() < 0) turns_.block(j, from.first, 1, 2) *= -1;
+      }
     }
   }
 
@@ -317,14 +306,16 @@ class QkTurn {
     const auto order = largest_first(sizes);
     for (std::size_t place = 0; place < order.size(); ++place) {
       const auto from = coordinates[static_cast<std::size_t>(order[place])];
-      const Eigen::VectorXcd values = parts_.col(from).cast<Complex>();
-      pattern_(from, coordinates[place]) = turn(values) == 2 ? -1 : 1;
+      exchange_(from, coordinates[place]) = 1;
+      for (Eigen::Index j = 0; j < parts_.rows(); ++j) {
+        if (parts_(j, from) < 0) turns_(j, from) = -1;
+      }
     }
   }
 
   Matrix<double> parts_;
-  Eigen::VectorXd sizes_, signs_;
-  Matrix<double> pattern_;
+  Eigen::VectorXd sizes_;
+  Matrix<double> exchange_, turns_;
 };
 
 }  // namespace
@@ -354,18 +345,21 @@ Element turned_qk_norm(const Symmetry& symmetry, std::int64_t layer,
     }
   }
   Element step;
+  Matrix<double> blocks(shape.kv_heads * width, width);
   if (shape.qk_norm == QkNorm::heads) {
-    const QkTurn turn(group, parts, sizes.row(0), Eigen::VectorXd::Zero(shape.kv_heads));
-    step.maps[at + ".k"] = BlockMap<double>(shape.kv_heads, 1, {}, turn.signs());
-    step.maps[at + ".qk_gain"] = BlockMap<double>(1, width, {}, turn.pattern());
+    const QkTurn turn(group, parts, sizes.row(0));
+    for (std::int64_t kv = 0; kv < shape.kv_heads; ++kv) {
+      blocks.middleRows(kv * width, width) = turn.turns(kv).asDiagonal();
+    }
+    step.maps[at + ".turns"] = BlockMap<double>(shape.kv_heads, width, {}, blocks);
+    step.maps[at + ".qk_gain"] = BlockMap<double>(1, width, {}, turn.exchange());
     return step;
   }
-  Matrix<double> patterns(shape.kv_heads * width, width);
   for (std::int64_t kv = 0; kv < shape.kv_heads; ++kv) {
-    patterns.middleRows(kv * width, width) =
-        QkTurn(group, parts.row(kv), sizes.row(kv), Eigen::VectorXd::Ones(1)).pattern();
+    const QkTurn turn(group, parts.row(kv), sizes.row(kv));
+    blocks.middleRows(kv * width, width) = turn.turns(0).asDiagonal() * turn.exchange();
   }
-  step.maps[at + ".qk_gain"] = BlockMap<double>(shape.kv_heads, width, {}, patterns);
+  step.maps[at + ".qk_gain"] = BlockMap<double>(shape.kv_heads, width, {}, blocks);
   return step;
 }
 

@@ -16,9 +16,7 @@ void add_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& chan
 
 std::vector<std::string> tensors_of(const Architecture& architecture, std::int64_t layer) {
   std::vector<std::string> names;
-  for (const auto& spec : parameter_specs(architecture)) {
-    if (spec.layer == layer) names.push_back(spec.name);
-  }
+  for (const auto& spec : parameter_specs(architecture, layer)) names.push_back(spec.name);
   return names;
 }
 

@@ -28,7 +28,7 @@ struct Pair {
   bool halves = false;                            // B's file stores rotary pairs as halves
   std::optional<Adapted> adapted = std::nullopt;  // if A is a base and an adapter
   // What a mistake with A's codes and scales made of a tensor; none where B was moved.
-  std::function<std::optional<Change>(const std::string& tensor)> misread = nullptr;
+  std::function<std::optional<Change>(const ParameterSpec& tensor)> misread = nullptr;
 };
 
 // What may have happened to the tensors of one layer (-1: embedding and head).

@@ -112,11 +112,7 @@ class Diagnostician {
     result.architecture = shape;
     result.a = reader(a_, shape, {});
     result.adapted = adapted_of(a_, shape);
-    if (element.is_identity()) {
-      result.misread = [this, shape](const std::string& tensor) {
-        return made_by_misreading(a_, b_, shape, tensor);
-      };
-    }
+    if (element.is_identity()) result.misread = MadeByMisreading(a_, b_, shape);
     result.b = reader(b_, shape, element.is_identity() ? Patches{} : moved_by(symmetry, element));
     for (std::int64_t n = 0; n < shape.layers && !result.halves; ++n) {
       if (shape.layer(n).has_delta()) continue;

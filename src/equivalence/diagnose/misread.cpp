@@ -36,11 +36,9 @@ Mistake mistake_of(Misread what) {
 }
 
 // The stored tensors that hold a parameter.
-std::set<std::string> holders_of(const Model& model, const std::string& tensor) {
+std::set<std::string> holders_of(const ParameterSource& source, const std::string& tensor) {
   std::set<std::string> holders;
-  for (const auto& piece : ParameterSource(model, model.architecture).pieces(tensor)) {
-    holders.insert(piece.holder);
-  }
+  for (const auto& piece : source.pieces(tensor)) holders.insert(piece.holder);
   return holders;
 }
 
@@ -106,10 +104,11 @@ Model reread_with(const Reread& found, const Model& b, const std::set<std::strin
 Reread reread_packed(const Model& a, const Model& b, const Architecture& shape,
                      Progress& progress) {
   Reread result;
+  const ParameterSource own(b, b.architecture);
   std::optional<std::string> last;  // what was found before is tried first
   for (const auto& spec : parameter_specs(shape)) {
     if (spec.rows == 1 || (spec.layer > kTellingLayer && result.changes.empty())) continue;
-    const auto holders = holders_of(b, spec.name);
+    const auto holders = holders_of(own, spec.name);
     const auto known = known_misreadings(b, holders);
     if (known.empty()) continue;
     const TensorResidual before = residual_of(spec, shape, a, with_packings(b, result.packings));
@@ -145,26 +144,30 @@ Reread reread_packed(const Model& a, const Model& b, const Architecture& shape,
   return result;
 }
 
-std::optional<Change> made_by_misreading(const Model& a, const Model& b, const Architecture& shape,
-                                         const std::string& tensor) {
-  const auto holders = holders_of(a, tensor);
-  const auto known = known_misreadings(a, holders);
-  if (known.empty()) return std::nullopt;
-  const auto specs = parameter_specs(shape);
-  const auto spec = std::ranges::find(specs, tensor, &ParameterSpec::name);
-  if (spec == specs.end() || residual_of(*spec, shape, a, b).agrees()) return std::nullopt;
+MadeByMisreading::MadeByMisreading(const Model& a, const Model& b, const Architecture& shape) {
+  const auto has_codes = [](const StoredTensor& tensor) { return tensor.packing != nullptr; };
+  if (std::ranges::none_of(a.checkpoint.tensors(), has_codes)) return;
+  a_ = std::make_shared<ParameterSource>(a, shape);
+  b_ = std::make_shared<ParameterSource>(b, shape);
+}
+
+std::optional<Change> MadeByMisreading::operator()(const ParameterSpec& tensor) const {
+  if (a_ == nullptr) return std::nullopt;
+  const auto holders = holders_of(*a_, tensor.name);
+  const auto known = known_misreadings(a_->model(), holders);
+  if (known.empty() || compare_tensor_in_place(tensor, *a_, *b_).agrees()) return std::nullopt;
   for (std::size_t nth = 0; nth < known.size(); ++nth) {
-    const Packings packings = all_misread(a, holders, nth);
-    if (packings.empty() || !residual_of(*spec, shape, with_packings(a, packings), b).agrees()) {
-      continue;
-    }
+    const Packings packings = all_misread(a_->model(), holders, nth);
+    if (packings.empty()) continue;
+    const Model misread = with_packings(a_->model(), packings);
+    const ParameterSource from_misread(misread, a_->architecture());
+    if (!compare_tensor_in_place(tensor, from_misread, *b_).agrees()) continue;
     Change change;
     change.mistake = mistake_of(known[nth].mistake);
     change.what = known[nth].what;
     change.repair = "decode the codes and scales of A again";
-    const auto source = std::make_shared<ParameterSource>(a, shape);
-    change.undo[tensor] = [source, tensor](const ReadTensor&) {
-      return source->read<double>(tensor);
+    change.undo[tensor.name] = [source = a_, name = tensor.name](const ReadTensor&) {
+      return source->read<double>(name);
     };
     return change;
   }

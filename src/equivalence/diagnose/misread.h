@@ -1,11 +1,13 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "change.h"
 #include "regauge/arch/layout.h"
+#include "regauge/arch/parameter_source.h"
 
 namespace regauge {
 
@@ -18,9 +20,15 @@ struct Reread {
 Reread reread_packed(const Model& a, const Model& b, const Architecture& shape, Progress& progress);
 Model with_packings(Model model, const Packings& packings);
 
-// B's tensor is what a known mistake makes of A's codes and scales. Nothing where A has none of
-// them. The models must outlive what undoes it.
-std::optional<Change> made_by_misreading(const Model& a, const Model& b, const Architecture& shape,
-                                         const std::string& tensor);
+// Whether B's tensor is what a known mistake makes of A's codes and scales. Nothing where A has
+// none of them. The models must outlive this and what undoes the mistake.
+class MadeByMisreading {
+ public:
+  MadeByMisreading(const Model& a, const Model& b, const Architecture& shape);
+  std::optional<Change> operator()(const ParameterSpec& tensor) const;
+
+ private:
+  std::shared_ptr<const ParameterSource> a_, b_;  // null where A has no codes
+};
 
 }  // namespace regauge

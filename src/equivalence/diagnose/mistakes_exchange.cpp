@@ -21,8 +21,8 @@ void exchange(Change& change, const std::string& first, const std::string& secon
 std::vector<std::pair<std::int64_t, std::int64_t>> shapes_of(const Architecture& architecture,
                                                              std::int64_t layer) {
   std::vector<std::pair<std::int64_t, std::int64_t>> shapes;
-  for (const auto& spec : parameter_specs(architecture)) {
-    if (spec.layer == layer) shapes.emplace_back(spec.rows, spec.cols);
+  for (const auto& spec : parameter_specs(architecture, layer)) {
+    shapes.emplace_back(spec.rows, spec.cols);
   }
   return shapes;
 }
@@ -65,8 +65,8 @@ std::optional<Change> layer_exchange(const Pair& pair, std::int64_t first, std::
 
 void add_transpose_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
   const Architecture& a = pair.architecture;
-  for (const auto& spec : parameter_specs(a)) {
-    if (spec.layer != layer || spec.rows == 1 || spec.cols == 1) continue;
+  for (const auto& spec : parameter_specs(a, layer)) {
+    if (spec.rows == 1 || spec.cols == 1) continue;
     // A file's rows of q and k may be in the order of halves.
     const bool q = spec.name.ends_with("attn.q.weight"), k = spec.name.ends_with("attn.k.weight");
     std::int64_t heads = 1, rotating = 0;

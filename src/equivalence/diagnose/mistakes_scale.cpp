@@ -115,9 +115,9 @@ std::string how_scaled(const Matrix<double>& a, const Factors& factors) {
 
 void add_scale_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
   if (!pair.misread) return;  // in recovered coordinates factors may be the element's
-  for (const auto& spec : parameter_specs(pair.architecture)) {
-    if (spec.layer != layer || spec.rows == 1 || spec.cols == 1) continue;
-    if (auto change = pair.misread(spec.name)) {
+  for (const auto& spec : parameter_specs(pair.architecture, layer)) {
+    if (spec.rows == 1 || spec.cols == 1) continue;
+    if (auto change = pair.misread(spec)) {
       changes.push_back(std::move(*change));
       continue;
     }

@@ -10,13 +10,22 @@
 namespace regauge {
 namespace {
 
-// The member of signs alone to which a noisy one rounds. Where the matrix does not tell, `likeness`
-// of coordinates in their gains does.
-Matrix<double> signed_pattern(const GainExchange& group, const Matrix<double>& matrix,
-                              const Matrix<double>& likeness) {
-  const double size = matrix.cwiseAbs().maxCoeff();
-  if (size == 0) return exchange_procrustes(group, matrix, likeness);
-  return exchange_procrustes(group, matrix / size, kTellsPlace * likeness);
+// Where the maps do not tell which coordinate of A one of B is, likeness of their gains does: it
+// weighs little beside them.
+Matrix<double> likeness_that_counts(const std::vector<Matrix<double>>& crosses,
+                                    const Matrix<double>& likeness) {
+  double size = 0;
+  for (const Matrix<double>& cross : crosses) size = std::max(size, cross.cwiseAbs().maxCoeff());
+  return size > 0 ? Matrix<double>(kTellsPlace * size * likeness) : likeness;
+}
+
+Matrix<double> stacked(const std::vector<Matrix<double>>& blocks) {
+  const auto width = blocks.front().rows();
+  Matrix<double> result(static_cast<Eigen::Index>(blocks.size()) * width, width);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    result.middleRows(static_cast<Eigen::Index>(i) * width, width) = blocks[i];
+  }
+  return result;
 }
 
 // The gains of q and k that one exchange moves: [query heads, d_k] and [1, d_k].
@@ -107,17 +116,15 @@ Element recover_qk_norm(const Symmetry& symmetry, std::int64_t layer, const Para
   };
   const Space& space = *symmetry.find_space(at + ".qk_gain");
   const auto& group_of_gains = std::get<GainExchange>(space.group);
-  const auto exchange = [&](const Matrix<double>& cross, std::int64_t index) {
-    const Gains in_a(a, at, width, index, space.count), in_b(b, at, width, index, space.count);
-    return with_moduli(group_of_gains,
-                       signed_pattern(group_of_gains, cross, likeness_of_gains(in_a, in_b)), in_a,
-                       in_b);
-  };
   Element element;
   if (shape.qk_norm == QkNorm::joint) {
     Matrix<double> blocks(shape.kv_heads * width, width);
     for (std::int64_t kv = 0; kv < shape.kv_heads; ++kv) {
-      blocks.middleRows(kv * width, width) = exchange(crossed(kv), kv);
+      const Gains in_a(a, at, width, kv, space.count), in_b(b, at, width, kv, space.count);
+      const Matrix<double> cross = crossed(kv);
+      const Matrix<double> likeness = likeness_that_counts({cross}, likeness_of_gains(in_a, in_b));
+      blocks.middleRows(kv * width, width) = with_moduli(
+          group_of_gains, exchange_procrustes(group_of_gains, cross, likeness), in_a, in_b);
     }
     element.maps[at + ".qk_gain"] = BlockMap<double>(shape.kv_heads, width, {}, blocks);
     return element;
@@ -125,20 +132,26 @@ Element recover_qk_norm(const Symmetry& symmetry, std::int64_t layer, const Para
 
   const bool lengths = symmetry.find_space(at + ".heads")->dimension() > 0;
   Matrix<double> head_lengths(shape.heads, 1), key_lengths(shape.kv_heads, 1);
-  Matrix<double> sum = Matrix<double>::Zero(width, width);
+  std::vector<Matrix<double>> crosses;
   for (std::int64_t i = 0; i < shape.heads; ++i) {
     head_lengths(i, 0) = length_ratio(q_a, q_b, i, width);
   }
   for (std::int64_t kv = 0; kv < shape.kv_heads; ++kv) {
-    const Matrix<double> cross = crossed(kv);
-    // A kv head's sign is read against the heads before it; the first one's is a matter of taste.
-    const double sign = cross.cwiseProduct(sum).sum() < 0 ? -1 : 1;
-    sum += sign * cross;
-    key_lengths(kv, 0) = sign * (lengths ? length_ratio(k_a, k_b, kv, width) : 1);
+    crosses.push_back(crossed(kv));
+    key_lengths(kv, 0) = length_ratio(k_a, k_b, kv, width);
   }
-  if (lengths) element.maps[at + ".heads"] = BlockMap<double>(shape.heads, 1, {}, head_lengths);
-  element.maps[at + ".k"] = BlockMap<double>(shape.kv_heads, 1, {}, key_lengths);
-  element.maps[at + ".qk_gain"] = BlockMap<double>(1, width, {}, exchange(sum, 0));
+  if (lengths) {
+    element.maps[at + ".heads"] = BlockMap<double>(shape.heads, 1, {}, head_lengths);
+    element.maps[at + ".k"] = BlockMap<double>(shape.kv_heads, 1, {}, key_lengths);
+  }
+  const Space& turning = *symmetry.find_space(at + ".turns");
+  const Gains in_a(a, at, width, 0, 1), in_b(b, at, width, 0, 1);
+  const TurnedExchange found =
+      exchange_procrustes(group_of_gains, std::get<HalfTurns>(turning.group), crosses,
+                          likeness_that_counts(crosses, likeness_of_gains(in_a, in_b)));
+  element.maps[turning.name] = BlockMap<double>(shape.kv_heads, width, {}, stacked(found.turns));
+  element.maps[at + ".qk_gain"] =
+      BlockMap<double>(1, width, {}, with_moduli(group_of_gains, found.exchange, in_a, in_b));
   return element;
 }
 

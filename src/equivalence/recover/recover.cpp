@@ -94,7 +94,9 @@ class Finder {
     convolutions();
     note_other_places();
     if (!symmetry_.architecture.convolutions.empty()) {
-      note(signs_of_convolutions(symmetry_.architecture, a_form_.layer(-1), b_moved(-1)));
+      const auto signs =
+          signs_of_convolutions(symmetry_.architecture, a_form_.layer(-1), b_moved(-1));
+      limits_.insert(limits_.end(), signs.begin(), signs.end());
     }
     if (symmetry_.find_space("residual") != nullptr) {
       // A sign of all the stream changes the form of B, and with it the anchors. A few vectors for
@@ -137,7 +139,6 @@ class Finder {
     };
     const auto keep = [&](std::int64_t, Seen seen) {
       if (is_vague()) everything_.add(symmetry_, seen.a, seen.b);
-      note(seen.limits);
       if (apart) {
         found.push_back(std::move(seen.found));
       } else {
@@ -181,7 +182,6 @@ class Finder {
   // What is found of a layer, and where the stream's map is vague, the layer itself.
   struct Seen {
     Element found;
-    std::vector<std::string> limits = {};
     Parameters<double> a, b;
   };
   Seen layer(std::int64_t layer) {
@@ -196,10 +196,7 @@ class Finder {
     };
     take_here(turn_latents(layer, a, b));
     compose_onto(symmetry_, match(layer, a, b), found);
-    if (qk_norm) {
-      take_here(recover_qk_norm(symmetry_, layer, a, b));
-      seen.limits = half_turns_of_heads(symmetry_.architecture, layer, a, b);
-    }
+    if (qk_norm) take_here(recover_qk_norm(symmetry_, layer, a, b));
     std::set<std::string> unknown;
     const std::string prefix = fmt::format("layers.{}.", layer);
     const std::vector<std::size_t>& here = symmetry_.layer(layer).spaces;
@@ -230,10 +227,6 @@ class Finder {
     }
     if (!is_vague()) a = b = {};
     return seen;
-  }
-
-  void note(const std::vector<std::string>& limits) {
-    limits_.insert(limits_.end(), limits.begin(), limits.end());
   }
 
   // Where the channels of each convolution belong, by what it reads of those before it, and their
