@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -12,8 +13,8 @@
 #include "diff_text.h"
 #include "progress.h"
 #include "regauge/base/error.h"
-#include "regauge/equivalence/certificate.h"
 #include "regauge/equivalence/diff.h"
+#include "regauge/equivalence/in_toto.h"
 
 namespace regauge::python {
 namespace {
@@ -46,6 +47,7 @@ std::vector<std::pair<std::string, std::string>> movements(const Comparison& sel
 }
 
 void save_certificate_of(const Comparison& self, const std::filesystem::path& path,
+                         const std::optional<std::filesystem::path>& in_toto,
                          const nb::object& progress) {
   if (self.found.verdict != Verdict::same) {
     throw UsageError("[certificate] the models are not the same function");
@@ -56,10 +58,10 @@ void save_certificate_of(const Comparison& self, const std::filesystem::path& pa
         "write it with regauge.convert(model, path) first");
   }
   released(progress, [&](Progress& reporter) {
-    save_certificate(symmetry_of(self.found.architecture),
-                     {self.found.a_from_b, fingerprint(self.a, reporter),
-                      fingerprint(self.b, reporter), self.found.residuals},
-                     path);
+    const Certificate certificate{self.found.a_from_b, fingerprint(self.a, reporter),
+                                  fingerprint(self.b, reporter), self.found.residuals};
+    save_certificate(symmetry_of(self.found.architecture), certificate, path);
+    if (in_toto) save_in_toto(self.found, certificate, path, *in_toto);
   });
 }
 
@@ -156,7 +158,7 @@ void add_diffs(nb::module_& module) {
           [](const Comparison& self) { return cli::diagnosis_lines(self.found.diagnosis); })
       .def_prop_ro("a_from_b", a_from_b)
       .def("save_certificate", save_certificate_of, nb::arg("path"),
-           nb::arg("progress") = nb::none())
+           nb::arg("in_toto") = nb::none(), nb::arg("progress") = nb::none())
       .def("save_page", save_page, nb::arg("path"))
       .def("repair", repaired, nb::arg("path"), nb::arg("progress") = nb::none());
 

@@ -77,9 +77,9 @@ class Diff:
         """The best element that was found."""
         return Element(self._core.a_from_b)
 
-    def save_certificate(self, path: Path, *, progress: Progress | None = None) -> None:
-        """Writes what `verify` needs; the two must be the same function, and files."""
-        self._core.save_certificate(path, progress)
+    def save_certificate(self, path: Path, *, in_toto: Path | None = None, progress: Progress | None = None) -> None:
+        """Writes what `verify` needs; the two must be the same function, and files. Besides, as a statement to sign, `in_toto`."""
+        self._core.save_certificate(path, in_toto, progress)
 
     def repair(self, path: Path, *, progress: Progress | None = None) -> Model:
         """Writes B with the causes of the diagnosis undone, and opens it."""
@@ -125,5 +125,5 @@ def diff(a: ModelOrPath, b: ModelOrPath, *, progress: Progress | None = None) ->
 def verify(
     a: ModelOrPath, b: ModelOrPath, certificate: Path, *, progress: Progress | None = None
 ) -> Verification:
-    """Applies a certificate's element to B and compares with A; true if it holds."""
+    """Applies the element of a certificate, or of the one that an in-toto statement names, to B and compares with A; true if it holds."""
     return _core.verify(opened(a)._core, opened(b)._core, certificate, progress)

@@ -9,7 +9,7 @@
 #include "print.h"
 #include "regauge/arch/joint_architecture.h"
 #include "regauge/base/error.h"
-#include "regauge/equivalence/certificate.h"
+#include "regauge/equivalence/in_toto.h"
 #include "residual_table.h"
 #include "verb.h"
 
@@ -108,7 +108,7 @@ bool confirm(const Model& a, const Model& b, const std::string& certificate, Dif
 
 void add_diff(CLI::App& app, int& exit_code) {
   struct Options {
-    std::string a, b, certificate, output, html;
+    std::string a, b, certificate, in_toto, output, html;
     bool json = false;
     bool all = false;
     bool repair = false;
@@ -123,8 +123,14 @@ void add_diff(CLI::App& app, int& exit_code) {
   const auto add_new_path = [&](const char* names, std::string& path, const char* help) {
     return verb->add_option(names, path, help)->check(CLI::NonexistentPath)->type_name("PATH");
   };
-  add_new_path("--certificate", options->certificate,
-               "if they are the same, write what `regauge verify` needs to this new file");
+  CLI::Option* certificate =
+      add_new_path("--certificate", options->certificate,
+                   "if they are the same, write what `regauge verify` needs to this new file");
+  add_new_path(
+      "--in-toto", options->in_toto,
+      "with --certificate: write the answer to this new file as a statement that in-toto's "
+      "and sigstore's tools sign; `regauge verify` takes it, too")
+      ->needs(certificate);
   CLI::Option* output =
       add_new_path("-o,--output", options->output, "where the repaired B goes; must not exist yet");
   CLI::Option* repairing =
@@ -161,6 +167,10 @@ void add_diff(CLI::App& app, int& exit_code) {
       save_certificate(symmetry_of(result.architecture),
                        {result.a_from_b, notes.a, notes.b, result.residuals}, options->certificate);
       same = confirm(a, b, options->certificate, result, *progress);
+      if (same && !options->in_toto.empty()) {
+        save_in_toto(result, {result.a_from_b, notes.a, notes.b, result.residuals},
+                     options->certificate, options->in_toto);
+      }
     }
     exit_code = same ? 0 : 1;
     if (!options->html.empty()) write_diff_page(options->html, a, b, result, notes);

@@ -18,7 +18,8 @@ void add_verify(CLI::App& app, int& exit_code) {
       "verify", "Check a certificate that two models are the same function: apply it and compare");
   verb->add_option("A", options->a, "folder or file")->required();
   verb->add_option("B", options->b, "folder or file")->required();
-  verb->add_option("CERT", options->certificate, "made by `regauge diff --certificate`")
+  verb->add_option("CERT", options->certificate,
+                   "made by `regauge diff --certificate`, or a statement of --in-toto beside it")
       ->required();
   declare_jobs(*verb, options->jobs);
   verb->add_flag("--json", options->json, "every tensor's residual as JSON");

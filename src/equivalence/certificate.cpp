@@ -5,6 +5,7 @@
 
 #include "equivalence/beside/unread.h"
 #include "equivalence/beside/vocabulary.h"
+#include "equivalence/in_toto.h"
 #include "regauge/arch/joint_architecture.h"
 #include "regauge/base/error.h"
 
@@ -66,6 +67,7 @@ void save_certificate(const Symmetry& symmetry, const Certificate& certificate,
 
 Verification verify(const Model& a, const Model& b, const std::filesystem::path& certificate,
                     Progress& progress) {
+  if (is_in_toto(certificate)) return verify_in_toto(a, b, certificate, progress);
   Verification result;
   if (const auto differences = architecture_differences(a.architecture, b.architecture);
       !differences.empty()) {
@@ -74,9 +76,12 @@ Verification verify(const Model& a, const Model& b, const std::filesystem::path&
   }
   const Symmetry symmetry = symmetry_of(joint_architecture(a.architecture, b.architecture));
   const Element a_from_b = load_element(symmetry, certificate);
+  result.identity = a_from_b.is_identity();
   const nlohmann::json metadata = Checkpoint::open(certificate).file_metadata().front();
-  check_fingerprint(metadata, kFingerprintA, fingerprint(a, progress), result.problems);
-  check_fingerprint(metadata, kFingerprintB, fingerprint(b, progress), result.problems);
+  result.a = fingerprint(a, progress);
+  result.b = fingerprint(b, progress);
+  check_fingerprint(metadata, kFingerprintA, result.a, result.problems);
+  check_fingerprint(metadata, kFingerprintB, result.b, result.problems);
 
   const ParameterSource from_a(a, symmetry.architecture), from_b(b, symmetry.architecture);
   result.residuals = compare(symmetry, a_from_b, from_a, from_b, progress);

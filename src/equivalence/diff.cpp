@@ -150,11 +150,7 @@ Statement statement_of(const Diff& result) {
     default:
       return Statement::not_the_same;
   }
-  if (!result.a_from_b.is_identity()) return Statement::other_coordinates;
-  const bool equal =
-      std::all_of(result.residuals.begin(), result.residuals.end(),
-                  [](const TensorResidual& r) { return r.relation == Relation::equal; });
-  return equal ? Statement::identical : Statement::same_numbers;
+  return statement_of_same(result.a_from_b.is_identity(), result.residuals);
 }
 
 // Which of the two was rounded, a line or none.
@@ -174,6 +170,14 @@ std::vector<std::string> rounding_line(const std::vector<TensorResidual>& residu
 }
 
 }  // namespace
+
+Statement statement_of_same(bool identity, const std::vector<TensorResidual>& residuals) {
+  if (!identity) return Statement::other_coordinates;
+  const bool equal = std::all_of(residuals.begin(), residuals.end(), [](const TensorResidual& r) {
+    return r.relation == Relation::equal;
+  });
+  return equal ? Statement::identical : Statement::same_numbers;
+}
 
 std::string_view statement_name(Statement statement) {
   switch (statement) {

@@ -27,12 +27,15 @@ void save_certificate(const Symmetry& symmetry, const Certificate& certificate,
 struct Verification {
   std::vector<std::string> problems;
   std::vector<TensorResidual> residuals;  // as measured now
+  Fingerprint a, b;                       // of the files that were read
+  bool identity = false;                  // the certificate's element moves nothing
 
   bool holds() const { return problems.empty(); }
 };
 
 // Applies the certificate's element to B and compares with A. Nothing that finds elements is used.
-// Throws UsageError for a file that is no certificate for models of these architectures.
+// `certificate` may be an in-toto statement (in_toto.h), which must be true, too. Throws UsageError
+// for a file that is no certificate for models of these architectures.
 Verification verify(const Model& a, const Model& b, const std::filesystem::path& certificate,
                     Progress& progress);
 

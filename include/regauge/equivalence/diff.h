@@ -27,6 +27,8 @@ enum class Statement {
   undecided
 };
 std::string_view statement_name(Statement statement);  // "other-coordinates"
+// Which of the first three it is, of models that are the same.
+Statement statement_of_same(bool identity, const std::vector<TensorResidual>& residuals);
 
 struct Diff {
   Verdict verdict = Verdict::undecided;
