@@ -10,6 +10,7 @@ from typing import Any, Union
 import numpy
 
 from . import _core
+from ._engines import joined
 from ._group import Array, Symmetry
 
 
@@ -140,13 +141,19 @@ def opened(model: ModelOrPath) -> Model:
     return model if isinstance(model, Model) else open(model)
 
 
-def from_state_dict(state_dict: Mapping[str, Any], config: Any) -> Model:
+def from_state_dict(state_dict: Any, config: Any, *, layout: str | Mapping[str, Any] | None = None) -> Model:
     """A model in memory: tensors by name (numpy arrays, torch tensors, anything with DLPack).
 
     `config` is what config.json would say: a mapping, or a transformers config. Tensors that lie in
     main memory row by row are not copied, and must not change while the model is in use.
+
+    With a `layout`, "vllm" or "megatron", these are what such an engine holds: a mapping, or a list of
+    them, one for each rank of tensor or expert parallelism, or a list of such lists, one for each stage
+    of a pipeline. What is cut over ranks, and what Megatron's groups of heads hold, is copied.
     """
     fields = config.to_dict() if hasattr(config, "to_dict") else dict(config)
+    if layout is not None:
+        state_dict = joined(state_dict, fields, layout)
     tensors = {name: _in_rows(tensor) for name, tensor in state_dict.items()}
     return Model(_core.from_tensors(tensors, json.dumps(fields, default=str)))
 

@@ -1,0 +1,204 @@
+"""What an inference or training engine holds, under the names and in the shapes of Hugging Face.
+
+Where each tensor is, how it is fused and how it is cut over ranks is data: layouts/*.json.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy
+
+from ._core import UsageError
+
+Tensors = Mapping[str, Any]
+
+_FOLDER = pathlib.Path(__file__).parent / "layouts"
+_WILDCARDS = {"layer": r"\d+", "expert": r"\d+", "kind": r"weight|bias"}
+
+
+def joined(state: Tensors | Sequence[Tensors] | Sequence[Sequence[Tensors]], config: Mapping[str, Any], layout: str | Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors of all ranks: of one; of tensor (or expert) parallel ranks in their order; or of pipeline stages of those."""
+    rules = _layout(layout) if isinstance(layout, str) else layout
+    stages = _stages(state)
+    result: dict[str, Any] = {}
+    first_layer = 0
+    for ranks in stages:
+        stage = _Stage(rules, config, ranks)
+        for name, tensor in stage.tensors(first_layer):
+            if name in result and not _equal(result[name], tensor):
+                raise UsageError(f"[from_state_dict] two stages hold {name}, and not with the same numbers")
+            result[name] = tensor
+        first_layer += stage.layers if "stages_count_from_zero" in rules else 0
+    if config.get("tie_word_embeddings") and "lm_head.weight" in result:
+        head, table = result.pop("lm_head.weight"), result.get("model.embed_tokens.weight")
+        if table is not None and not _equal(head, table):
+            raise UsageError("[from_state_dict] the config ties head and token table, and lm_head.weight has other numbers")
+    return result
+
+
+def _layout(name: str) -> dict[str, Any]:
+    file = _FOLDER / f"{name}.json"
+    if not file.exists():
+        raise UsageError(f"[from_state_dict] there is no layout {name!r}; known are {', '.join(sorted(known.stem for known in _FOLDER.glob('*.json')))}")
+    rules: dict[str, Any] = json.loads(file.read_text())
+    return rules
+
+
+def _stages(state: Any) -> list[list[Tensors]]:
+    if isinstance(state, Mapping):
+        return [[state]]
+    entries = list(state)
+    if not entries:
+        raise UsageError("[from_state_dict] there are no ranks")
+    if all(isinstance(entry, Mapping) for entry in entries):
+        return [entries]
+    return [list(ranks) for ranks in entries]
+
+
+class _Stage:
+    """The ranks that hold the same layers."""
+
+    def __init__(self, layout: Mapping[str, Any], config: Mapping[str, Any], ranks: list[Tensors]) -> None:
+        self.engine, self.config, self.ranks = layout["engine"], config, ranks
+        self.rules = [(_pattern(rule["name"]), rule) for rule in layout["tensors"]]
+        self.left_out = [_pattern(name) for name in layout.get("left_out", [])]
+        at_start = _pattern(layout.get("stages_count_from_zero", "") + "{any}")
+        numbers = [int(match["layer"]) for name in ranks[0] if (match := at_start.fullmatch(name)) and "layer" in match.groupdict()]
+        self.layers = max(numbers, default=-1) + 1
+
+    def tensors(self, first_layer: int) -> Iterator[tuple[str, Any]]:
+        for name in self.ranks[0]:
+            if self.ranks[0][name] is None or any(pattern.fullmatch(name) for pattern in self.left_out):
+                continue
+            match, rule = self._rule_of(name)
+            found = match.groupdict()
+            if first_layer and "layer" in found:
+                found["layer"] = str(int(found["layer"]) + first_layer)
+            parts = rule.get("parts", [name])
+            for expert, slices in self._slices(name, rule, found):
+                for part, tensor in zip(parts, self._parts(name, rule, slices)):
+                    yield _filled(part, {**found, **expert}), tensor
+        for i, rank in enumerate(self.ranks):
+            if rank.keys() != self.ranks[0].keys():
+                other = sorted(rank.keys() ^ self.ranks[0].keys())[0]
+                raise UsageError(f"[from_state_dict] {other} is in only one of the ranks 0 and {i}")
+
+    def _rule_of(self, name: str) -> tuple[re.Match[str], Mapping[str, Any]]:
+        for pattern, rule in self.rules:
+            if match := pattern.fullmatch(name):
+                return match, rule
+        raise UsageError(f"[from_state_dict] {self.engine} is not known to hold {name}")
+
+    def _slices(self, name: str, rule: Mapping[str, Any], found: Mapping[str, str]) -> Iterator[tuple[dict[str, str], list[Any]]]:
+        """What each rank has of the tensor; of experts, one after the other."""
+        try:
+            slices = [rank[name] for rank in self.ranks]
+        except KeyError:
+            raise UsageError(f"[from_state_dict] not all ranks hold {name}") from None
+        if "experts" not in rule:
+            yield {}, slices
+            return
+        stacked = rule["experts"] == "stacked"
+        held = [len(tensor) if stacked else self._named_experts(name) for tensor in slices]
+        experts = self._experts()
+        if any(count != experts for count in held) and sum(held) != experts:
+            raise UsageError(f"[from_state_dict] {name}: ranks with {', '.join(map(str, held))} experts are not the {experts} of the config")
+        everywhere = held[0] == experts
+        for local in range(max(held)) if stacked else [int(found["expert"])]:
+            of_ranks = [tensor[local] if stacked else tensor for tensor, count in zip(slices, held) if local < count]
+            if everywhere:
+                yield {"expert": str(local)}, of_ranks
+                continue
+            for rank, tensor in enumerate(of_ranks):  # the first ones hold one more, where they do not hold as many
+                yield {"expert": str(sum(held[:rank]) + local)}, [tensor]
+
+    def _named_experts(self, name: str) -> int:
+        match, rule = self._rule_of(name)
+        same_layer = (_pattern(rule["name"]).fullmatch(other) for other in self.ranks[0])
+        return sum(1 for other in same_layer if other and other["layer"] == match["layer"])
+
+    def _experts(self) -> int:
+        for key in ("num_experts", "num_local_experts", "n_routed_experts"):
+            if key in self.config:
+                return int(self.config[key])
+        raise UsageError("[from_state_dict] the config does not say how many experts there are")
+
+    def _parts(self, name: str, rule: Mapping[str, Any], slices: list[Any]) -> Iterator[Any]:
+        ranks = rule.get("ranks", "same")
+        if ranks == "same":
+            for i, other in enumerate(slices):
+                if not _equal(slices[0], other):
+                    raise UsageError(f"[from_state_dict] {name} should be the same in all ranks, and those of 0 and {i} differ")
+            yield slices[0]
+            return
+        axis = 0 if ranks == "rows" else 1
+        cut = [self._split(name, rule.get("split"), one) for one in slices]
+        copies = self._copies(len(slices)) if rule.get("split") == "heads" else 1
+        for i, _ in enumerate(cut[0]):
+            step = copies if i > 0 else 1  # keys and values of more ranks than kv heads are held several times
+            for rank, pieces in enumerate(cut):
+                if not _equal(pieces[i], cut[rank // step * step][i]) and step > 1:
+                    raise UsageError(f"[from_state_dict] {name}: ranks {rank // step * step} and {rank} hold one kv head, and not with the same numbers")
+            whole = _concatenated([pieces[i] for pieces in cut[::step]], axis)
+            yield whole[: int(self.config["vocab_size"])] if rule.get("padded") else whole
+
+    def _copies(self, ranks: int) -> int:
+        return max(1, ranks // self._kv_heads())
+
+    def _kv_heads(self) -> int:
+        return int(self.config.get("num_key_value_heads") or self.config["num_attention_heads"])
+
+    def _split(self, name: str, how: str | None, tensor: Any) -> list[Any]:
+        rows, ranks = tensor.shape[0], len(self.ranks)
+        if how is None:
+            return [tensor]
+        if how == "halves":
+            sizes = [rows // 2] * 2
+        else:
+            heads = int(self.config["num_attention_heads"])
+            width = int(self.config.get("head_dim") or int(self.config["hidden_size"]) // heads)
+            queries, keys = heads // ranks * width, max(1, self._kv_heads() // ranks) * width
+            sizes = [queries, keys, keys]
+        if sum(sizes) != rows:
+            raise UsageError(f"[from_state_dict] {name} has {rows} rows in a rank of {ranks}, where the config says {sum(sizes)}")
+        if how == "groups":
+            return self._of_groups(tensor, sizes, width)
+        ends = numpy.cumsum(sizes)
+        return [tensor[end - size : end] for size, end in zip(sizes, ends)]
+
+    def _of_groups(self, tensor: Any, sizes: list[int], width: int) -> list[Any]:
+        """The rows of each kv head stand together: those of its queries, its key, its value."""
+        groups, rest = sizes[1] // width, tuple(tensor.shape[1:])
+        share = sizes[0] // width // groups
+        rows = tensor.reshape(groups, share + 2, width, *rest)
+        return [part.reshape(-1, *rest) for part in (rows[:, :share], rows[:, share], rows[:, share + 1])]
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    def part(match: re.Match[str]) -> str:
+        return f"(?P<{match[1]}>{_WILDCARDS.get(match[1], '.*?')})"
+
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", part, re.escape(text)))
+
+
+def _filled(text: str, found: Mapping[str, str]) -> str:
+    return re.sub(r"\{(\w+)\}", lambda match: found[match[1]], text)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return a is b or (tuple(a.shape) == tuple(b.shape) and bool((a == b).all()))
+
+
+def _concatenated(pieces: list[Any], axis: int) -> Any:
+    if len(pieces) == 1:
+        return pieces[0]
+    if isinstance(pieces[0], numpy.ndarray):
+        return numpy.concatenate(pieces, axis)
+    import torch  # theirs, since the tensors are
+
+    return torch.cat(pieces, axis)

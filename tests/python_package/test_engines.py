@@ -1,0 +1,226 @@
+"""What engines hold: Megatron-Core's own models, ranks and forward pass on the CPU, and vLLM's own loaders of sharded layers."""
+
+import importlib.util
+import json
+import pathlib
+import socket
+import subprocess
+import sys
+
+import numpy
+import pytest
+
+import regauge
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+HERE = pathlib.Path(__file__).parent
+SHAPE = dict(num_layers=2, hidden_size=32, num_attention_heads=4, num_query_groups=2, ffn_hidden_size=48, add_bias_linear=False, layernorm_epsilon=1e-5)
+FIELDS = dict(
+    vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=48, head_dim=8,
+    rms_norm_eps=1e-5, rope_theta=10000.0, max_position_embeddings=32, tie_word_embeddings=False, hidden_act="silu",
+)  # fmt: skip
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def megatron(folder, world=1, **settings):
+    """The ranks of a Megatron-Core model, each made by a process of its own: [(state, what it computes)]."""
+    if importlib.util.find_spec("megatron") is None:
+        pytest.skip("megatron-core is not installed")
+    folder.mkdir(exist_ok=True)
+    (folder / "settings.json").write_text(json.dumps({"seed": 1, "vocabulary": 64, **settings}))
+    port = str(free_port())
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, HERE / "megatron_rank.py", folder / "settings.json", folder / f"{i}.pt", str(i), str(world), port],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        for i in range(world)
+    ]
+    for rank in ranks:
+        said = rank.communicate(timeout=600)[0]
+        assert rank.returncode == 0, said
+    saved = [torch.load(folder / f"{i}.pt") for i in range(world)]
+    return [(one["state"], one["answer"]) for one in saved]
+
+
+def transformers_answer(model, folder):
+    regauge.convert(model, folder)
+    judge = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    with torch.no_grad():
+        return judge(torch.arange(12)[None] % 64).logits
+
+
+CASES = {
+    "llama": ({"config": SHAPE}, {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}),
+    "qwen2": (
+        {"config": {**SHAPE, "add_qkv_bias": True}},
+        {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"]},
+    ),
+    "qwen3": (
+        {"config": {**SHAPE, "qk_layernorm": True}, "spec": {"qk_layernorm": True}},
+        {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]},
+    ),
+    "tied": (
+        {"config": SHAPE, "tied": True},
+        {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "tie_word_embeddings": True},
+    ),
+}
+
+
+@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("case", CASES)
+def test_megatrons_ranks_compute_what_is_read(tmp_path, case, world):
+    settings, fields = CASES[case]
+    ranks = megatron(tmp_path / "ranks", world, **settings)
+    model = regauge.from_state_dict([state for state, _ in ranks], {**FIELDS, **fields}, layout="megatron")
+    theirs = torch.cat([answer for _, answer in ranks], -1)
+    ours = transformers_answer(model, tmp_path / "hf")
+    assert (ours - theirs).abs().max() < 1e-5 * theirs.abs().max()
+    # A control: ranks in another order, or the groups of heads taken for blocks, are another function or no model at all.
+    if world == 2:
+        state = [state for state, _ in reversed(ranks)]
+        other = regauge.from_state_dict(state, {**FIELDS, **fields}, layout="megatron")
+        assert not regauge.diff(model, other).same
+
+
+def test_stages_of_a_pipeline(tmp_path):
+    """Two stages of two ranks each: layers count from zero in each stage."""
+    ranks = megatron(tmp_path / "ranks", 4, config=SHAPE, stages=2)
+    states = [state for state, _ in ranks]
+    model = regauge.from_state_dict([states[:2], states[2:]], {**FIELDS, **CASES["llama"][1]}, layout="megatron")
+    theirs = torch.cat([answer for _, answer in ranks[2:]], -1)
+    ours = transformers_answer(model, tmp_path / "hf")
+    assert (ours - theirs).abs().max() < 1e-5 * theirs.abs().max()
+
+
+EXPERTS = {**SHAPE, "num_moe_experts": 4, "moe_router_topk": 2, "moe_ffn_hidden_size": 24, "moe_token_dispatcher_type": "allgather", "qk_layernorm": True}
+MOE_FIELDS = {
+    **FIELDS, "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "num_experts": 4, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 24, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("world, apart", [(1, 1), (2, 1), (2, 2)])
+def test_experts(tmp_path, world, apart):
+    """All in each rank, cut over ranks, or some in each rank."""
+    config = {**EXPERTS, "expert_model_parallel_size": apart, "expert_tensor_parallel_size": world // apart, "sequence_parallel": False}
+    ranks = megatron(tmp_path / "ranks", world, config=config, spec={"num_experts": 4, "moe_grouped_gemm": False, "qk_layernorm": True})
+    model = regauge.from_state_dict([state for state, _ in ranks], MOE_FIELDS, layout="megatron")
+    theirs = torch.cat([answer for _, answer in ranks], -1)
+    ours = transformers_answer(model, tmp_path / "hf")
+    assert (ours - theirs).abs().max() < 1e-5 * theirs.abs().max()
+
+
+# vLLM needs a GPU's libraries to be imported: its ranks are cut here as vllm 0.33's `linear.py`, `vocab_parallel_embedding.py` and `unquantized_fused_moe_method.py` cut them.
+
+
+def of_rank(tensors, rank, world, *, kv_heads, experts_apart=False, padding=64):
+    """What vLLM's rank holds of a Llama-like model with Hugging Face's names."""
+    held = {}
+
+    def rows(name, ranks=world, at=rank):
+        return numpy.array_split(tensors[name], ranks)[at]
+
+    def keys(name):  # more ranks than kv heads: each has one
+        return rows(name) if world <= kv_heads else rows(name, kv_heads, rank // (world // kv_heads))
+
+    for name, tensor in tensors.items():
+        if name.endswith(("embed_tokens.weight", "lm_head.weight")):
+            padded = numpy.zeros((-(-len(tensor) // padding) * padding, tensor.shape[1]), tensor.dtype)
+            padded[: len(tensor)] = tensor
+            held[name] = numpy.array_split(padded, world)[rank]
+        elif "q_proj" in name:
+            q = rows(name), keys(name.replace("q_proj", "k_proj")), keys(name.replace("q_proj", "v_proj"))
+            held[name.replace("q_proj", "qkv_proj")] = numpy.concatenate(q)
+        elif ".experts." in name:
+            at, _, number_and_part = name.partition(".experts.")
+            if number_and_part.startswith("0.gate_proj"):
+                count = sum(1 for other in tensors if other.startswith(at) and other.endswith("gate_proj.weight"))
+                own = numpy.array_split(range(count), world)[rank] if experts_apart else range(count)  # the first ranks have one more
+                cut = (1, 0) if experts_apart else (world, rank)
+                gate, up, down = ([tensors[f"{at}.experts.{e}.{part}.weight"] for e in own] for part in ("gate_proj", "up_proj", "down_proj"))
+                halves = [numpy.concatenate([numpy.array_split(g, cut[0])[cut[1]], numpy.array_split(u, cut[0])[cut[1]]]) for g, u in zip(gate, up)]
+                held[f"{at}.experts.routed_experts.w13_weight"] = numpy.stack(halves)
+                held[f"{at}.experts.routed_experts.w2_weight"] = numpy.stack([numpy.array_split(d, cut[0], 1)[cut[1]] for d in down])
+        elif "gate_proj" in name:
+            held[name.replace("gate_proj", "gate_up_proj")] = numpy.concatenate([rows(name), rows(name.replace("gate_proj", "up_proj"))])
+        elif name.endswith(("o_proj.weight", "down_proj.weight")):
+            held[name] = numpy.array_split(tensor, world, 1)[rank]
+        elif not any(part in name for part in ("k_proj", "v_proj", "up_proj")):
+            held[name] = tensor
+    return held
+
+
+FIXTURES = HERE.parent / "fixtures"
+
+
+def vllm_ranks(model, world, **how):
+    tensors = {name: numpy.array(tensor) for name, tensor in model.state_dict().items()}
+    kv_heads = model.config.get("num_key_value_heads", model.config["num_attention_heads"])
+    return [of_rank(tensors, rank, world, kv_heads=kv_heads, **how) for rank in range(world)]
+
+
+@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "mistral"])
+def test_vllms_ranks_are_the_model(family, world):
+    model = regauge.open(FIXTURES / family)
+    ranks = vllm_ranks(model, world)
+    found = regauge.diff(model, regauge.from_state_dict(ranks, model.config, layout="vllm"))
+    assert found.statement == "identical"
+    if world > 1:  # a control
+        assert not regauge.diff(model, regauge.from_state_dict(ranks[::-1], model.config, layout="vllm")).same
+
+
+def test_more_ranks_of_vllm_than_kv_heads():
+    model = regauge.open(FIXTURES / "qwen3")
+    world = 2 * model.config["num_key_value_heads"]
+    assert model.config["num_attention_heads"] % world == 0
+    ranks = vllm_ranks(model, world)
+    assert regauge.diff(model, regauge.from_state_dict(ranks, model.config, layout="vllm")).statement == "identical"
+    qkv = next(name for name in ranks[1] if "qkv_proj" in name)
+    ranks[1][qkv] = ranks[1][qkv] + (numpy.arange(len(ranks[1][qkv]))[:, None] == len(ranks[1][qkv]) - 1)
+    with pytest.raises(regauge.UsageError, match="ranks 0 and 1 hold one kv head"):
+        regauge.from_state_dict(ranks, model.config, layout="vllm")
+
+
+@pytest.mark.parametrize("world, apart", [(1, False), (2, False), (2, True)])
+def test_experts_of_vllm(world, apart):
+    model = regauge.open(FIXTURES / "qwen3_moe")
+    ranks = vllm_ranks(model, world, experts_apart=apart)
+    assert regauge.diff(model, regauge.from_state_dict(ranks, model.config, layout="vllm")).statement == "identical"
+
+
+def changed_rank(ranks, change):
+    ranks = [dict(rank) for rank in ranks]
+    change(ranks)
+    return ranks
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda r: r[1].update({"model.norm.weight": 2 * r[1]["model.norm.weight"]}), "model.norm.weight should be the same in all ranks"),
+        (lambda r: r[1].pop("model.norm.weight"), "not all ranks hold model.norm.weight"),
+        (lambda r: r[1].update(more=r[1]["model.norm.weight"]), "more is in only one of the ranks 0 and 1"),
+        (lambda r: r.pop(), "has .* rows in a rank of 1, where the config says"),
+        (lambda r: r.clear(), "there are no ranks"),
+    ],
+)
+def test_what_does_not_fit_is_named(change, said):
+    model = regauge.open(FIXTURES / "llama")
+    with pytest.raises(regauge.UsageError, match=said):
+        regauge.from_state_dict(changed_rank(vllm_ranks(model, 2), change), model.config, layout="vllm")
+
+
+def test_a_layout_that_is_not_known():
+    with pytest.raises(regauge.UsageError, match="known are megatron, vllm"):
+        regauge.from_state_dict({}, {}, layout="llm")
+    with pytest.raises(regauge.UsageError, match="Megatron-Core is not known to hold model.norm.weight"):
+        regauge.from_state_dict({"model.norm.weight": numpy.ones(3)}, FIELDS, layout="megatron")
