@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "diff_card.h"
 #include "diff_page.h"
 #include "diff_text.h"
 #include "equivalence/beside/tokenizer.h"
@@ -108,7 +109,7 @@ bool confirm(const Model& a, const Model& b, const std::string& certificate, Dif
 
 void add_diff(CLI::App& app, int& exit_code) {
   struct Options {
-    std::string a, b, certificate, in_toto, output, html;
+    std::string a, b, certificate, in_toto, output, html, card;
     bool json = false;
     bool all = false;
     bool repair = false;
@@ -139,6 +140,8 @@ void add_diff(CLI::App& app, int& exit_code) {
   repairing->needs(output);
   output->needs(repairing);
   add_new_path("--html", options->html, "write a page for people to this new file");
+  add_new_path("--card", options->card,
+               "write the answer as Markdown for a pull request to this new file");
   verb->add_flag("--all", options->all, "the residual of every tensor, not only of the worst");
   verb->add_flag("--tokenizer", options->tokenizer,
                  "compare the tokenizers' vocabularies, too; tokens may stand in another order");
@@ -174,6 +177,7 @@ void add_diff(CLI::App& app, int& exit_code) {
     }
     exit_code = same ? 0 : 1;
     if (!options->html.empty()) write_diff_page(options->html, a, b, result, notes);
+    if (!options->card.empty()) write_diff_card(options->card, a, b, result);
     if (options->json) {
       const nlohmann::json summary = {{"verdict", verdict_name(result.verdict)},
                                       {"statement", statement_name(result.statement)},

@@ -121,7 +121,7 @@ def test_the_action(shell, same):
     assert outputs["statement"] == ("identical" if same else "not-the-same")
     assert outputs["statement"].split("-")[0] in (shell.folder / "summary").read_text()
     kept = {path.name for path in pathlib.Path(outputs["out"]).iterdir()}
-    assert kept >= {"answer.html", "answer.json", "answer.txt"} and ("certificate.safetensors" in kept) == same
+    assert kept >= {"answer.html", "answer.json", "answer.md"} and ("certificate.safetensors" in kept) == same
     assert shell(f"STATUS={outputs['status']}\n{last['run']}").returncode == (0 if same else 1)
     hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert (shell(f"{hooks[0]['entry']} {a} {b}").returncode == 0) == same
