@@ -123,6 +123,7 @@ void visit_model(A& a, Visit&& visit) {
   visit("token_types", a.token_types);
   visit("embedding_scale", a.embedding_scale);
   visit("embedding_norm", a.embedding_norm);
+  visit("bare_first_attention", a.bare_first_attention);
   visit("sinusoids", a.sinusoids);
   visit("first_position", a.first_position);
   visit("max_positions", a.max_positions);
@@ -135,10 +136,12 @@ void visit_model(A& a, Visit&& visit) {
   visit("classes", a.classes);
   visit("classes_everywhere", a.classes_everywhere);
   visit("last_position", a.last_position);
+  visit("mean_position", a.mean_position);
   visit("pooler", a.pooler);
   visit("pooler_activation", a.pooler_activation);
   visit("classes_pooled", a.classes_pooled);
   visit("head_transform", a.head_transform);
+  visit("transform_bias", a.transform_bias);
   visit("logit_scale", a.logit_scale);
   visit("logit_softcap", a.logit_softcap);
   visit("tied", a.tied);
@@ -282,6 +285,9 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
                                           "expert_group_leaders",
                                           "classes_everywhere",
                                           "last_position",
+                                          "mean_position",
+                                          "transform_bias",
+                                          "bare_first_attention",
                                           "pooler",
                                           "pooler_activation",
                                           "classes_pooled",

@@ -102,9 +102,9 @@ std::int64_t add_latent(SpecList& specs, const std::string& name, std::int64_t w
   return latent;
 }
 
-void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
+void add_attention(SpecList& specs, const Layer& layer, std::int64_t width, bool normed) {
   const Attention& a = layer.attention;
-  if (layer.norms_input()) specs.add_norm("attn.norm");
+  if (normed) specs.add_norm("attn.norm");
   const std::int64_t rotating = a.has_latents() ? a.rotary_dims : 0;
   const std::int64_t into_q = add_latent(specs, "attn.q_latent", width, a.q_latent);
   specs.add_linear("attn.q", into_q, a.heads * a.plain_width(), a.biases.q);
@@ -184,7 +184,7 @@ std::vector<ParameterSpec> specs_alone(const Architecture& a) {
     if (const Layer& here = a.layer(layer); here.has_delta()) {
       add_delta_net(specs, here.delta, a.width);
     } else {
-      add_attention(specs, here, a.width);
+      add_attention(specs, here, a.width, a.norms_attention(layer));
     }
     add_feed_forward(specs, a.layer(layer), a.width);
     specs.add_if(a.layer(layer).stream_scale, "scale", 1, 1);
@@ -193,7 +193,7 @@ std::vector<ParameterSpec> specs_alone(const Architecture& a) {
   specs.leave_layers();
   if (a.plain_stream()) specs.add_norm("head.norm");
   if (a.head_transform) {
-    specs.add_linear("head.transform", a.width, a.width, true);
+    specs.add_linear("head.transform", a.width, a.width, a.transform_bias);
     specs.add_norm(transform_norm(a));
   }
   if (a.has_head()) {

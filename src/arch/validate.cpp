@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "convolution_problems.h"
+#include "output_problems.h"
 #include "regauge/arch/architecture.h"
 #include "regauge/base/error.h"
 
@@ -258,6 +259,18 @@ void check_layer_scale(const Architecture& a, const Layer& layer, Problems& prob
                    "layer_scale beside experts or latents is not understood");
 }
 
+// A first attention that reads what the embedding norm writes.
+void check_bare_attention(const Architecture& a, Problems& problems) {
+  if (!a.bare_first_attention) return;
+  const Layer& first = a.kinds.front();
+  problems.require(a.embedding_norm && a.input == Input::tokens && a.encoder_layers == 0 &&
+                       first.placement == Placement::pre && !first.parallel &&
+                       !first.has_delta() && !first.attention.has_latents() &&
+                       !first.attention.gate,
+                   "bare_first_attention needs input 'tokens', an embedding norm, placement 'pre', "
+                   "one branch after another, one stack, and neither delta nets, latents nor gates");
+}
+
 // What the streams of encoder and decoder may have.
 void check_streams(const Architecture& a, Problems& problems) {
   problems.require(a.encoder_layers > 0 || a.encoder_vocabulary == 0,
@@ -308,8 +321,6 @@ void check_stacks(const Architecture& a, Problems& problems) {
   // Of layers that are all alike the first stands for the others.
   for (std::int64_t n = 0; n < (a.pattern.empty() ? 1 : a.layers); ++n) {
     const Attention& attention = a.layer(n).attention;
-    problems.require(attention.window == 0 || a.is_causal(n),
-                     "attention_window in a layer that is not causal is not understood");
     problems.require(!attention.cross || (a.encoder_layers > 0 && n >= a.encoder_layers),
                      "cross needs an encoder, and is for the layers behind it");
     problems.require(!attention.cross || (attention.positions == Positions::none &&
@@ -383,39 +394,6 @@ void check_input(const Architecture& a, Problems& problems) {
                    "sinusoids 'halves_inclusive' need an even width above 2");
 }
 
-void check_output(const Architecture& a, Problems& problems) {
-  const bool tokens = a.output.has(Output::tokens), classes = a.output.has(Output::classes);
-  if (classes) {
-    problems.require_size(a.classes, "classes");
-  } else {
-    problems.require(a.classes == 0, "classes needs output 'classes'");
-    problems.require(!a.classes_everywhere, "classes_everywhere needs output 'classes'");
-  }
-  problems.require(!a.last_position || (!a.causal && (classes || a.pooler)),
-                   "last_position needs output 'classes' or a pooler, and a model that is not "
-                   "causal");
-  problems.require(!a.classes_pooled || (classes && a.pooler),
-                   "classes_pooled needs output 'classes' and a pooler");
-  problems.require(!a.pooler || a.classes_pooled || a.output.has(Output::pooled),
-                   "a pooler needs output 'pooled' or classes_pooled");
-  problems.require(a.pooler || !a.output.has(Output::pooled), "output 'pooled' needs a pooler");
-  problems.require(a.pooler || a.pooler_activation == Activation::tanh,
-                   "pooler_activation needs a pooler");
-  problems.require(a.pooler_activation != Activation::relu_squared,
-                   "activation 'relu_squared' of a pooler is not understood");
-  problems.require(!a.tied || tokens, "tied needs output 'tokens'");
-  problems.require(!a.head_bias || a.has_head(), "a head bias needs a head");
-  problems.require(std::isfinite(a.logit_scale) && a.logit_scale != 0,
-                   "logit_scale is not a number other than 0");
-  problems.require(std::isfinite(a.logit_softcap) && a.logit_softcap >= 0,
-                   "logit_softcap is not a number >= 0");
-  problems.require((a.logit_scale == 1 && a.logit_softcap == 0) || (tokens != classes),
-                   "logit_scale and logit_softcap need one head");
-  problems.require(!a.log_probabilities || a.has_head(), "log_probabilities needs a head");
-  problems.require(!a.head_transform || (tokens && a.encoder_layers == 0),
-                   "head_transform needs output 'tokens' and one stack");
-}
-
 // Two models side by side share nothing; what the whole model is asked for must be true of both.
 void check_beside(const Architecture& a, Problems& problems) {
   if (a.beside.empty()) return;
@@ -475,11 +453,12 @@ std::vector<std::string> problems_of(const Architecture& a) {
                      "placement 'behind' with biases of q, k, v, gate or up is not understood");
   }
   check_stacks(a, problems);
+  check_bare_attention(a, problems);
   for (const auto& problem : problems_of_convolutions(a)) problems.require(false, problem);
   check_input(a, problems);
   problems.require(a.norm == Norm::layer || !a.norm_bias, "norm_bias needs norm 'layer'");
   problems.require(std::isfinite(a.norm_eps) && a.norm_eps >= 0, "norm_eps is not a number >= 0");
-  check_output(a, problems);
+  for (const auto& problem : problems_of_outputs(a)) problems.require(false, problem);
   check_beside(a, problems);
   return problems.take();
 }

@@ -76,7 +76,7 @@ Transformer::Tables Transformer::tables(const Attention& a, bool causal, std::in
     if (!made.mask.defined()) made.mask = at::zeros({1, n, n}, type);
     at::Tensor hidden = at::zeros({n, n}, at::kBool);
     if (causal) hidden = hidden | (offset > 0);
-    if (a.window > 0) hidden = hidden | (-offset >= a.window);
+    if (a.window > 0) hidden = hidden | ((causal ? -offset : offset.abs()) >= a.window);
     made.mask = made.mask.masked_fill(hidden, -std::numeric_limits<double>::infinity());
   }
   if (a.positions == Positions::relative) {
@@ -187,7 +187,7 @@ class Transformer::Pass {
         const at::Tensor y = norm(first, x);
         x = x + scaled(attn(y)) + scaled(ffn(layer.shared_norm ? y : norm(second, x)));
       } else {
-        x = x + written("attn", attn(norm(first, x)));
+        x = x + written("attn", attn(a_.norms_attention(n) ? norm(first, x) : x));
         if (layer.has_ffn()) x = x + written("ffn", ffn(norm(second, x)));
       }
       if (layer.stream_scale) x = x * p_.at(at + "scale");
@@ -203,18 +203,25 @@ class Transformer::Pass {
     return x.narrow(1, a_.reads_last_position() ? x.size(1) - 1 : 0, 1);
   }
 
+  at::Tensor transformed(at::Tensor x) const {
+    x = activated(a_.kinds.front().ffn.activation, linear("head.transform", x));
+    tap("head.hidden", x);
+    return norm(transform_norm(a_), x);
+  }
+
   at::Tensor tokens(at::Tensor x) const {
-    if (a_.head_transform) {
-      x = activated(a_.kinds.front().ffn.activation, linear("head.transform", x));
-      tap("head.hidden", x);
-      x = norm(transform_norm(a_), x);
-    }
+    if (a_.head_transform) x = transformed(x);
     tap("head.input", x);
     return logits(x, a_.tied ? p_.at("embed.tokens") : p_.at("head.weight").t(), "head.bias");
   }
 
   at::Tensor classes(at::Tensor x) const {
-    if (!a_.classes_everywhere) x = one_position(x).squeeze(1);
+    if (a_.mean_position) {
+      x = x.mean(1);
+    } else if (!a_.classes_everywhere) {
+      x = one_position(x).squeeze(1);
+    }
+    if (a_.transforms_classes()) x = transformed(x);
     tap("head.input", x);
     const std::string head = a_.classes_head();
     return logits(x, p_.at(head + ".weight").t(), head + ".bias");

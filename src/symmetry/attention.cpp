@@ -95,7 +95,7 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   }
   const Axis values = add_values(layer);
   const Wire wire = wire_into(layer, true);
-  if (a_.layer(layer).norms_input()) {
+  if (a_.norms_attention(layer)) {
     add_gain_space(at + ".norm", wire.stream);
     add_pre_norm(at + ".norm", wire.stream);
   }

@@ -56,7 +56,8 @@ void SymmetryBuilder::add_embedding_norm(std::int64_t layer) {
   }
   append_scalar(gain, plain() ? "residual.scale" : first.scale, a_.width, false);
   add_norm(name, gain, writer_cols(first));
-  if (plain() && constant_behind(name)) add_writer_shift(name + ".bias");
+  const bool read_by_norms = plain() && !a_.bare_first_attention;
+  if (read_by_norms && constant_behind(name)) add_writer_shift(name + ".bias");
 }
 
 std::string SymmetryBuilder::head_norm() const {

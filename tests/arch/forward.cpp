@@ -37,7 +37,9 @@ class Forward {
       pooled = activated(a_.pooler_activation, linear("head.pooler", pooled));
     }
     if (a_.output.has(Output::classes)) {
-      const Mat read = a_.classes_everywhere ? x : chosen(x);
+      Mat read = a_.classes_everywhere ? x : chosen(x);
+      if (a_.mean_position) read = x.colwise().mean();
+      if (a_.head_transform && !a_.output.has(Output::tokens)) read = transformed(read);
       const char* head = a_.output.has(Output::tokens) ? "head.classes" : "head";
       outputs.push_back(counted(linear(head, a_.classes_pooled ? pooled : read), several));
     }
@@ -57,11 +59,13 @@ class Forward {
  private:
   Mat chosen(const Mat& x) const { return x.row(a_.causal || a_.last_position ? x.rows() - 1 : 0); }
 
+  Mat transformed(const Mat& x) const {
+    return norm(a_.plain_stream() ? "head.transform.norm" : "head.norm",
+                activated(a_.kinds[0].ffn.activation, linear("head.transform", x)));
+  }
+
   Mat token_logits(Mat x) const {
-    if (a_.head_transform) {
-      x = norm(a_.plain_stream() ? "head.transform.norm" : "head.norm",
-               activated(a_.kinds[0].ffn.activation, linear("head.transform", x)));
-    }
+    if (a_.head_transform) x = transformed(x);
     if (!a_.tied) return linear("head", x);
     Mat y = x * p_.at("embed.tokens").transpose();
     if (a_.head_bias) y.rowwise() += p_.at("head.bias").row(0);
@@ -108,7 +112,8 @@ class Forward {
         const std::string other = a_.layer(n).shared_norm ? before : after;
         x = (x + scale * (attn(norm(before, x)) + ffn(norm(other, x)))).eval();
       } else {
-        x = (x + scale * factors(layer + "attn", attn(norm(before, x)))).eval();
+        const bool bare = n == 0 && a_.bare_first_attention;
+        x = (x + scale * factors(layer + "attn", attn(bare ? x : norm(before, x)))).eval();
         if (a_.layer(n).has_ffn()) {
           x = (x + scale * factors(layer + "ffn", ffn(norm(after, x)))).eval();
         }
@@ -306,7 +311,7 @@ class Forward {
 
   static bool sees(bool causal, std::int64_t window, Eigen::Index i, Eigen::Index j) {
     if (causal && j > i) return false;
-    return window == 0 || i - j < window;
+    return window == 0 || std::abs(i - j) < window;
   }
 
   // The table that a layer reads: its own, or that of the first layer of its stack.

@@ -181,6 +181,25 @@ const std::vector<Notion>& notions() {
          keys.attention.rotary_frequencies.back() = 0;
          a.set_layers({layer, keys});
        }},
+      {"ABareFirstAttention",
+       [](Architecture& a) {
+         a.norm = Norm::layer;
+         a.embedding_norm = a.bare_first_attention = true;
+         a.head_transform = true;
+         a.transform_bias = false;
+       }},
+      {"WindowsInBothDirections",
+       [](Architecture& a) {
+         a.kinds[0].attention.window = 5;
+         a.causal = false;
+       }},
+      {"ClassesOfTheMean",
+       [](Architecture& a) {
+         a.output = Output::classes;
+         a.classes = 3;
+         a.causal = false;
+         a.mean_position = a.head_transform = a.head_bias = true;
+       }},
       {"ClampWithoutOffset", [](Architecture& a) { a.kinds[0].ffn.limit = 0.5; }},
       {"Window", [](Architecture& a) { a.kinds[0].attention.window = 5; }},
       {"GatedRelu", [](Architecture& a) { a.kinds[0].ffn.activation = Activation::relu; }},

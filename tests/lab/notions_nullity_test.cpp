@@ -164,5 +164,27 @@ TEST_P(EncoderNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(Encoders, EncoderNullity, ::testing::Range(0, 6));
 
+// ModernBERT in small, without a head of its own and with one; biases; and some drawn at random.
+Architecture bare(int index) {
+  if (index < 2) return modernbert_architecture(index == 0 ? 34 : 30, index + 1, index == 0);
+  if (index > 3) return bare_architecture(static_cast<std::uint64_t>(index));
+  Architecture a = modernbert_architecture(40, 1, false);
+  a.norm_bias = true;
+  if (index == 3) {
+    a.kinds[0].attention.biases = {.q = true, .k = true, .v = true, .o = true};
+    a.kinds[0].ffn.biases = {.gate = true, .up = true, .down = true};
+  }
+  return a;
+}
+
+class BareNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(BareNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = bare(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(FirstAttentions, BareNullity, ::testing::Range(0, 10));
+
 }  // namespace
 }  // namespace regauge

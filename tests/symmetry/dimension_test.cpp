@@ -390,6 +390,22 @@ TEST(Dimension, EqualsTheCalculusOfSquaredRelus) {
   }
 }
 
+TEST(Dimension, EqualsTheCalculusWhereTheFirstAttentionIsBare) {
+  int compared = 0;
+  for (std::uint64_t seed = 0; seed < 160; ++seed) {
+    const Architecture architecture = bare_architecture(seed);
+    if (table_takes_up_its_norm(architecture)) continue;
+    ++compared;
+    expect_the_calculus(architecture, seed);
+  }
+  EXPECT_GT(compared, 100);
+}
+
+// The nullity of the Jacobian of transformers' own ModernBERT at these sizes, and with as many tokens.
+TEST(Dimension, IsWhatWasMeasuredOnModernBert) {
+  EXPECT_EQ(symmetry_of(modernbert_architecture(30, 2, false)).dimension(), 286);
+}
+
 TEST(Dimension, EqualsTheCalculusOfEncoders) {
   int compared = 0, both = 0, shared = 0, transforms = 0, rotating = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {

@@ -77,7 +77,9 @@ struct Attention {
   double temperature = 0;
   std::int64_t temperature_length = 0;
   double softcap = 0;       // logits <- softcap * tanh(logits / softcap); 0: as they are
-  std::int64_t window = 0;  // keys that a query sees, itself among them; 0: unbounded
+  // Keys that a query sees on its side, itself among them; where it sees both sides, as many on
+  // the other; 0: unbounded.
+  std::int64_t window = 0;
   // A learned logit of each head beside those of the keys, whose share of the softmax is lost.
   bool sinks = false;
   // What a head has gathered is multiplied by sigmoid(x gate), coordinate by coordinate, before o
@@ -267,6 +269,9 @@ struct Architecture {
   std::int64_t token_types = 0;  // rows of the segment table; 0: none (tokens)
   double embedding_scale = 1;    // multiplies the token rows (Gemma: sqrt(D))
   bool embedding_norm = false;   // a norm with gain (and bias) on the embedded input
+  // The first attention has no norm of its own: it reads what the embedding norm writes
+  // (ModernBERT; pre only).
+  bool bare_first_attention = false;
   PositionTable position_table = PositionTable::none;
   Sinusoids sinusoids = Sinusoids::pairs;
   std::int64_t first_position = 0;  // what the fixed table counts from
@@ -285,11 +290,14 @@ struct Architecture {
   std::int64_t classes = 0;         // columns of the head for Output::classes
   bool classes_everywhere = false;  // every position has its own
   bool last_position = false;       // the one position is the last, as if causal (SigLIP)
+  bool mean_position = false;       // classes are read off the mean of all positions (ModernBERT)
   bool pooler = false;              // a dense map with a bias, and an activation
   Activation pooler_activation = Activation::tanh;
   bool classes_pooled = false;  // classes are read off the pooler
-  // BERT's dense map, activation and norm in front of the head, behind the final norm if any.
+  // BERT's dense map, activation and norm in front of the head, behind the final norm if any. The
+  // head is that of the tokens, or of the classes where there are no tokens.
   bool head_transform = false;
+  bool transform_bias = true;
   bool head_bias = false;
   double logit_scale = 1;          // logits <- logit_scale * logits, and then
   double logit_softcap = 0;        // logits <- softcap * tanh(logits / softcap); 0: as they are
@@ -362,6 +370,10 @@ struct Architecture {
 
   // The stream is a plain sum: no layer norms it. A model does not mix placements.
   bool plain_stream() const { return !kinds.front().norms_sum(); }
+  // The attention of this layer reads the stream behind a norm of its own.
+  bool norms_attention(std::int64_t index) const {
+    return layer(index).norms_input() && !(index == 0 && bare_first_attention);
+  }
   // A row for every position is added to the input: T bounds the length of a sequence.
   bool has_position_table() const { return position_table != PositionTable::none; }
   // Numbers that stand for one vector of the input.
@@ -369,10 +381,12 @@ struct Architecture {
   // Learned rows in front of the input's own.
   std::int64_t leading_rows() const { return (class_token ? 1 : 0) + registers; }
   bool has_final_norm() const { return plain_stream() || head_transform; }
+  // The transform stands in front of the classes' head.
+  bool transforms_classes() const { return head_transform && !output.has(Output::tokens); }
   bool has_head() const { return output.has(Output::tokens) || output.has(Output::classes); }
   // The map to the classes. The head is the tokens' where there are both.
   const char* classes_head() const { return output.has(Output::tokens) ? "head.classes" : "head"; }
-  // `head.weight` reads the stream.
+  // `head.weight` reads the stream, or a transform of it.
   bool head_reads_stream() const {
     return output.has(Output::tokens) || (has_head() && !classes_pooled);
   }
@@ -380,7 +394,8 @@ struct Architecture {
   bool pools_everywhere() const { return classes_pooled && classes_everywhere; }
   // All outputs are read off one position.
   bool reads_one_position() const {
-    return !classes_everywhere && !output.has(Output::tokens) && !output.has(Output::hidden);
+    return !classes_everywhere && !mean_position && !output.has(Output::tokens) &&
+           !output.has(Output::hidden);
   }
   // A number added to all logits changes nothing that counts.
   bool forgets_common_logit() const { return log_probabilities && logit_softcap == 0; }
@@ -410,7 +425,7 @@ struct ParameterSpec {
 //   embed.input.norm.{gain,bias} [1,mapped_width]
 //   embed.positional.weight [kernel, D * D/groups], embed.positional.length [1,kernel], embed.positional.bias [1,D]
 // In layers.N.attn:
-//   norm.{gain,bias} [1,D]                pre: before attention; post: behind its sum with the stream
+//   norm.{gain,bias} [1,D]                pre: before attention (not in a bare first one); post: behind its sum with the stream
 //   post_norm.gain [1,D]                  on what attention writes
 //   layer_scale.gain [1,D]                multiplies what attention writes
 //   q.weight [D,h*d_k]  k.weight [D,h_kv*d_k]  v.weight [D,h_kv*d_v]  o.weight [h*d_v,D]
