@@ -215,6 +215,12 @@ def models():
         "nomic_bert": (tf.NomicBertForMaskedLM, tf.NomicBertConfig(**SMALL)),
         "gte": (tf.GteForMaskedLM, tf.GteConfig(**SMALL)),
         "jina_embeddings_v3": (tf.JinaEmbeddingsV3ForMaskedLM, tf.JinaEmbeddingsV3Config(**SMALL)),
+        "modernbert": (tf.ModernBertForMaskedLM, tf.ModernBertConfig(
+            **{**SMALL, "num_hidden_layers": 3}, **IDS, local_attention=5, global_attn_every_n_layers=2)),
+        "modernbert-classes": (tf.ModernBertForSequenceClassification, tf.ModernBertConfig(
+            **SMALL, **IDS, local_attention=5, classifier_pooling="mean", num_labels=5, norm_bias=True, attention_bias=True,
+            mlp_bias=True, classifier_bias=True)),
+        "modernbert-hidden": (tf.ModernBertModel, tf.ModernBertConfig(**SMALL, **IDS, local_attention=5)),
         # v1.1: a gate, and a head of its own, which transformers unties through the file alone
         "t5": (tf.T5ForConditionalGeneration, tf.T5Config(
             **T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),

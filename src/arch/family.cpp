@@ -368,7 +368,8 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
   const Ordered* of = section.find("of");
   const bool told = !pattern.key.empty() || pattern.rule != Rule::none || !pattern.runs.empty();
   if (of == nullptr || !of->is_array() || !told) {
-    section.fail("needs a list 'of' kinds, and a 'key', a 'period', an 'every', a 'first' or 'runs'");
+    section.fail(
+        "needs a list 'of' kinds, and a 'key', a 'period', an 'every', a 'first' or 'runs'");
   }
   section.finish();
   for (const auto& entry : *of) {

@@ -263,12 +263,12 @@ void check_layer_scale(const Architecture& a, const Layer& layer, Problems& prob
 void check_bare_attention(const Architecture& a, Problems& problems) {
   if (!a.bare_first_attention) return;
   const Layer& first = a.kinds.front();
-  problems.require(a.embedding_norm && a.input == Input::tokens && a.encoder_layers == 0 &&
-                       first.placement == Placement::pre && !first.parallel &&
-                       !first.has_delta() && !first.attention.has_latents() &&
-                       !first.attention.gate,
-                   "bare_first_attention needs input 'tokens', an embedding norm, placement 'pre', "
-                   "one branch after another, one stack, and neither delta nets, latents nor gates");
+  problems.require(
+      a.embedding_norm && a.input == Input::tokens && a.encoder_layers == 0 &&
+          first.placement == Placement::pre && !first.parallel && !first.has_delta() &&
+          !first.attention.has_latents() && !first.attention.gate,
+      "bare_first_attention needs input 'tokens', an embedding norm, placement 'pre', "
+      "one branch after another, one stack, and neither delta nets, latents nor gates");
 }
 
 // What the streams of encoder and decoder may have.

@@ -80,8 +80,8 @@ Architecture vectors_architecture(std::uint64_t seed);
 // The same with what encoders have: both kinds of positions where seeds are even, a transform in
 // front of the head behind a final norm where they are odd.
 Architecture encoder_architecture(std::uint64_t seed);
-// The same with a first attention that reads what the embedding norm writes, and a transform in front
-// of tokens, or of classes, which may be read off the mean of all positions.
+// The same with a first attention that reads what the embedding norm writes, and a transform in
+// front of tokens, or of classes, which may be read off the mean of all positions.
 Architecture bare_architecture(std::uint64_t seed);
 // ModernBERT in small: D 8, two heads of 4, 5 neurons, windows of 3 in both directions but in the
 // first layer; tied behind a transform (`head`), or 8 classes of every position. eps = 0.

@@ -401,7 +401,8 @@ TEST(Dimension, EqualsTheCalculusWhereTheFirstAttentionIsBare) {
   EXPECT_GT(compared, 100);
 }
 
-// The nullity of the Jacobian of transformers' own ModernBERT at these sizes, and with as many tokens.
+// The nullity of the Jacobian of transformers' own ModernBERT at these sizes, and with as many
+// tokens.
 TEST(Dimension, IsWhatWasMeasuredOnModernBert) {
   EXPECT_EQ(symmetry_of(modernbert_architecture(30, 2, false)).dimension(), 286);
 }

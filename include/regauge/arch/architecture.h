@@ -76,7 +76,7 @@ struct Attention {
   // (Ministral 3); 0: it is not.
   double temperature = 0;
   std::int64_t temperature_length = 0;
-  double softcap = 0;       // logits <- softcap * tanh(logits / softcap); 0: as they are
+  double softcap = 0;  // logits <- softcap * tanh(logits / softcap); 0: as they are
   // Keys that a query sees on its side, itself among them; where it sees both sides, as many on
   // the other; 0: unbounded.
   std::int64_t window = 0;
