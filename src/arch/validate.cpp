@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "convolution_problems.h"
+#include "encoder_problems.h"
 #include "output_problems.h"
 #include "regauge/arch/architecture.h"
 #include "regauge/base/error.h"
@@ -86,9 +87,10 @@ void check_attention(const Attention& a, Problems& problems) {
   if (a.positions == Positions::relative) {
     problems.require(a.relative_buckets > 0 && a.relative_buckets <= kFarthest,
                      fmt::format("relative_buckets is {}; expected 1 to 2^20", a.relative_buckets));
-    problems.require(
-        a.relative_max_distance > 0 && a.relative_max_distance <= kFarthest,
-        fmt::format("relative_max_distance is {}; expected 1 to 2^20", a.relative_max_distance));
+    problems.require(a.grid ? a.relative_max_distance == 0
+                            : a.relative_max_distance > 0 && a.relative_max_distance <= kFarthest,
+                     fmt::format("relative_max_distance is {}; expected {}",
+                                 a.relative_max_distance, a.grid ? "0 with grid" : "1 to 2^20"));
   } else {
     problems.require(a.relative_buckets == 0 && a.relative_max_distance == 0,
                      "relative_buckets and relative_max_distance need positions 'relative'");
@@ -259,18 +261,6 @@ void check_layer_scale(const Architecture& a, const Layer& layer, Problems& prob
                    "layer_scale beside experts or latents is not understood");
 }
 
-// A first attention that reads what the embedding norm writes.
-void check_bare_attention(const Architecture& a, Problems& problems) {
-  if (!a.bare_first_attention) return;
-  const Layer& first = a.kinds.front();
-  problems.require(
-      a.embedding_norm && a.input == Input::tokens && a.encoder_layers == 0 &&
-          first.placement == Placement::pre && !first.parallel && !first.has_delta() &&
-          !first.attention.has_latents() && !first.attention.gate,
-      "bare_first_attention needs input 'tokens', an embedding norm, placement 'pre', "
-      "one branch after another, one stack, and neither delta nets, latents nor gates");
-}
-
 // What the streams of encoder and decoder may have.
 void check_streams(const Architecture& a, Problems& problems) {
   problems.require(a.encoder_layers > 0 || a.encoder_vocabulary == 0,
@@ -373,12 +363,14 @@ void check_input(const Architecture& a, Problems& problems) {
   problems.require(a.registers >= 0 && a.registers < kLargest,
                    fmt::format("registers is {}; expected 0 or more, below 2^31", a.registers));
   const bool unplaced = std::ranges::all_of(a.kinds, [](const Layer& kind) {
-    return kind.attention.positions == Positions::none && kind.attention.window == 0;
+    const Attention& of = kind.attention;
+    const bool places = of.positions == Positions::rotary && of.grid;
+    return (of.positions == Positions::none || places) && of.window == 0;
   });
   problems.require(a.registers == 0 || (a.class_token && unplaced && !a.embedding_norm &&
                                         a.position_table != PositionTable::sinusoidal),
-                   "registers need a class_token, positions 'learned' or 'none', and neither "
-                   "attention_window nor an embedding norm");
+                   "registers need a class_token, positions 'learned', 'none' or of a grid, and "
+                   "neither attention_window nor an embedding norm");
   problems.require(a.token_types >= 0 && a.token_types < kLargest,
                    "token_types is not a number from 0 to 2^31");
   problems.require(std::isfinite(a.embedding_scale) && a.embedding_scale > 0,
@@ -453,7 +445,7 @@ std::vector<std::string> problems_of(const Architecture& a) {
                      "placement 'behind' with biases of q, k, v, gate or up is not understood");
   }
   check_stacks(a, problems);
-  check_bare_attention(a, problems);
+  for (const auto& problem : problems_of_encoder(a)) problems.require(false, problem);
   for (const auto& problem : problems_of_convolutions(a)) problems.require(false, problem);
   check_input(a, problems);
   problems.require(a.norm == Norm::layer || !a.norm_bias, "norm_bias needs norm 'layer'");

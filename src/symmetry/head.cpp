@@ -18,6 +18,10 @@ void SymmetryBuilder::add_head() {
   Reader classes;
   const bool classes_alone = a_.output.has(Output::classes) && !a_.transforms_classes();
   if (classes_alone) classes = add_classes(wire);
+  if (a_.distillation_head) {
+    const std::string other = "head.distillation";
+    add_end_reader(wire, {other + ".weight", a_.head_bias ? other + ".bias" : "", false}, {});
+  }
   Axis shift_axis = stream_axis();
   const bool has_main_head = a_.output.has(Output::tokens) || a_.transforms_classes();
   if (has_main_head) {

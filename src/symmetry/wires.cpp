@@ -96,7 +96,7 @@ std::int64_t SymmetryBuilder::seen_of_raw_constant(std::int64_t layer) const {
   const Attention& a = attention(layer);
   std::int64_t seen = 0;
   if (!a.biases.q) seen += a.heads * a.qk_width;
-  const auto still = RotaryClasses(a.qk_width, a.rotary_frequencies).still;
+  const auto still = RotaryClasses(a.qk_width, pair_characters(a)).still;
   const bool softmax_forgets = !a.has_qk_norm() && a.forgets_common_logit();
   const std::int64_t invisible = softmax_forgets ? static_cast<std::int64_t>(still.size()) : 0;
   if (!a.biases.k) seen += a.kv_heads * (a.qk_width - invisible);

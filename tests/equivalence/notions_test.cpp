@@ -181,6 +181,34 @@ const std::vector<Notion>& notions() {
          keys.attention.rotary_frequencies.back() = 0;
          a.set_layers({layer, keys});
        }},
+      {"PatchesThatTurnByPlaces",
+       [](Architecture& a) {
+         const std::int64_t width = a.width;
+         a = dinov3_architecture(false);
+         a.width = width;
+         a.input_width = 2 * width;
+       }},
+      {"ATableOfPlaces",
+       [](Architecture& a) {
+         const std::int64_t width = a.width;
+         a = beit_architecture(2, true, true);
+         a.width = width;
+         a.input_width = 2 * width;
+       }},
+      {"ATokenForDistillation",
+       [](Architecture& a) {
+         const std::int64_t width = a.width;
+         a = deit_architecture(true);
+         a.width = width;
+         a.input_width = 2 * width;
+       }},
+      {"ContactsAndADroppedToken",
+       [](Architecture& a) {
+         const std::int64_t width = a.width;
+         a = esm_architecture(true, true);
+         a.width = width;
+         a.vocabulary = 3 * width;
+       }},
       {"ABareFirstAttention",
        [](Architecture& a) {
          a.norm = Norm::layer;

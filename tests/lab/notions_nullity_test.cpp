@@ -186,5 +186,41 @@ TEST_P(BareNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(FirstAttentions, BareNullity, ::testing::Range(0, 10));
 
+// DINOv3, BEiT and DeiT in small, and some drawn at random.
+Architecture of_pictures(int index) {
+  switch (index) {
+    case 0:
+    case 1:
+      return dinov3_architecture(index == 1);
+    case 2:
+    case 3:
+      return beit_architecture(index, index == 3, index == 2);
+    case 4:
+    case 5:
+      return deit_architecture(index == 4);
+    default:
+      return vision_architecture(static_cast<std::uint64_t>(index));
+  }
+}
+
+class PicturesNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(PicturesNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = of_pictures(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(Pictures, PicturesNullity, ::testing::Range(0, 6));
+
+// ESM-2 in small, tied and not, with contacts and without.
+class ProteinsNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(ProteinsNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = esm_architecture(GetParam() % 2 == 1, GetParam() >= 2);
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(Proteins, ProteinsNullity, ::testing::Range(0, 4));
+
 }  // namespace
 }  // namespace regauge

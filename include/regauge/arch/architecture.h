@@ -54,6 +54,12 @@ struct Attention {
   // One per pair, radians per position. A pair with 0 stays where it is.
   std::vector<double> rotary_frequencies;
   std::int64_t relative_buckets = 0;  // T5's table: buckets x heads
+  // Positions are places in a square of patches. Rotary: the first half of the pairs turn by the
+  // row of a patch, the others by its column; of n places the i-th is (2i + 1)/n - 1, and learned
+  // rows in front do not turn (DINOv3). Relative: of n places the table has (2n - 1)^2 rows, one
+  // for every difference of places, row by row, and three for a class token that asks a patch, for
+  // a patch that asks it, and for itself (BEiT).
+  bool grid = false;
   std::int64_t relative_max_distance = 0;
   bool shares_table = false;  // the table is that of the stack's first layer (T5)
   bool cross = false;         // keys and values read what the encoder has written
@@ -82,6 +88,8 @@ struct Attention {
   std::int64_t window = 0;
   // A learned logit of each head beside those of the keys, whose share of the softmax is lost.
   bool sinks = false;
+  // Contacts are read off the patterns of the heads, each of which counts so much (ESM).
+  bool contacts = false;
   // What a head has gathered is multiplied by sigmoid(x gate), coordinate by coordinate, before o
   // (Qwen3-Next).
   bool gate = false;
@@ -238,6 +246,7 @@ struct Architecture {
   std::int64_t width = 0;           // D
   std::int64_t layers = 0;          // L
   std::int64_t encoder_layers = 0;  // 0: there is one stack
+  std::int64_t passes = 1;          // the layers are gone through so many times (ALBERT)
   // Layers need not be alike: their kinds, all different, in the order of their first layers, and
   // the kind of each layer. An empty pattern: all layers are of the first kind.
   std::vector<Layer> kinds = {Layer{}};
@@ -263,12 +272,19 @@ struct Architecture {
   // Where a vector stands among tokens, so many further ones stand, each of input_width, too: the
   // i-th is added to the stream behind layer i by a map of that layer (Qwen3-VL).
   std::int64_t deep_inputs = 0;
-  bool class_token = false;  // a learned row in front of the sequence (vectors)
+  bool class_token = false;         // a learned row in front of the sequence (vectors)
+  bool distillation_token = false;  // another one behind it, whose position is row 1 (DeiT)
   // Learned rows behind the class token, without positions; attention sees them as any other.
   std::int64_t registers = 0;
   std::int64_t token_types = 0;  // rows of the segment table; 0: none (tokens)
   double embedding_scale = 1;    // multiplies the token rows (Gemma: sqrt(D))
-  bool embedding_norm = false;   // a norm with gain (and bias) on the embedded input
+  // A token whose row counts as 0; of a sequence in which a share s is this token, the rows of the
+  // others are divided by 1 - s (ESM). -1: there is none.
+  std::int64_t dropped_token = -1;
+  // Tables and embedding norm are this wide, and a map with a bias leads from there into the stream
+  // (ALBERT); 0: as wide as the stream.
+  std::int64_t embedding_width = 0;
+  bool embedding_norm = false;  // a norm with gain (and bias) on the embedded input
   // The first attention has no norm of its own: it reads what the embedding norm writes
   // (ModernBERT; pre only).
   bool bare_first_attention = false;
@@ -289,9 +305,12 @@ struct Architecture {
   Outputs output = Output::tokens;
   std::int64_t classes = 0;         // columns of the head for Output::classes
   bool classes_everywhere = false;  // every position has its own
+  bool distillation_head = false;   // a second head of classes reads the distillation token (DeiT)
   bool last_position = false;       // the one position is the last, as if causal (SigLIP)
   bool mean_position = false;       // classes are read off the mean of all positions (ModernBERT)
-  bool pooler = false;              // a dense map with a bias, and an activation
+  // ... of those behind the learned rows in front, and the final norm stands on that mean (BEiT).
+  bool mean_norm = false;
+  bool pooler = false;  // a dense map with a bias, and an activation
   Activation pooler_activation = Activation::tanh;
   bool classes_pooled = false;  // classes are read off the pooler
   // BERT's dense map, activation and norm in front of the head, behind the final norm if any. The
@@ -378,9 +397,16 @@ struct Architecture {
   bool has_position_table() const { return position_table != PositionTable::none; }
   // Numbers that stand for one vector of the input.
   std::int64_t vector_width() const { return input_width * (1 + deep_inputs); }
-  // Learned rows in front of the input's own.
-  std::int64_t leading_rows() const { return (class_token ? 1 : 0) + registers; }
+  // Learned rows in front of the input's own: those with a position, and all.
+  std::int64_t placed_rows() const { return (class_token ? 1 : 0) + (distillation_token ? 1 : 0); }
+  std::int64_t leading_rows() const { return placed_rows() + registers; }
   bool has_final_norm() const { return plain_stream() || head_transform; }
+  bool has_contacts() const { return kinds.front().attention.contacts; }
+  std::int64_t table_width() const { return embedding_width > 0 ? embedding_width : width; }
+  // What the transform in front of a head of tokens writes is as wide as the token table.
+  std::int64_t transform_width() const {
+    return output.has(Output::tokens) ? table_width() : width;
+  }
   // The transform stands in front of the classes' head.
   bool transforms_classes() const { return head_transform && !output.has(Output::tokens); }
   bool has_head() const { return output.has(Output::tokens) || output.has(Output::classes); }
@@ -394,8 +420,8 @@ struct Architecture {
   bool pools_everywhere() const { return classes_pooled && classes_everywhere; }
   // All outputs are read off one position.
   bool reads_one_position() const {
-    return !classes_everywhere && !mean_position && !output.has(Output::tokens) &&
-           !output.has(Output::hidden);
+    return !classes_everywhere && !mean_position && !distillation_head && !has_contacts() &&
+           !output.has(Output::tokens) && !output.has(Output::hidden);
   }
   // A number added to all logits changes nothing that counts.
   bool forgets_common_logit() const { return log_probabilities && logit_softcap == 0; }
@@ -417,8 +443,9 @@ struct ParameterSpec {
 // clang-format off
 // The canonical tensors in the order of computation, their shapes, and which models have them.
 //   embed.tokens [V,D]                and/or embed.input.weight [input_width,D], embed.input.bias [1,D]
-//   embed.class_token [1,D]  embed.registers [R,D]  embed.positions [T,D]  embed.types [types,D]
+//   embed.class_token [1,D]  embed.distillation_token [1,D]  embed.registers [R,D]  embed.positions [T,D]  embed.types [types,D]
 //   embed.norm.{gain,bias} [1,D]
+//   embed.map.{weight [w,D],bias [1,D]}      behind tables and norm of width w
 //   encoder.embed.{tokens,positions,norm}    of an encoder-decoder's encoder, likewise
 //   embed.conv.I.weight [channels read * kernel, channels], embed.conv.I.bias [1,channels], for I = 0, 1, ...,
 //   embed.conv.I.norm.{gain,bias} [1,channels]; encoder.embed.conv.I likewise
@@ -432,7 +459,7 @@ struct ParameterSpec {
 //   {q,k,v,o}.bias [1,columns]  {q,k}_norm.gain [1,d_k] (joint: [1,columns])
 //   relative_bias [buckets,h]             but where a layer shares the table
 //   no v                                  where keys are values
-//   sinks [1,h]  gate.weight [D,h*d_v]
+//   sinks [1,h]  gate.weight [D,h*d_v]  contacts [1,h]
 // with latents of widths r and s; rot of the d_k coordinates rotate:
 //   kv_latent.weight [D,r]  kv_latent.norm.gain [1,r]  q_latent.weight [D,s]  q_latent.norm.gain [1,s]
 //   q.weight [s or D,h*(d_k-rot)]  q_rotary.weight [s or D,h*rot]
@@ -458,6 +485,7 @@ struct ParameterSpec {
 //   head.weight [D,outputs]               but for a tied model
 //   head.bias [1,outputs]  head.pooler.{weight [D,D],bias [1,D]}
 //   head.classes.{weight [D,classes],bias [1,classes]}   beside a head of tokens
+//   head.distillation.{weight [D,classes],bias [1,classes]}   head.contacts.bias [1,1]
 // Of a model beside: layers.N with numbers that go on, and all else as beside.embed.input.weight.
 // Query head i reads kv head i / (h / h_kv). Of each head's d_k coordinates the first rotary_dims
 // rotate, in pairs (2b, 2b+1), pair b with rotary_frequencies[b]; with latents these are the
@@ -507,5 +535,14 @@ double alibi_slope(std::int64_t head, std::int64_t heads);
 // the rows for keys that come after the query (bidirectional models), half of the rest exact, the
 // others logarithmic up to the largest distance.
 std::int64_t relative_bucket(const Attention& attention, bool causal, std::int64_t offset);
+
+// Places on a side of a square of so many patches; 0 if they are no square.
+std::int64_t side_of(std::int64_t patches);
+// Positions::relative with a grid: the row of the table for a key, both counted from the class
+// token, 0, on.
+std::int64_t grid_row(const Attention& attention, std::int64_t query, std::int64_t key);
+// One number for each pair: two are equal where their pairs turn alike at all positions, 0 where
+// they stay, and pi where they turn by half.
+std::vector<double> pair_characters(const Attention& attention);
 
 }  // namespace regauge
