@@ -87,12 +87,16 @@ Architecture modernbert_architecture(std::int64_t vocabulary, std::int64_t layer
   a.norm_bias = a.causal = a.head_bias = a.tied = false;
   a.embedding_norm = a.bare_first_attention = true;
   Layer& layer = a.kinds[0];
-  layer.attention = {.heads = 2, .kv_heads = 2, .qk_width = 4, .v_width = 4};
+  layer.attention = Attention();
+  layer.attention.heads = layer.attention.kv_heads = 2;
+  layer.attention.qk_width = layer.attention.v_width = 4;
   layer.attention.scale = 0.5;
   layer.attention.positions = Positions::rotary;
   layer.attention.rotary_dims = 4;
   layer.attention.rotary_frequencies = rotary_frequencies(4, 160000);
-  layer.ffn = {.width = 5, .activation = Activation::gelu, .gated = true};
+  layer.ffn = FeedForward();
+  layer.ffn.width = 5;
+  layer.ffn.gated = true;
   Layer local = layer;
   local.attention.window = 3;
   local.attention.rotary_frequencies = rotary_frequencies(4, 10000);
