@@ -38,6 +38,7 @@ Architecture Architecture::with_layers_like(std::int64_t index, std::int64_t cou
   result.pattern.clear();
   result.layers = count;
   if (count != layers) result.deep_inputs = index < deep_inputs ? count : 0;
+  if (count != layers && index > 0) result.bare_first_attention = false;
   return result;
 }
 
