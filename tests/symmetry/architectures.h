@@ -94,7 +94,7 @@ Architecture beit_architecture(std::int64_t layers, bool shared, bool mean);
 Architecture deit_architecture(bool two_heads);
 // encoder_architecture with a transform, with a token that is dropped, and contacts of heads.
 Architecture protein_architecture(std::uint64_t seed);
-// ESM-2 in small: modernbert_architecture behind norms alone, with biases; eps = 0.
+// ESM-2 in small: modernbert_architecture behind norms alone, with biases; eps = 0.01.
 Architecture esm_architecture(bool tied, bool contacts);
 
 // The same with a first attention that reads what the embedding norm writes, and a transform in

@@ -147,7 +147,10 @@ Architecture protein_architecture(std::uint64_t seed) {
   layer.parallel = false;
   if (layer.attention.positions == Positions::relative) no_positions(layer.attention);
   layer.attention.contacts = random.coin();
-  if (random.uniform() < 0.7) a.dropped_token = 5;
+  if (random.uniform() < 0.7) {
+    a.dropped_token = 5;
+    a.norm_eps = 0.01;
+  }
   validate(a);
   return a;
 }
@@ -159,6 +162,7 @@ Architecture esm_architecture(bool tied, bool contacts) {
   a.tied = tied;
   a.transform_bias = true;
   a.dropped_token = 7;
+  a.norm_eps = 0.01;
   a.embedding_scale = 0.88;
   Layer& layer = a.kinds[0];
   layer.attention.biases = {.q = true, .k = true, .v = true, .o = true};
