@@ -196,9 +196,9 @@ class Writer {
     const Rope now = read_rope(entry, config_, problems);
     std::vector<double> frequencies = attention().rotary_frequencies;
     const bool grid = attention().grid;
-    const bool good =
-        problems.empty() && frequencies == (grid ? grid_frequencies(now, attention().rotary_dims)
-                                                 : scaled_frequencies(now, attention().rotary_dims));
+    const bool good = problems.empty() &&
+                      frequencies == (grid ? grid_frequencies(now, attention().rotary_dims)
+                                           : scaled_frequencies(now, attention().rotary_dims));
     if (good && !fresh_) return;
     if (grid) {
       frequencies.resize(frequencies.size() / 2);
@@ -207,7 +207,7 @@ class Writer {
     const auto rope = fit_rope(frequencies);
     const bool sayable = rope && (rope->type != "proportional" || !entry.turning.empty());
     if (sayable) write_rope(entry, *rope, config_);
-    if (!rope && fresh_ && !entry.divisors.empty()) {
+    if (!rope && fresh_ && !(entry.divisors.empty() && entry.frequencies.empty())) {
       write_rope(entry, unscaled_rope(attention().rotary_frequencies), config_);
     }
   }

@@ -67,10 +67,10 @@ std::vector<std::string> problems_of_encoder(const Architecture& a) {
                        a.output == Output::classes && !a.head_transform),
       "mean_norm needs mean_position and output 'classes' alone, of vectors in a plain encoder");
   require(
-      a.dropped_token == -1 || (a.dropped_token >= 0 && a.dropped_token < a.vocabulary &&
-                                !vectors && plain && !a.embedding_norm && !a.has_position_table() &&
-                                a.token_types == 0 && a.input_width == 0 && !a.causal &&
-                                a.norm_eps > 0),
+      a.dropped_token == -1 ||
+          (a.dropped_token >= 0 && a.dropped_token < a.vocabulary && !vectors && plain &&
+           !a.embedding_norm && !a.has_position_table() && a.token_types == 0 &&
+           a.input_width == 0 && !a.causal && a.norm_eps > 0),
       "dropped_token is a token of an encoder with norm_eps above 0, or -1, without an embedding "
       "norm, a position table, token types or vectors");
   require(!a.has_contacts() || (plain && !vectors && !a.causal && !a.log_probabilities),

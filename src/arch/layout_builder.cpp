@@ -228,8 +228,8 @@ void LayoutBuilder::add_canonical(const ParameterSpec& spec) {
   layout_.parts_[spec.name] = {part};
 }
 
-// What an entry holds for a layer; of all layers that have it, side by side, where the tensor's name
-// speaks of none.
+// What an entry holds for a layer; of all layers that have it, side by side, where the tensor's
+// name speaks of none.
 std::vector<std::string> LayoutBuilder::held_by(const TensorEntry& entry,
                                                 std::int64_t layer) const {
   const bool of_one = entry.names.front().find(".N.") != std::string::npos;

@@ -243,7 +243,8 @@ class Notions : public ::testing::TestWithParam<Notion> {
         Architecture a = base(width);
         GetParam().set(a);
         const bool lengths = a.encoder_layers == 0 || a.norm == Norm::rms;
-        if (eps == 0 && (!lengths || a.has_positional() || a.dropped_token >= 0)) continue;  // not understood
+        if (eps == 0 && (!lengths || a.has_positional() || a.dropped_token >= 0))
+          continue;  // not understood
         a.norm_eps = eps;
         validate(a);
         use(a, "width " + std::to_string(width) + ", eps " + std::to_string(eps));

@@ -74,8 +74,7 @@ Architecture bare_architecture(std::uint64_t seed) {
   }
   a.head_transform = a.has_head() && random.uniform() < 0.6;
   a.transform_bias = !a.head_transform || random.coin();
-  const bool one_table = a.token_types < 2 && !a.has_position_table();
-  if (one_table) a.vocabulary = std::max<std::int64_t>(a.vocabulary, 60);
+  a.vocabulary = std::max<std::int64_t>(a.vocabulary, 60);
   validate(a);
   return a;
 }

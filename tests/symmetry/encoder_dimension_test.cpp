@@ -87,8 +87,26 @@ TEST(Dimension, EqualsTheCalculusOfPicturesAndProteins) {
 
 // The nullity of the Jacobian of transformers' own DINOv3 at these sizes (theory2.md, section 11).
 TEST(Dimension, IsWhatWasMeasuredOnDinov3) {
+  EXPECT_EQ(parameter_count(dinov3_architecture(false)), 1041);
+  EXPECT_EQ(parameter_count(dinov3_architecture(true)), 1126);
   EXPECT_EQ(symmetry_of(dinov3_architecture(false)).dimension(), 324);
   EXPECT_EQ(symmetry_of(dinov3_architecture(true)).dimension(), 295);
+}
+
+// The same of transformers' own BEiT, DeiT and ESM: tests/symmetry/architectures.h has the sizes.
+TEST(Dimension, IsWhatWasMeasuredOnBeitDeitAndEsm) {
+  EXPECT_EQ(parameter_count(beit_architecture(2, false, true)), 739);
+  EXPECT_EQ(symmetry_of(beit_architecture(2, false, true)).dimension(), 283);
+  EXPECT_EQ(parameter_count(beit_architecture(3, true, false)), 997);
+  EXPECT_EQ(symmetry_of(beit_architecture(3, true, false)).dimension(), 393);
+  EXPECT_EQ(parameter_count(deit_architecture(true)), 740);
+  EXPECT_EQ(symmetry_of(deit_architecture(true)).dimension(), 285);
+  EXPECT_EQ(parameter_count(deit_architecture(false)), 684);
+  EXPECT_EQ(symmetry_of(deit_architecture(false)).dimension(), 255);
+  EXPECT_EQ(parameter_count(esm_architecture(true, true)), 1205);
+  EXPECT_EQ(symmetry_of(esm_architecture(true, true)).dimension(), 284);
+  EXPECT_EQ(parameter_count(esm_architecture(false, true)), 1445);
+  EXPECT_EQ(symmetry_of(esm_architecture(false, true)).dimension(), 397);
 }
 
 }  // namespace

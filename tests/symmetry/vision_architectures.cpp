@@ -16,7 +16,7 @@ void turn_by_places(Attention& attention) {
   attention.positions = Positions::rotary;
   attention.grid = true;
   attention.qk_width = attention.rotary_dims = 4;
-  attention.rotary_frequencies = {6.283, 1.7, 6.283, 1.7};
+  attention.rotary_frequencies = {6.283, 6.283};
 }
 
 // Of pictures of 3 x 3 patches where places count.
