@@ -109,7 +109,6 @@ void visit_model(A& a, Visit&& visit) {
   visit("width", a.width);
   visit("layers", a.layers);
   visit("encoder_layers", a.encoder_layers);
-  visit("passes", a.passes);
   visit("input", a.input);
   visit("vocabulary", a.vocabulary);
   visit("encoder_vocabulary", a.encoder_vocabulary);
@@ -127,7 +126,6 @@ void visit_model(A& a, Visit&& visit) {
   visit("token_types", a.token_types);
   visit("embedding_scale", a.embedding_scale);
   visit("dropped_token", a.dropped_token);
-  visit("embedding_width", a.embedding_width);
   visit("embedding_norm", a.embedding_norm);
   visit("bare_first_attention", a.bare_first_attention);
   visit("sinusoids", a.sinusoids);
@@ -300,8 +298,6 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
                                           "distillation_token",
                                           "distillation_head",
                                           "dropped_token",
-                                          "embedding_width",
-                                          "passes",
                                           "transform_bias",
                                           "bare_first_attention",
                                           "pooler",

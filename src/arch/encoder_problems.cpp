@@ -75,8 +75,6 @@ std::vector<std::string> problems_of_encoder(const Architecture& a) {
       "norm, a position table, token types or vectors");
   require(!a.has_contacts() || (plain && !vectors && !a.causal && !a.log_probabilities),
           "contacts need tokens, a plain encoder and logits that count");
-  require(a.passes == 1, "passes other than 1 are not understood");
-  require(a.embedding_width == 0, "embedding_width is not understood");
   return problems;
 }
 
