@@ -56,6 +56,23 @@ def double_frequencies(config):
     return frequencies
 
 
+class DoublePlaces(torch.nn.Module):
+    """DINOv3's tables of the centres of patches, in double."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+
+    def forward(self, pixel_values):
+        rows, columns = (side // self.config.patch_size for side in pixel_values.shape[-2:])
+        y, x = ((torch.arange(n).double() + 0.5) / n * 2 - 1 for n in (rows, columns))
+        places = torch.stack(torch.meshgrid(y, x, indexing="ij"), -1).flatten(0, 1)
+        width = self.config.hidden_size // self.config.num_attention_heads
+        frequencies = self.config.rope_theta ** (-torch.arange(0, 1, 4 / width).double())
+        angles = (2 * math.pi * places[:, :, None] * frequencies).flatten(1).tile(2)
+        return angles.cos(), angles.sin()
+
+
 def double_sinusoids(places, columns, inclusive):
     """All sines, then all cosines; with the last frequency of 1/10000, or one step before it."""
     steps = columns // 2 - 1 if inclusive else columns / 2
@@ -71,7 +88,16 @@ def make_double(model):
     for module in list(language.modules()):
         for name, child in list(module.named_children()):
             kind = type(child).__name__
-            if kind.endswith("RotaryEmbedding"):
+            if kind == "EsmRotaryEmbedding":
+                continue  # its file holds the frequencies
+            if kind == "DINOv3ViTRopePositionEmbedding":
+                setattr(module, name, DoublePlaces(model.config))
+            elif kind == "ModernBertRotaryEmbedding":
+                for of_layers, given in model.config.rope_parameters.items():
+                    dims = model.config.hidden_size // model.config.num_attention_heads
+                    ours = given["rope_theta"] ** (-torch.arange(0, dims, 2).double() / dims)
+                    setattr(child, f"{of_layers}_inv_freq", ours)
+            elif kind.endswith("RotaryEmbedding"):
                 ours = double_frequencies(text_of(model.config))
                 assert torch.allclose(ours.float(), child.inv_freq.float(), rtol=1e-5), ours
                 angles = ANGLES.get(kind.removesuffix("RotaryEmbedding"), "halves")
