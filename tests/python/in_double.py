@@ -56,6 +56,21 @@ def double_frequencies(config):
     return frequencies
 
 
+class DoubleRotaryOfKinds(torch.nn.Module):
+    """ModernBERT's, of which each kind of layers has its own."""
+
+    def __init__(self, config):
+        super().__init__()
+        dims = config.hidden_size // config.num_attention_heads
+        self.of_kind = {
+            kind: DoubleRotary(given["rope_theta"] ** (-torch.arange(0, dims, 2).double() / dims), 1.0, "halves")
+            for kind, given in config.rope_parameters.items()
+        }
+
+    def forward(self, x, position_ids, kind):
+        return self.of_kind[kind](x, position_ids)
+
+
 class DoublePlaces(torch.nn.Module):
     """DINOv3's tables of the centres of patches, in double."""
 
@@ -93,10 +108,7 @@ def make_double(model):
             if kind == "DINOv3ViTRopePositionEmbedding":
                 setattr(module, name, DoublePlaces(model.config))
             elif kind == "ModernBertRotaryEmbedding":
-                for of_layers, given in model.config.rope_parameters.items():
-                    dims = model.config.hidden_size // model.config.num_attention_heads
-                    ours = given["rope_theta"] ** (-torch.arange(0, dims, 2).double() / dims)
-                    setattr(child, f"{of_layers}_inv_freq", ours)
+                setattr(module, name, DoubleRotaryOfKinds(model.config))
             elif kind.endswith("RotaryEmbedding"):
                 ours = double_frequencies(text_of(model.config))
                 assert torch.allclose(ours.float(), child.inv_freq.float(), rtol=1e-5), ours
