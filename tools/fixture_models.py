@@ -17,6 +17,7 @@ BART = dict(vocab_size=61, d_model=20, encoder_layers=2, decoder_layers=3, encod
 SMALL_BART = {**BART, "vocab_size": 31, "d_model": 16, "encoder_layers": 1, "decoder_layers": 2, "decoder_attention_heads": 2}
 IDS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
 ENDED = dict(bos_token_id=29, eos_token_id=30, pad_token_id=30)
+ENDS = dict(cls_token_id=1, sep_token_id=2)
 PICTURES = dict(  # a side that is no whole number of patches
     hidden_size=18, intermediate_size=23, num_hidden_layers=2, num_attention_heads=3, image_size=13, patch_size=4)
 GQA = dict(num_key_value_heads=2)
@@ -25,6 +26,8 @@ ROUTED = dict(n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1
 QWEN_TOKENS = dict(image_token_id=60, video_token_id=59, vision_start_token_id=58, vision_end_token_id=57)
 MROPE = dict(rope_type="default", rope_theta=1000000.0, mrope_section=[1, 1, 1])
 DINOV2 = dict(hidden_size=20, mlp_ratio=2, num_hidden_layers=2, num_attention_heads=4, image_size=12, patch_size=4)
+SQUARE = dict(hidden_size=16, intermediate_size=19, num_hidden_layers=2, num_attention_heads=2, image_size=12, patch_size=4)
+ESM = dict(pad_token_id=1, mask_token_id=30, position_embedding_type="rotary")
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
               high_freq_factor=4.0, original_max_position_embeddings=256)  # kept, kept, ramp, divided
 
@@ -215,6 +218,15 @@ def models():
         "nomic_bert": (tf.NomicBertForMaskedLM, tf.NomicBertConfig(**SMALL)),
         "gte": (tf.GteForMaskedLM, tf.GteConfig(**SMALL)),
         "jina_embeddings_v3": (tf.JinaEmbeddingsV3ForMaskedLM, tf.JinaEmbeddingsV3Config(**SMALL)),
+        "modernbert": (tf.ModernBertForMaskedLM, tf.ModernBertConfig(
+            **{**SMALL, "num_hidden_layers": 3}, **IDS, **ENDS, local_attention=5, global_attn_every_n_layers=2)),
+        "modernbert-classes": (tf.ModernBertForSequenceClassification, tf.ModernBertConfig(
+            **SMALL, **IDS, **ENDS, local_attention=5, classifier_pooling="mean", num_labels=5, norm_bias=True, attention_bias=True,
+            mlp_bias=True, classifier_bias=True)),
+        "modernbert-hidden": (tf.ModernBertModel, tf.ModernBertConfig(**SMALL, **IDS, **ENDS, local_attention=5)),
+        "esm": (tf.EsmForMaskedLM, tf.EsmConfig(**SMALL, **ESM, token_dropout=False, emb_layer_norm_before=True)),
+        "esm-dropout": (tf.EsmForMaskedLM, tf.EsmConfig(**SMALL, **ESM, token_dropout=True, emb_layer_norm_before=False)),
+        "esm-dropout-hidden": (tf.EsmModel, tf.EsmConfig(**SMALL, **ESM, token_dropout=True, emb_layer_norm_before=False)),
         # v1.1: a gate, and a head of its own, which transformers unties through the file alone
         "t5": (tf.T5ForConditionalGeneration, tf.T5Config(
             **T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
@@ -311,6 +323,17 @@ def models():
             text_config={**SMALL, "projection_size": 18}, vision_config={**PICTURES, "image_size": 9})),
         "siglip_text_model": (tf.SiglipTextModel, tf.SiglipTextConfig(**SMALL, projection_size=7)),
         "siglip_vision_model": (tf.SiglipVisionModel, tf.SiglipVisionConfig(**PICTURES)),
+        "dinov3_vit": (tf.DINOv3ViTModel, tf.DINOv3ViTConfig(**SQUARE, num_register_tokens=3)),
+        "dinov3_vit-gated": (tf.DINOv3ViTModel, tf.DINOv3ViTConfig(
+            **{**SQUARE, "num_hidden_layers": 1}, use_gated_mlp=True, hidden_act="silu", key_bias=True, mlp_bias=False)),
+        "deit": (tf.DeiTForImageClassificationWithTeacher, tf.DeiTConfig(**SQUARE, num_labels=5)),
+        "deit-hidden": (tf.DeiTModel, tf.DeiTConfig(**SQUARE)),
+        "beit": (tf.BeitForImageClassification, tf.BeitConfig(
+            **SQUARE, num_labels=5, use_relative_position_bias=True)),
+        "beit-shared": (tf.BeitForImageClassification, tf.BeitConfig(
+            **SQUARE, num_labels=5, use_shared_relative_position_bias=True, use_mean_pooling=False)),
+        "beit-absolute": (tf.BeitForImageClassification, tf.BeitConfig(
+            **SQUARE, num_labels=5, use_absolute_position_embeddings=True, layer_scale_init_value=0.0)),
         "dinov2": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2)),
         "dinov2-swiglu": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2, use_swiglu_ffn=True, qkv_bias=False)),
         "dinov2_with_registers": (tf.Dinov2WithRegistersModel, tf.Dinov2WithRegistersConfig(

@@ -32,7 +32,7 @@ TESTS = pathlib.Path(__file__).resolve().parent.parent / "tests"
 sys.path.insert(0, str(TESTS / "python"))
 from declared import declared_outputs  # noqa: E402
 from fixture_models import SHIFTED, models  # noqa: E402
-from pictures import text_of  # noqa: E402
+from pictures import reads_tokens, text_of  # noqa: E402
 from sounds import sound_of  # noqa: E402
 from towers import ended, ends_with_eos, has_towers  # noqa: E402
 
@@ -48,7 +48,7 @@ def randomise(model, name):
     generator = torch.Generator().manual_seed(sum(map(ord, name)))
     for key, value in sorted(model.named_parameters()):
         noise = torch.randn(value.shape, generator=generator)
-        if value.dim() == 1 and key.endswith(("weight", "lambda1")):
+        if value.dim() == 1 and key.endswith(("weight", "lambda1", "lambda_1", "lambda_2")):
             # Multiples of 2^-10: 1 + w is exact in float32, so Gemma's two spellings of a gain agree.
             noise = torch.round(noise * 256) / 1024 + 0.0  # and no -0
             less_one = name.startswith(("gemma", "vaultgemma", "qwen3_5", "qwen3_next", "nemotron")) and "linear_attn" not in key and not name.startswith("gemma4")
@@ -92,7 +92,7 @@ def save_reference(model, folder):
     if "input_values" in sound:
         inputs = sound["input_values"]
         given = dict(samples=inputs[0].tolist())
-    elif hasattr(text_of(model.config), "vocab_size"):
+    elif reads_tokens(model.config):
         inputs = unpadded(torch.randint(0, text_of(model.config).vocab_size, (1, 19), generator=generator))
         if hasattr(model.config, "text_config"):
             inputs[inputs > 50] -= 20  # the last ones stand for pictures

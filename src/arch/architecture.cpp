@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace regauge {
 
@@ -37,6 +38,7 @@ Architecture Architecture::with_layers_like(std::int64_t index, std::int64_t cou
   result.pattern.clear();
   result.layers = count;
   if (count != layers) result.deep_inputs = index < deep_inputs ? count : 0;
+  if (count != layers && index > 0) result.bare_first_attention = false;
   return result;
 }
 
@@ -79,6 +81,40 @@ double sinusoid(const Architecture& a, std::int64_t position, std::int64_t colum
 
 double alibi_slope(std::int64_t head, std::int64_t heads) {
   return std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(heads));
+}
+
+std::int64_t side_of(std::int64_t patches) {
+  const auto side = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(patches))));
+  return patches > 0 && side * side == patches ? side : 0;
+}
+
+std::int64_t grid_row(const Attention& a, std::int64_t query, std::int64_t key) {
+  const std::int64_t rows = a.relative_buckets, differences = side_of(rows - 3);
+  if (query == 0) return key == 0 ? rows - 1 : rows - 3;
+  if (key == 0) return rows - 2;
+  const std::int64_t side = (differences + 1) / 2, q = query - 1, k = key - 1;
+  return (q / side - k / side + side - 1) * differences + q % side - k % side + side - 1;
+}
+
+std::vector<double> pair_characters(const Attention& a) {
+  if (!a.grid) return a.rotary_frequencies;
+  // Places are real numbers of two axes: pairs are alike where axis and frequency are.
+  std::vector<std::pair<bool, double>> known;
+  std::vector<double> characters;
+  const std::size_t half = a.rotary_frequencies.size() / 2;
+  for (std::size_t b = 0; b < a.rotary_frequencies.size(); ++b) {
+    const std::pair<bool, double> here{b >= half, a.rotary_frequencies[b]};
+    if (here.second == 0) {
+      characters.push_back(0);
+      continue;
+    }
+    auto found = std::ranges::find(known, here);
+    if (found == known.end()) found = known.insert(known.end(), here);
+    // Of as many as there are pairs, none is pi.
+    characters.push_back(static_cast<double>(found - known.begin() + 1) /
+                         static_cast<double>(a.rotary_frequencies.size()));
+  }
+  return characters;
 }
 
 std::int64_t relative_bucket(const Attention& a, bool causal, std::int64_t offset) {

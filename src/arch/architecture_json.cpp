@@ -58,6 +58,7 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("rotary_frequencies", a.rotary_frequencies);
   visit("relative_buckets", a.relative_buckets);
   visit("relative_max_distance", a.relative_max_distance);
+  visit("grid", a.grid);
   visit("shares_table", a.shares_table);
   visit("cross", a.cross);
   visit("kv_latent", a.kv_latent);
@@ -71,6 +72,7 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("attention_softcap", a.softcap);
   visit("attention_window", a.window);
   visit("attention_sinks", a.sinks);
+  visit("contacts", a.contacts);
   visit("attention_gate", a.gate);
   visit("delta_key_heads", layer.delta.key_heads);
   visit("delta_value_heads", layer.delta.value_heads);
@@ -119,10 +121,13 @@ void visit_model(A& a, Visit&& visit) {
   visit("positional_groups", a.positional_groups);
   visit("deep_inputs", a.deep_inputs);
   visit("class_token", a.class_token);
+  visit("distillation_token", a.distillation_token);
   visit("registers", a.registers);
   visit("token_types", a.token_types);
   visit("embedding_scale", a.embedding_scale);
+  visit("dropped_token", a.dropped_token);
   visit("embedding_norm", a.embedding_norm);
+  visit("bare_first_attention", a.bare_first_attention);
   visit("sinusoids", a.sinusoids);
   visit("first_position", a.first_position);
   visit("max_positions", a.max_positions);
@@ -134,11 +139,15 @@ void visit_model(A& a, Visit&& visit) {
   visit("output", a.output);
   visit("classes", a.classes);
   visit("classes_everywhere", a.classes_everywhere);
+  visit("distillation_head", a.distillation_head);
   visit("last_position", a.last_position);
+  visit("mean_position", a.mean_position);
+  visit("mean_norm", a.mean_norm);
   visit("pooler", a.pooler);
   visit("pooler_activation", a.pooler_activation);
   visit("classes_pooled", a.classes_pooled);
   visit("head_transform", a.head_transform);
+  visit("transform_bias", a.transform_bias);
   visit("logit_scale", a.logit_scale);
   visit("logit_softcap", a.logit_softcap);
   visit("tied", a.tied);
@@ -282,6 +291,15 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
                                           "expert_group_leaders",
                                           "classes_everywhere",
                                           "last_position",
+                                          "mean_position",
+                                          "mean_norm",
+                                          "grid",
+                                          "contacts",
+                                          "distillation_token",
+                                          "distillation_head",
+                                          "dropped_token",
+                                          "transform_bias",
+                                          "bare_first_attention",
                                           "pooler",
                                           "pooler_activation",
                                           "classes_pooled",

@@ -24,13 +24,18 @@ constexpr std::int64_t kMostLayers = 1 << 20;
   throw UsageError(fmt::format("[{}] config: {}", family.name, problem));
 }
 
+// The least number that a rule may have.
+std::int64_t least_number(PatternEntry::Rule rule) {
+  return rule == PatternEntry::Rule::first ? 0 : 1;
+}
+
 // The number of the rule, or nothing if the config's is none that it could follow.
 std::optional<std::int64_t> number_of(const PatternEntry& pattern, const Json& config) {
   const Json* said = pattern.number_key.empty() ? nullptr : find_path(config, pattern.number_key);
   if (said == nullptr || said->is_null()) return pattern.number;
   if (!said->is_number_integer()) return std::nullopt;
   const auto number = said->get<std::int64_t>();
-  const std::int64_t least = pattern.rule == PatternEntry::Rule::period ? 1 : 0;
+  const std::int64_t least = least_number(pattern.rule);
   return number >= least ? std::optional(number) : std::nullopt;
 }
 
@@ -38,8 +43,9 @@ std::optional<std::int64_t> number_of(const PatternEntry& pattern, const Json& c
 std::vector<Json> ruled(const PatternEntry& pattern, std::int64_t layers, std::int64_t number) {
   std::vector<Json> items;
   for (std::int64_t n = 0; n < layers; ++n) {
-    const bool named =
-        pattern.rule == PatternEntry::Rule::period ? (n + 1) % number == 0 : n < number;
+    const bool named = pattern.rule == PatternEntry::Rule::period  ? (n + 1) % number == 0
+                       : pattern.rule == PatternEntry::Rule::every ? n % number == 0
+                                                                   : n < number;
     items.push_back(named ? pattern.item : pattern.others);
   }
   return items;
@@ -228,8 +234,7 @@ void write_pattern(const PatternEntry& pattern, const std::vector<Json>& items, 
     }
     return numbers;
   };
-  for (std::int64_t number = pattern.rule == PatternEntry::Rule::period ? 1 : 0; number <= layers;
-       ++number) {
+  for (std::int64_t number = least_number(pattern.rule); number <= layers; ++number) {
     const auto numbers = excepted(number);
     if (!numbers) continue;
     set_path(config, pattern.number_key, number);

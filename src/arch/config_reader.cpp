@@ -292,7 +292,9 @@ class Reader {
     }
     const double factor = rope.logit_factor * rope.attention_factor * rope.attention_factor;
     if (factor != 1) fields["attention_scale"] = number("attention_scale") * factor;
-    std::vector<double> frequencies = scaled_frequencies(rope, whole);
+    const bool grid = value("grid") == true;
+    std::vector<double> frequencies =
+        grid ? grid_frequencies(rope, whole) : scaled_frequencies(rope, whole);
     if (!entry.divisors.empty() && tensors_.shape(entry.divisors) != nullptr) {
       const std::vector<double> divisors = tensors_.values(entry.divisors);
       if (divisors.size() != frequencies.size()) {

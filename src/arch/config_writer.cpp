@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "config.h"
 #include "config_kinds.h"
@@ -193,13 +194,20 @@ class Writer {
     }
     std::vector<std::string> problems;
     const Rope now = read_rope(entry, config_, problems);
-    const bool good = problems.empty() && scaled_frequencies(now, attention().rotary_dims) ==
-                                              attention().rotary_frequencies;
+    std::vector<double> frequencies = attention().rotary_frequencies;
+    const bool grid = attention().grid;
+    const bool good = problems.empty() &&
+                      frequencies == (grid ? grid_frequencies(now, attention().rotary_dims)
+                                           : scaled_frequencies(now, attention().rotary_dims));
     if (good && !fresh_) return;
-    const auto rope = fit_rope(attention().rotary_frequencies);
+    if (grid) {
+      frequencies.resize(frequencies.size() / 2);
+      for (double& frequency : frequencies) frequency /= 2 * std::numbers::pi;
+    }
+    const auto rope = fit_rope(frequencies);
     const bool sayable = rope && (rope->type != "proportional" || !entry.turning.empty());
     if (sayable) write_rope(entry, *rope, config_);
-    if (!rope && fresh_ && !entry.divisors.empty()) {
+    if (!rope && fresh_ && !(entry.divisors.empty() && entry.frequencies.empty())) {
       write_rope(entry, unscaled_rope(attention().rotary_frequencies), config_);
     }
   }

@@ -325,18 +325,20 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
   pattern.by_layer = section.text("by_layer");
   pattern.lists = section.texts("lists");
   if (const auto item = section.any("ends_with")) pattern.ends_with = *item;
-  for (const auto& [word, rule, named] : {std::tuple{"period", PatternEntry::Rule::period, "last"},
-                                          std::tuple{"first", PatternEntry::Rule::first, "item"}}) {
+  using Rule = PatternEntry::Rule;
+  for (const auto& [word, rule, named] :
+       {std::tuple{"period", Rule::period, "last"}, std::tuple{"every", Rule::every, "first"},
+        std::tuple{"first", Rule::first, "item"}}) {
     const Ordered* said = section.find(word);
     if (said == nullptr) continue;
-    if (pattern.rule != PatternEntry::Rule::none) section.fail("has both a 'period' and a 'first'");
+    if (pattern.rule != Rule::none) section.fail("has two of 'period', 'every' and 'first'");
     pattern.rule = rule;
     Section entry(fmt::format("{}: {} of the kinds", family.file, word), *said);
     pattern.number_key = entry.text("key");
     pattern.number = static_cast<std::int64_t>(entry.number("default", -1));
     for (auto [name, item] : {std::pair{named, &pattern.item}, {"others", &pattern.others}}) {
       const Ordered* value = entry.find(name);
-      if (value == nullptr || pattern.number < (rule == PatternEntry::Rule::period ? 1 : 0)) {
+      if (value == nullptr || pattern.number < (rule == Rule::first ? 0 : 1)) {
         entry.fail(fmt::format("needs 'default', '{}' and 'others'", named));
       }
       *item = Json(*value);
@@ -357,17 +359,17 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
     Section entry(family.file + ": except of the kinds", *except);
     pattern.except_key = entry.text("key", true);
     const auto item = entry.any("item");
-    if (!item || pattern.rule == PatternEntry::Rule::none) {
-      entry.fail("needs an 'item', and a 'period' or a 'first' beside it");
+    if (!item || pattern.rule == Rule::none) {
+      entry.fail("needs an 'item', and a 'period', an 'every' or a 'first' beside it");
     }
     pattern.except_item = *item;
     entry.finish();
   }
   const Ordered* of = section.find("of");
-  const bool told =
-      !pattern.key.empty() || pattern.rule != PatternEntry::Rule::none || !pattern.runs.empty();
+  const bool told = !pattern.key.empty() || pattern.rule != Rule::none || !pattern.runs.empty();
   if (of == nullptr || !of->is_array() || !told) {
-    section.fail("needs a list 'of' kinds, and a 'key', a 'period', a 'first' or 'runs'");
+    section.fail(
+        "needs a list 'of' kinds, and a 'key', a 'period', an 'every', a 'first' or 'runs'");
   }
   section.finish();
   for (const auto& entry : *of) {

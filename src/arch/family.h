@@ -125,6 +125,7 @@ struct PatternEntry {
   enum class Rule {
     none,
     period,  // the last layer of every `number` has `item`
+    every,   // the first one of every `number` has it
     first    // the first `number` layers have it
   };
   std::string key;      // of the list; empty: there is none

@@ -228,6 +228,25 @@ void LayoutBuilder::add_canonical(const ParameterSpec& spec) {
   layout_.parts_[spec.name] = {part};
 }
 
+// What an entry holds for a layer; of all layers that have it, side by side, where the tensor's
+// name speaks of none.
+std::vector<std::string> LayoutBuilder::held_by(const TensorEntry& entry,
+                                                std::int64_t layer) const {
+  const bool of_one = entry.names.front().find(".N.") != std::string::npos;
+  std::vector<std::string> parameters;
+  for (const auto& pattern : entry.holds) {
+    const bool has_layers = pattern.find(".N.") != std::string::npos;
+    for (std::int64_t n = 0; has_layers && !of_one && n < architecture_.layers; ++n) {
+      std::string parameter = replaced(pattern, ".N.", fmt::format(".{}.", n));
+      if (specs_.contains(parameter)) parameters.push_back(std::move(parameter));
+    }
+    if (of_one || !has_layers) {
+      parameters.push_back(replaced(pattern, ".N.", fmt::format(".{}.", layer)));
+    }
+  }
+  return parameters;
+}
+
 // A tensor for every expert, or one for all.
 void LayoutBuilder::add_tensors(const TensorEntry& entry, const ParameterSpec& spec) {
   if (!is_by_expert(entry)) return add_tensor(entry, spec.layer, "");
@@ -253,8 +272,8 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer,
       entry.groups.empty() ? 1 : static_cast<std::int64_t>(number(entry.groups, layer));
   std::int64_t total = 0;
   std::vector<Layout::Part> parts;
-  for (const auto& pattern : entry.holds) {
-    const std::string parameter = replaced(pattern, ".N.", fmt::format(".{}.", layer));
+  for (const auto& parameter : held_by(entry, layer)) {
+    const std::string pattern = across_layers(parameter, 'N');
     const auto spec = specs_.find(parameter);
     if (spec == specs_.end()) {
       add_problem(fmt::format("fuses {} in one tensor, so it needs all or none; '{}' is missing",

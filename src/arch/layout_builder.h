@@ -34,6 +34,7 @@ class LayoutBuilder {
   void choose_prefix();
   void find_homes();
   void add_canonical(const ParameterSpec& spec);
+  std::vector<std::string> held_by(const TensorEntry& entry, std::int64_t layer) const;
   void add_tensors(const TensorEntry& entry, const ParameterSpec& spec);
   // `expert`: what stands for the expert in its name; empty for a tensor of all.
   void add_tensor(const TensorEntry& entry, std::int64_t layer, const std::string& expert);

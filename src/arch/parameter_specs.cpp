@@ -73,6 +73,7 @@ void add_embedding(SpecList& specs, const Architecture& a) {
     }
   }
   specs.add_if(a.class_token, "embed.class_token", 1, a.width);
+  specs.add_if(a.distillation_token, "embed.distillation_token", 1, a.width);
   specs.add_if(a.registers > 0, "embed.registers", a.registers, a.width);
   specs.add_if(a.position_table == PositionTable::learned, "embed.positions", a.max_positions,
                a.width);
@@ -102,9 +103,9 @@ std::int64_t add_latent(SpecList& specs, const std::string& name, std::int64_t w
   return latent;
 }
 
-void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
+void add_attention(SpecList& specs, const Layer& layer, std::int64_t width, bool normed) {
   const Attention& a = layer.attention;
-  if (layer.norms_input()) specs.add_norm("attn.norm");
+  if (normed) specs.add_norm("attn.norm");
   const std::int64_t rotating = a.has_latents() ? a.rotary_dims : 0;
   const std::int64_t into_q = add_latent(specs, "attn.q_latent", width, a.q_latent);
   specs.add_linear("attn.q", into_q, a.heads * a.plain_width(), a.biases.q);
@@ -119,6 +120,7 @@ void add_attention(SpecList& specs, const Layer& layer, std::int64_t width) {
   specs.add_if(a.positions == Positions::relative && !a.shares_table, "attn.relative_bias",
                a.relative_buckets, a.heads);
   specs.add_if(a.sinks, "attn.sinks", 1, a.heads);
+  specs.add_if(a.contacts, "attn.contacts", 1, a.heads);
   specs.add_if(a.gate, "attn.gate.weight", width, a.heads * a.v_width);
   specs.add_linear("attn.o", a.heads * a.v_width, width, a.biases.o);
   specs.add_if(layer.layer_scale, "attn.layer_scale.gain", 1, width);
@@ -178,7 +180,7 @@ void add_layer(SpecList& specs, const Architecture& a, std::int64_t layer) {
   if (here.has_delta()) {
     add_delta_net(specs, here.delta, a.width);
   } else {
-    add_attention(specs, here, a.width);
+    add_attention(specs, here, a.width, a.norms_attention(layer));
   }
   add_feed_forward(specs, here, a.width);
   specs.add_if(here.stream_scale, "scale", 1, 1);
@@ -198,7 +200,7 @@ std::vector<ParameterSpec> specs_alone(const Architecture& a) {
   specs.leave_layers();
   if (a.plain_stream()) specs.add_norm("head.norm");
   if (a.head_transform) {
-    specs.add_linear("head.transform", a.width, a.width, true);
+    specs.add_linear("head.transform", a.width, a.width, a.transform_bias);
     specs.add_norm(transform_norm(a));
   }
   if (a.has_head()) {
@@ -206,6 +208,10 @@ std::vector<ParameterSpec> specs_alone(const Architecture& a) {
     specs.add_if(a.head_bias, "head.bias", 1, a.outputs());
   }
   if (a.pooler) specs.add_linear("head.pooler", a.width, a.width, true);
+  if (a.distillation_head) {
+    specs.add_linear("head.distillation", a.width, a.classes, a.head_bias);
+  }
+  specs.add_if(a.has_contacts(), "head.contacts.bias", 1, 1);
   if (a.output.has(Output::tokens) && a.output.has(Output::classes)) {
     specs.add_linear("head.classes", a.width, a.classes, a.head_bias);
   }

@@ -194,6 +194,15 @@ void put(const RopeEntry& entry, Json& config, const std::vector<std::string>& k
 
 }  // namespace
 
+std::vector<double> grid_frequencies(const Rope& rope, std::int64_t dims) {
+  std::vector<double> frequencies = scaled_frequencies(rope, dims / 2);
+  for (double& frequency : frequencies) frequency *= 2 * std::numbers::pi;
+  const auto half = static_cast<std::ptrdiff_t>(frequencies.size());
+  frequencies.resize(2 * frequencies.size());
+  std::copy_n(frequencies.begin(), half, frequencies.begin() + half);
+  return frequencies;
+}
+
 std::vector<double> scaled_frequencies(const Rope& rope, std::int64_t dims) {
   std::vector<double> frequencies = rotary_frequencies(dims, rope.theta);
   for (std::size_t pair = 0; pair < frequencies.size(); ++pair) {

@@ -36,6 +36,9 @@ bool is_yarn_setting(const nlohmann::json& settings, const std::string& key);
 
 std::vector<double> scaled_frequencies(const Rope& rope, std::int64_t dims);
 
+// Of a grid: as for half as many coordinates, in turns, and once for each axis (DINOv3).
+std::vector<double> grid_frequencies(const Rope& rope, std::int64_t dims);
+
 // The value on which all spellings that are present and not null agree; nullptr when there is none.
 // Two that disagree add to `problems`, and the first counts.
 const nlohmann::json* agreed_value(const RopeEntry& entry, const nlohmann::json& config,

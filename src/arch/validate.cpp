@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "convolution_problems.h"
+#include "encoder_problems.h"
+#include "output_problems.h"
 #include "regauge/arch/architecture.h"
 #include "regauge/base/error.h"
 
@@ -85,9 +87,10 @@ void check_attention(const Attention& a, Problems& problems) {
   if (a.positions == Positions::relative) {
     problems.require(a.relative_buckets > 0 && a.relative_buckets <= kFarthest,
                      fmt::format("relative_buckets is {}; expected 1 to 2^20", a.relative_buckets));
-    problems.require(
-        a.relative_max_distance > 0 && a.relative_max_distance <= kFarthest,
-        fmt::format("relative_max_distance is {}; expected 1 to 2^20", a.relative_max_distance));
+    problems.require(a.grid ? a.relative_max_distance == 0
+                            : a.relative_max_distance > 0 && a.relative_max_distance <= kFarthest,
+                     fmt::format("relative_max_distance is {}; expected {}",
+                                 a.relative_max_distance, a.grid ? "0 with grid" : "1 to 2^20"));
   } else {
     problems.require(a.relative_buckets == 0 && a.relative_max_distance == 0,
                      "relative_buckets and relative_max_distance need positions 'relative'");
@@ -308,8 +311,6 @@ void check_stacks(const Architecture& a, Problems& problems) {
   // Of layers that are all alike the first stands for the others.
   for (std::int64_t n = 0; n < (a.pattern.empty() ? 1 : a.layers); ++n) {
     const Attention& attention = a.layer(n).attention;
-    problems.require(attention.window == 0 || a.is_causal(n),
-                     "attention_window in a layer that is not causal is not understood");
     problems.require(!attention.cross || (a.encoder_layers > 0 && n >= a.encoder_layers),
                      "cross needs an encoder, and is for the layers behind it");
     problems.require(!attention.cross || (attention.positions == Positions::none &&
@@ -362,12 +363,14 @@ void check_input(const Architecture& a, Problems& problems) {
   problems.require(a.registers >= 0 && a.registers < kLargest,
                    fmt::format("registers is {}; expected 0 or more, below 2^31", a.registers));
   const bool unplaced = std::ranges::all_of(a.kinds, [](const Layer& kind) {
-    return kind.attention.positions == Positions::none && kind.attention.window == 0;
+    const Attention& of = kind.attention;
+    const bool places = of.positions == Positions::rotary && of.grid;
+    return (of.positions == Positions::none || places) && of.window == 0;
   });
   problems.require(a.registers == 0 || (a.class_token && unplaced && !a.embedding_norm &&
                                         a.position_table != PositionTable::sinusoidal),
-                   "registers need a class_token, positions 'learned' or 'none', and neither "
-                   "attention_window nor an embedding norm");
+                   "registers need a class_token, positions 'learned', 'none' or of a grid, and "
+                   "neither attention_window nor an embedding norm");
   problems.require(a.token_types >= 0 && a.token_types < kLargest,
                    "token_types is not a number from 0 to 2^31");
   problems.require(std::isfinite(a.embedding_scale) && a.embedding_scale > 0,
@@ -381,39 +384,6 @@ void check_input(const Architecture& a, Problems& problems) {
                    "first_position is not a number from 0 to 2^31");
   problems.require(a.sinusoids != Sinusoids::halves_inclusive || (a.width % 2 == 0 && a.width > 2),
                    "sinusoids 'halves_inclusive' need an even width above 2");
-}
-
-void check_output(const Architecture& a, Problems& problems) {
-  const bool tokens = a.output.has(Output::tokens), classes = a.output.has(Output::classes);
-  if (classes) {
-    problems.require_size(a.classes, "classes");
-  } else {
-    problems.require(a.classes == 0, "classes needs output 'classes'");
-    problems.require(!a.classes_everywhere, "classes_everywhere needs output 'classes'");
-  }
-  problems.require(!a.last_position || (!a.causal && (classes || a.pooler)),
-                   "last_position needs output 'classes' or a pooler, and a model that is not "
-                   "causal");
-  problems.require(!a.classes_pooled || (classes && a.pooler),
-                   "classes_pooled needs output 'classes' and a pooler");
-  problems.require(!a.pooler || a.classes_pooled || a.output.has(Output::pooled),
-                   "a pooler needs output 'pooled' or classes_pooled");
-  problems.require(a.pooler || !a.output.has(Output::pooled), "output 'pooled' needs a pooler");
-  problems.require(a.pooler || a.pooler_activation == Activation::tanh,
-                   "pooler_activation needs a pooler");
-  problems.require(a.pooler_activation != Activation::relu_squared,
-                   "activation 'relu_squared' of a pooler is not understood");
-  problems.require(!a.tied || tokens, "tied needs output 'tokens'");
-  problems.require(!a.head_bias || a.has_head(), "a head bias needs a head");
-  problems.require(std::isfinite(a.logit_scale) && a.logit_scale != 0,
-                   "logit_scale is not a number other than 0");
-  problems.require(std::isfinite(a.logit_softcap) && a.logit_softcap >= 0,
-                   "logit_softcap is not a number >= 0");
-  problems.require((a.logit_scale == 1 && a.logit_softcap == 0) || (tokens != classes),
-                   "logit_scale and logit_softcap need one head");
-  problems.require(!a.log_probabilities || a.has_head(), "log_probabilities needs a head");
-  problems.require(!a.head_transform || (tokens && a.encoder_layers == 0),
-                   "head_transform needs output 'tokens' and one stack");
 }
 
 // Two models side by side share nothing; what the whole model is asked for must be true of both.
@@ -475,11 +445,12 @@ std::vector<std::string> problems_of(const Architecture& a) {
                      "placement 'behind' with biases of q, k, v, gate or up is not understood");
   }
   check_stacks(a, problems);
+  for (const auto& problem : problems_of_encoder(a)) problems.require(false, problem);
   for (const auto& problem : problems_of_convolutions(a)) problems.require(false, problem);
   check_input(a, problems);
   problems.require(a.norm == Norm::layer || !a.norm_bias, "norm_bias needs norm 'layer'");
   problems.require(std::isfinite(a.norm_eps) && a.norm_eps >= 0, "norm_eps is not a number >= 0");
-  check_output(a, problems);
+  for (const auto& problem : problems_of_outputs(a)) problems.require(false, problem);
   check_beside(a, problems);
   return problems.take();
 }

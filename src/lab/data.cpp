@@ -38,7 +38,7 @@ std::string expanded(const std::string& path) {
 
 std::int64_t sequence_length(const Request& request) {
   const Architecture& a = request.architecture;
-  const std::int64_t class_tokens = a.class_token ? 1 : 0;
+  const std::int64_t class_tokens = a.placed_rows();
   const std::int64_t room = a.max_positions - class_tokens;
   const std::int64_t length = request.length != 0 ? request.length : room;
   if (length <= 0 || length >= std::int64_t{1} << 31) {
@@ -59,7 +59,7 @@ void require(const Request& request, Input input, Output output) {
     throw request.refusal(
         fmt::format("input must be '{}'", input == Input::tokens ? "tokens" : "vectors"));
   }
-  if (a.output != output || a.classes_everywhere) {
+  if (a.output != output || a.classes_everywhere || a.distillation_head || a.has_contacts()) {
     throw request.refusal(
         fmt::format("output must be '{}'", output == Output::tokens ? "tokens" : "classes"));
   }

@@ -27,7 +27,11 @@ std::int64_t positions_needed(const Architecture& a) {
   for (const auto& kind : a.kinds) {
     const Attention& attention = kind.attention;
     if (attention.positions == Positions::rotary) most = std::max<std::int64_t>(most, 12);
-    if (attention.positions == Positions::relative) most = attention.relative_max_distance + 2;
+    if (attention.grid && attention.positions == Positions::rotary) most = a.leading_rows() + 16;
+    if (attention.grid && attention.positions == Positions::relative) return a.max_positions;
+    if (attention.positions == Positions::relative && !attention.grid) {
+      most = attention.relative_max_distance + 2;
+    }
     if (kind.has_delta()) most = std::max(most, kind.delta.kernel + 4);
   }
   return most;
@@ -39,7 +43,8 @@ Batch random_batch(const Architecture& a, std::uint64_t seed, std::int64_t least
   const bool table = a.has_position_table();
   Batch batch;
   const std::int64_t positions = table ? a.max_positions : positions_needed(a);
-  batch.length = positions - (table && a.class_token ? 1 : 0);
+  const bool places = a.kinds.front().attention.grid;
+  batch.length = positions - (places ? a.leading_rows() : table ? a.placed_rows() : 0);
   if (!a.encodes_vectors()) {
     while (a.encoded_positions(batch.length) < positions && !a.convolutions.empty()) ++batch.length;
   }

@@ -9,8 +9,10 @@
 #include "activated.h"
 #include "arch/transform_norm.h"
 #include "check_batch.h"
+#include "contacts.h"
 #include "convolutions.h"
 #include "delta_net.h"
+#include "grid.h"
 #include "regauge/base/error.h"
 #include "router.h"
 
@@ -45,19 +47,20 @@ Transformer::Transformer(const Architecture& architecture, std::int64_t length, 
     sinusoids_ = table.to(type);
   }
   for (const auto& kind : a.kinds) {
-    tables_.push_back(tables(kind.attention, a.causal, n, type));
+    tables_.push_back(tables(kind.attention, a.causal, n, a.leading_rows(), type));
     if (a.encoder_layers > 0) {
-      encoder_tables_.push_back(tables(kind.attention, false, encoded, type));
+      encoder_tables_.push_back(tables(kind.attention, false, encoded, 0, type));
     }
   }
 }
 
 Transformer::Tables Transformer::tables(const Attention& a, bool causal, std::int64_t n,
-                                        at::ScalarType type) {
+                                        std::int64_t leading, at::ScalarType type) {
   Tables made;
   if (a.positions == Positions::rotary) {
     const at::Tensor frequencies = at::tensor(a.rotary_frequencies, at::kDouble);
-    const at::Tensor angles = at::outer(at::arange(n, at::kDouble), frequencies);
+    const at::Tensor angles =
+        a.grid ? grid_angles(a, n, leading) : at::outer(at::arange(n, at::kDouble), frequencies);
     made.turns = at::polar(at::ones_like(angles), angles).to(at::toComplexType(type));
   }
   const at::Tensor place = at::arange(n, at::kLong);
@@ -76,10 +79,12 @@ Transformer::Tables Transformer::tables(const Attention& a, bool causal, std::in
     if (!made.mask.defined()) made.mask = at::zeros({1, n, n}, type);
     at::Tensor hidden = at::zeros({n, n}, at::kBool);
     if (causal) hidden = hidden | (offset > 0);
-    if (a.window > 0) hidden = hidden | (-offset >= a.window);
+    if (a.window > 0) hidden = hidden | ((causal ? -offset : offset.abs()) >= a.window);
     made.mask = made.mask.masked_fill(hidden, -std::numeric_limits<double>::infinity());
   }
-  if (a.positions == Positions::relative) {
+  if (a.positions == Positions::relative && a.grid) {
+    made.buckets = grid_rows(a, n);
+  } else if (a.positions == Positions::relative) {
     made.buckets = offset.reshape(-1).clone();
     for (std::int64_t i = 0; i < made.buckets.numel(); ++i) {
       auto& bucket = made.buckets.mutable_data_ptr<std::int64_t>()[i];
@@ -97,9 +102,10 @@ class Transformer::Pass {
 
   at::Tensor run(const Batch& batch) const {
     const at::Tensor encoded = a_.encoder_layers > 0 ? encode(batch) : at::Tensor();
+    if (a_.has_contacts()) seen_ = seen_for_contacts(tokens_of(batch), t_.type_);
     at::Tensor x = layers(embed(batch), encoded, a_.encoder_layers, a_.layers, batch);
     if (a_.reads_one_position()) x = one_position(x);
-    if (a_.plain_stream()) x = norm("head.norm", x);
+    if (a_.plain_stream() && !a_.mean_norm) x = norm("head.norm", x);
     at::Tensor pooled;
     if (a_.pooler) {
       pooled = a_.pools_everywhere() ? x : one_position(x);
@@ -124,9 +130,12 @@ class Transformer::Pass {
           break;
       }
     }
-    if (outputs.size() == 1) return outputs.front();
     const std::vector<Output> kinds = a_.output.list();
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (a_.has_contacts()) {
+      outputs.push_back(at::sigmoid(contacts_ + p_.at("head.contacts.bias")).flatten(1));
+    }
+    if (outputs.size() == 1) return outputs.front();
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
       const bool logits = kinds[i] == Output::tokens || kinds[i] == Output::classes;
       if (a_.log_probabilities && logits) outputs[i] = at::log_softmax(outputs[i], -1);
       outputs[i] = outputs[i].flatten(1);
@@ -187,7 +196,7 @@ class Transformer::Pass {
         const at::Tensor y = norm(first, x);
         x = x + scaled(attn(y)) + scaled(ffn(layer.shared_norm ? y : norm(second, x)));
       } else {
-        x = x + written("attn", attn(norm(first, x)));
+        x = x + written("attn", attn(a_.norms_attention(n) ? norm(first, x) : x));
         if (layer.has_ffn()) x = x + written("ffn", ffn(norm(second, x)));
       }
       if (layer.stream_scale) x = x * p_.at(at + "scale");
@@ -203,21 +212,36 @@ class Transformer::Pass {
     return x.narrow(1, a_.reads_last_position() ? x.size(1) - 1 : 0, 1);
   }
 
+  at::Tensor transformed(at::Tensor x) const {
+    x = activated(a_.kinds.front().ffn.activation, linear("head.transform", x));
+    tap("head.hidden", x);
+    return norm(transform_norm(a_), x);
+  }
+
   at::Tensor tokens(at::Tensor x) const {
-    if (a_.head_transform) {
-      x = activated(a_.kinds.front().ffn.activation, linear("head.transform", x));
-      tap("head.hidden", x);
-      x = norm(transform_norm(a_), x);
-    }
+    if (a_.head_transform) x = transformed(x);
     tap("head.input", x);
     return logits(x, a_.tied ? p_.at("embed.tokens") : p_.at("head.weight").t(), "head.bias");
   }
 
   at::Tensor classes(at::Tensor x) const {
-    if (!a_.classes_everywhere) x = one_position(x).squeeze(1);
+    const at::Tensor all = x;
+    if (a_.mean_norm) {
+      const std::int64_t first = a_.leading_rows();
+      x = norm("head.norm", x.narrow(1, first, x.size(1) - first).mean(1));
+    } else if (a_.mean_position) {
+      x = x.mean(1);
+    } else if (!a_.classes_everywhere) {
+      x = one_position(x).squeeze(1);
+    }
+    if (a_.transforms_classes()) x = transformed(x);
     tap("head.input", x);
     const std::string head = a_.classes_head();
-    return logits(x, p_.at(head + ".weight").t(), head + ".bias");
+    const at::Tensor first = logits(x, p_.at(head + ".weight").t(), head + ".bias");
+    if (!a_.distillation_head) return first;
+    const std::string other = "head.distillation";
+    return at::cat({first, logits(all.select(1, 1), p_.at(other + ".weight").t(), other + ".bias")},
+                   -1);
   }
 
   at::Tensor logits(const at::Tensor& x, const at::Tensor& weight, const std::string& bias) const {
@@ -242,9 +266,10 @@ class Transformer::Pass {
     return p_.at(name).squeeze(0);
   }
 
-  static at::Tensor are_vectors(const Batch& batch) {
-    return (numbers(batch.tokens, {batch.sequences, batch.length}) < 0).unsqueeze(-1);
+  static at::Tensor tokens_of(const Batch& batch) {
+    return numbers(batch.tokens, {batch.sequences, batch.length});
   }
+  static at::Tensor are_vectors(const Batch& batch) { return (tokens_of(batch) < 0).unsqueeze(-1); }
   // What a map makes of the index-th of the vectors at each position.
   at::Tensor from_vectors(const std::string& map, const Batch& batch, std::int64_t index) const {
     const at::Tensor all = view(batch.vectors).to(t_.type_);
@@ -259,16 +284,20 @@ class Transformer::Pass {
     const std::array shape{batch.sequences, batch.length};
     at::Tensor x;
     if (a_.input == Input::tokens) {
-      x = at::embedding(p_.at("embed.tokens"), numbers(batch.tokens, shape).clamp_min(0));
+      x = at::embedding(p_.at("embed.tokens"), tokens_of(batch).clamp_min(0));
       x = times(a_.embedding_scale, x);
+      if (a_.dropped_token >= 0) {
+        const at::Tensor kept = (tokens_of(batch) != a_.dropped_token).to(t_.type_);
+        x = x * (kept / kept.mean(1, true)).unsqueeze(-1);
+      }
     }
     if (batch.vectors.size() > 0 && !a_.encodes_vectors()) {
       const at::Tensor made = from_vectors("embed.input", batch, 0);
       x = batch.tokens.empty() ? made : at::where(are_vectors(batch), made, x);
     }
-    if (a_.class_token) {
-      const at::Tensor token = p_.at("embed.class_token").expand({batch.sequences, 1, a_.width});
-      x = at::cat({token, x}, 1);
+    for (const char* name : {"embed.distillation_token", "embed.class_token"}) {
+      if (!p_.contains(name)) continue;
+      x = at::cat({p_.at(name).expand({batch.sequences, 1, a_.width}), x}, 1);
     }
     x = positioned(x, a_.encoder_layers);
     if (a_.registers > 0) {
@@ -424,9 +453,13 @@ class Transformer::Pass {
     }
     const bool causal = a_.is_causal(layer) && !a.cross && !mask;
     at::Tensor weights;
-    const bool by_hand = !a.forgets_common_logit();
+    const bool by_hand = !a.forgets_common_logit() || a.contacts;
     if (taps_ != nullptr || by_hand) weights = patterns(a, at, q, k, mask, causal);
     if (taps_ != nullptr) tap(at + "patterns", weights.transpose(1, 2).flatten(2));
+    if (a.contacts) {
+      const at::Tensor own = contacts_of(weights, seen_, p_.at(at + "contacts"));
+      contacts_ = contacts_.defined() ? contacts_ + own : own;
+    }
     at::Tensor mixed = by_hand ? at::matmul(weights, v.repeat_interleave(a.group(), 1))
                                : at::scaled_dot_product_attention(q, k, v, mask, 0, causal, a.scale,
                                                                   a.heads != a.kv_heads);
@@ -440,6 +473,7 @@ class Transformer::Pass {
   const Architecture& a_;
   const Tensors& p_;
   Tensors* taps_;
+  mutable at::Tensor seen_, contacts_;  // of this evaluation
 };
 
 at::Tensor Transformer::operator()(const Tensors& parameters, const Batch& batch,

@@ -29,7 +29,7 @@ class Transformer {
     at::Tensor temperatures;  // [positions, 1], of queries
   };
   static Tables tables(const Attention& attention, bool causal, std::int64_t positions,
-                       at::ScalarType type);
+                       std::int64_t leading, at::ScalarType type);
   const Tables& tables_of(std::int64_t layer) const {
     const auto& pattern = architecture_.pattern;
     const auto& of_stack = layer < architecture_.encoder_layers ? encoder_tables_ : tables_;

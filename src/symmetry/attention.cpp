@@ -34,10 +34,10 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   if (a.qk_norm == QkNorm::heads) {
     add_space({.name = at + ".qk_gain",
                .category = Category::qk,
-               .group = GainExchange(a.qk_width, a.rotary_frequencies)});
+               .group = GainExchange(a.qk_width, pair_characters(a))});
     add_space({.name = at + ".turns",
                .category = Category::qk,
-               .group = HalfTurns(a.qk_width, a.rotary_frequencies),
+               .group = HalfTurns(a.qk_width, pair_characters(a)),
                .count = a.kv_heads,
                .shuffle = Shuffle::follows,
                .follows = heads,
@@ -69,7 +69,7 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
     const std::string gain = at + ".qk_gain";
     add_space({.name = gain,
                .category = Category::qk,
-               .group = GainExchange(a.qk_width, a.rotary_frequencies),
+               .group = GainExchange(a.qk_width, pair_characters(a)),
                .count = a.kv_heads,
                .shuffle = Shuffle::follows,
                .follows = heads});
@@ -93,7 +93,7 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
     append_scalar(key, at + ".k.scale", a.kv_heads * a.qk_width, false);
   } else {
     BlockGroup group = GeneralLinear(a.qk_width);
-    if (rotary) group = RotaryCommutant(a.qk_width, a.rotary_frequencies);
+    if (rotary) group = RotaryCommutant(a.qk_width, pair_characters(a));
     add_space({.name = at + ".qk",
                .category = Category::qk,
                .group = std::move(group),
@@ -105,7 +105,7 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   }
   const Axis values = add_values(layer);
   const Wire wire = wire_into(layer, true);
-  if (a_.layer(layer).norms_input()) {
+  if (a_.norms_attention(layer)) {
     add_gain_space(at + ".norm", wire.stream);
     add_pre_norm(at + ".norm", wire.stream);
   }
@@ -133,6 +133,7 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   add_writer(at + ".o", a.biases.o, wire, gathered_rows(layer), behind);
 
   if (a.positions == Positions::relative && !a.shares_table) add_relative_table(layer);
+  if (a.contacts) tensor(at + ".contacts").cols = {{.space = heads, .take = Take::permutation}};
   if (a.sinks) tensor(at + ".sinks").cols = {{.space = heads, .take = Take::permutation}};
   add_key_shift(layer, k, source);
   add_constants(layer, true, v);
@@ -182,15 +183,30 @@ Axis SymmetryBuilder::gathered_rows(std::int64_t layer) const {
 void SymmetryBuilder::add_relative_table(std::int64_t layer) {
   const std::string table = fmt::format("layers.{}.attn.relative_bias", layer);
   tensor(table).cols = {{.space = heads_space(layer), .take = AxisPart::Take::permutation}};
-  Shift shift;  // softmax does not see a constant over keys
-  shift.name = table + ".constant";
-  shift.length = shift.dimension = attention(layer).heads;
-  shift.axis = tensor(table).cols;
-  Effect effect;
-  effect.tensor = table;
-  shift.effects = {effect};
-  add_shift(std::move(shift));
-  add_unreached_rows(layer, table);
+  // Softmax does not see a constant over keys.
+  const auto add_constant = [&](const char* name,
+                                const std::vector<std::pair<std::int64_t, std::int64_t>>& runs) {
+    Shift shift;
+    shift.name = table + name;
+    shift.length = shift.dimension = attention(layer).heads;
+    shift.axis = tensor(table).cols;
+    for (const auto& [first, last] : runs) {
+      Effect effect;
+      effect.tensor = table;
+      effect.first_row = first;
+      effect.last_row = last;
+      shift.effects.push_back(effect);
+    }
+    add_shift(std::move(shift));
+  };
+  if (!attention(layer).grid) {
+    add_constant(".constant", {{0, -1}});
+    return add_unreached_rows(layer, table);
+  }
+  // What patches ask, and what the class token asks: grid_row.
+  const std::int64_t rows = attention(layer).relative_buckets;
+  add_constant(".constant", {{0, rows - 3}, {rows - 2, rows - 1}});
+  add_constant(".class_token.constant", {{rows - 3, rows - 2}, {rows - 1, rows}});
 }
 
 // A norm passes the sign of a coordinate on to its gain.
@@ -238,7 +254,7 @@ void SymmetryBuilder::add_key_shift(std::int64_t layer, const Reader& k, const W
   const Attention& a = attention(layer);
   if (a.has_qk_norm() || !a.forgets_common_logit()) return;
   if (k.bias.empty() && !constant_behind(wire.norm)) return;
-  const auto still = RotaryClasses(a.qk_width, a.rotary_frequencies).still;
+  const auto still = RotaryClasses(a.qk_width, pair_characters(a)).still;
   Shift shift;
   shift.name = fmt::format("layers.{}.attn.k.constant", layer);
   shift.length = a.kv_heads * a.qk_width;

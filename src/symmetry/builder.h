@@ -132,6 +132,8 @@ class SymmetryBuilder {
     const bool own = a_.encoder_vocabulary > 0 || a_.encodes_vectors();
     return a_.tied && (layer >= a_.encoder_layers || !own);
   }
+  // The first attention reads what the embedding norm writes.
+  bool reads_embedding(std::int64_t layer) const { return layer == 0 && a_.bare_first_attention; }
   const Attention& attention(std::int64_t layer) const { return a_.layer(layer).attention; }
   const FeedForward& feed_forward(std::int64_t layer) const { return a_.layer(layer).ffn; }
   // The constant that a norm's bias makes, readable through a reader without a bias of its own.

@@ -24,6 +24,7 @@ void SymmetryBuilder::add_embedding() {
   add_table("embed.input.weight", false, true);
   add_table("embed.input.bias", true, true);
   add_table("embed.class_token", true, true);
+  add_table("embed.distillation_token", true, true);
   add_table("embed.registers", false, true);
   add_table("embed.positions", false, true);
   add_table("embed.types", false, true);
@@ -56,7 +57,8 @@ void SymmetryBuilder::add_embedding_norm(std::int64_t layer) {
   }
   append_scalar(gain, plain() ? "residual.scale" : first.scale, a_.width, false);
   add_norm(name, gain, writer_cols(first));
-  if (plain() && constant_behind(name)) add_writer_shift(name + ".bias");
+  const bool read_by_norms = plain() && !a_.bare_first_attention;
+  if (read_by_norms && constant_behind(name)) add_writer_shift(name + ".bias");
 }
 
 std::string SymmetryBuilder::head_norm() const {
@@ -94,7 +96,7 @@ void SymmetryBuilder::add_embedding_exchanges() {
   };
   const bool learned = a_.position_table == PositionTable::learned;
   if (a_.input == Input::vectors) {
-    const std::int64_t first = a_.class_token ? 1 : 0;
+    const std::int64_t first = a_.placed_rows();
     if (learned && a_.input_bias) {
       exchange("embed.exchange.input", rows("embed.input.bias", 1),
                rows("embed.positions", -1, first), true);
@@ -103,7 +105,21 @@ void SymmetryBuilder::add_embedding_exchanges() {
       exchange("embed.exchange.class_token", rows("embed.class_token", 1),
                rows("embed.positions", -1, 0, 1), true);
     }
+    if (learned && a_.distillation_token) {
+      exchange("embed.exchange.distillation_token", rows("embed.distillation_token", 1),
+               rows("embed.positions", -1, 1, 2), true);
+    }
     return;
+  }
+  if (a_.dropped_token >= 0 && !a_.tied) {
+    Shift shift;  // a row that nothing reads
+    shift.name = "embed.tokens.dropped";
+    shift.length = a_.width;
+    shift.sums_to_zero = mean_unseen;  // the mean is a writer's shift already
+    shift.dimension = a_.width - (mean_unseen ? 1 : 0);
+    shift.axis = axis;
+    shift.effects = {rows("embed.tokens", 1, a_.dropped_token, a_.dropped_token + 1)};
+    add_shift(std::move(shift));
   }
   if (learned && a_.token_types > 0) {
     exchange("embed.exchange.types", rows("embed.types", 1), rows("embed.positions", -1), true);

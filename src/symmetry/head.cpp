@@ -16,15 +16,21 @@ void SymmetryBuilder::add_head() {
   const Wire wire{norm, ""};
   if (a_.pooler) add_pooler(wire);
   Reader classes;
-  if (a_.output.has(Output::classes)) classes = add_classes(wire);
+  const bool classes_alone = a_.output.has(Output::classes) && !a_.transforms_classes();
+  if (classes_alone) classes = add_classes(wire);
+  if (a_.distillation_head) {
+    const std::string other = "head.distillation";
+    add_end_reader(wire, {other + ".weight", a_.head_bias ? other + ".bias" : "", false}, {});
+  }
   Axis shift_axis = stream_axis();
-  if (a_.output.has(Output::tokens)) {
+  const bool has_main_head = a_.output.has(Output::tokens) || a_.transforms_classes();
+  if (has_main_head) {
     Axis head_rows = reader_rows(wire);
     if (a_.head_transform) {
       add_head_transform(wire);
       norm = transform_norm(a_);
       // Behind the transform the coordinates are its neurons', or the tied table's.
-      shift_axis = tensor("head.transform.bias").cols;
+      shift_axis = tensor("head.transform.weight").cols;
       if (has_space("head.transform.scale")) shift_axis.pop_back();
       head_rows.clear();
       if (has_space("head.transform")) {
@@ -39,11 +45,11 @@ void SymmetryBuilder::add_head() {
     add_norm_shift(norm, shift_axis, {});
   }
   if (!a_.forgets_common_logit()) return;
-  if (a_.output.has(Output::tokens)) {
+  if (has_main_head) {
     add_log_probability_shifts({"head.weight", a_.head_bias ? "head.bias" : "", false}, norm,
                                shift_axis);
   }
-  if (a_.output.has(Output::classes)) {
+  if (classes_alone) {
     add_log_probability_shifts(classes, a_.classes_pooled ? "" : wire.norm, stream_axis());
   }
 }
@@ -136,10 +142,11 @@ void SymmetryBuilder::add_head_transform(const Wire& wire) {
                .group = Scaling(Scaling::Kind::positive)});
     append_scalar(neurons, "head.transform.scale", a_.width, false);
   }
-  const Reader reader{"head.transform.weight", "head.transform.bias", false};
+  const Reader reader{"head.transform.weight", a_.transform_bias ? "head.transform.bias" : "",
+                      false};
   tensor(reader.weight).rows = reader_rows(wire);
   tensor(reader.weight).cols = neurons;
-  tensor(reader.bias).cols = neurons;
+  if (a_.transform_bias) tensor(reader.bias).cols = neurons;
   symmetry_.norms.at(wire.norm).readers.push_back(reader);
   add_reader_shift(wire.norm, reader);
   if (constant_behind(wire.norm) && !a_.output.has(Output::hidden)) {

@@ -154,6 +154,7 @@ SymmetryBuilder::Wire SymmetryBuilder::wire_into(std::int64_t layer, bool attent
   if (plain()) {
     const Layer& shape = a_.layer(layer);
     if (!shape.norms_input()) return {"", stream_length(layer)};
+    if (attention && reads_embedding(layer)) return {"embed.norm", stream_length(layer)};
     const char* norm = attention ? "attn.norm" : shape.norm_before_ffn();
     return {fmt::format("layers.{}.{}", layer, norm), "", "", stream_of(layer)};
   }

@@ -43,7 +43,7 @@ void SymmetryBuilder::add_writer(const std::string& name, bool has_bias, const W
 void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Reader& reader) {
   const Wire wire = wire_into(layer, attention);
   const std::string at = fmt::format("layers.{}.{}", layer, attention ? "attn" : "ffn");
-  if (plain()) {
+  if (plain() && !(attention && reads_embedding(layer))) {
     const bool read_again = attention && a_.layer(layer).shared_norm;
     if (constant_behind(wire.norm) && !read_again) {
       add_norm_shift(wire.norm, stream_axis(wire.stream), {});
@@ -51,8 +51,8 @@ void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Re
     if (attention) add_value_shift(layer, reader, wire_into_keys(layer));
     return;
   }
-  // After a post-norm the wire is also the residual: its constant c meets the sum again, where the
-  // sub-layer's output must bring -c.
+  // After a post-norm, or behind the embedding's that a bare attention reads, the wire is also the
+  // residual: its constant c meets the sum again, where the sub-layer's output must bring -c.
   const Attention& of = this->attention(layer);
   const bool has_taker = attention ? of.biases.o : feed_forward(layer).biases.down;
   const std::int64_t values = of.kv_heads * of.v_width;
@@ -96,7 +96,7 @@ std::int64_t SymmetryBuilder::seen_of_raw_constant(std::int64_t layer) const {
   const Attention& a = attention(layer);
   std::int64_t seen = 0;
   if (!a.biases.q) seen += a.heads * a.qk_width;
-  const auto still = RotaryClasses(a.qk_width, a.rotary_frequencies).still;
+  const auto still = RotaryClasses(a.qk_width, pair_characters(a)).still;
   const bool softmax_forgets = !a.has_qk_norm() && a.forgets_common_logit();
   const std::int64_t invisible = softmax_forgets ? static_cast<std::int64_t>(still.size()) : 0;
   if (!a.biases.k) seen += a.kv_heads * (a.qk_width - invisible);

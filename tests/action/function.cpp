@@ -10,7 +10,10 @@ Matrix<double> random_input(const Architecture& a, std::uint64_t seed, const cha
                             std::int64_t positions, std::int64_t vocabulary) {
   Random random(seed, name);
   const std::int64_t table = a.has_position_table() ? a.max_positions : positions;
-  std::int64_t length = table - (a.class_token ? 1 : 0);
+  const Attention& first = a.kinds.front().attention;
+  const bool square = first.grid && first.positions == Positions::rotary;
+  std::int64_t length = square ? 9 : table - a.placed_rows();
+  if (first.grid && !square) length = a.max_positions - a.placed_rows();
   if (a.input == Input::vectors) {
     while (a.encoded_positions(length) < positions && !a.convolutions.empty()) ++length;
     Matrix<double> input(length, a.input_width);
@@ -87,6 +90,9 @@ std::vector<Architecture> architectures() {
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(vectors_architecture(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(delta_architecture(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(encoder_architecture(seed));
+  for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(bare_architecture(seed));
+  for (std::uint64_t seed = 0; seed < 80; ++seed) all.push_back(vision_architecture(seed));
+  for (std::uint64_t seed = 0; seed < 30; ++seed) all.push_back(protein_architecture(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(value_norm_architecture(seed));
   for (const bool siglip : {false, true}) all.push_back(two_towers(siglip));
   for (auto& a : full_turn_architectures(20)) all.push_back(std::move(a));

@@ -9,6 +9,7 @@
 
 #include "forward_convolutions.h"
 #include "forward_delta.h"
+#include "forward_grid.h"
 
 namespace regauge::testing {
 namespace {
@@ -22,12 +23,14 @@ class Forward {
 
   Mat run(const Mat& input, const Mat& source) const {
     Mat encoded;
+    input_ = input;
+    contacts_ = Mat::Zero(input.rows(), input.rows());
     if (a_.encoder_layers > 0) {
       encoded = layers(embed(source, "encoder."), source, {}, 0, a_.encoder_layers);
       if (a_.plain_stream()) encoded = norm("encoder.norm", encoded);
     }
     Mat x = layers(embed(input, ""), input, encoded, a_.encoder_layers, a_.layers);
-    if (a_.plain_stream()) x = norm("head.norm", x);
+    if (a_.plain_stream() && !a_.mean_norm) x = norm("head.norm", x);
     std::vector<Mat> outputs;
     const bool several = a_.output.list().size() > 1;
     if (a_.output.has(Output::tokens)) outputs.push_back(counted(token_logits(x), several));
@@ -37,12 +40,21 @@ class Forward {
       pooled = activated(a_.pooler_activation, linear("head.pooler", pooled));
     }
     if (a_.output.has(Output::classes)) {
-      const Mat read = a_.classes_everywhere ? x : chosen(x);
+      Mat read = a_.classes_everywhere ? x : chosen(x);
+      if (a_.mean_position) {
+        const Eigen::Index first = a_.mean_norm ? a_.leading_rows() : 0;
+        read = x.bottomRows(x.rows() - first).colwise().mean();
+        if (a_.mean_norm) read = norm("head.norm", read);
+      }
+      if (a_.head_transform && !a_.output.has(Output::tokens)) read = transformed(read);
       const char* head = a_.output.has(Output::tokens) ? "head.classes" : "head";
       outputs.push_back(counted(linear(head, a_.classes_pooled ? pooled : read), several));
     }
+    if (a_.distillation_head) outputs.push_back(linear("head.distillation", x.row(1)));
     if (a_.output.has(Output::hidden)) outputs.push_back(x);
     if (a_.output.has(Output::pooled)) outputs.push_back(pooled);
+    if (a_.has_contacts())
+      outputs.push_back(contacts(contacts_, p_.at("head.contacts.bias")(0, 0)));
     if (outputs.size() == 1) return outputs.front();
     // One after another in a row.
     Mat all(1, 0);
@@ -57,11 +69,13 @@ class Forward {
  private:
   Mat chosen(const Mat& x) const { return x.row(a_.causal || a_.last_position ? x.rows() - 1 : 0); }
 
+  Mat transformed(const Mat& x) const {
+    return norm(a_.plain_stream() ? "head.transform.norm" : "head.norm",
+                activated(a_.kinds[0].ffn.activation, linear("head.transform", x)));
+  }
+
   Mat token_logits(Mat x) const {
-    if (a_.head_transform) {
-      x = norm(a_.plain_stream() ? "head.transform.norm" : "head.norm",
-               activated(a_.kinds[0].ffn.activation, linear("head.transform", x)));
-    }
+    if (a_.head_transform) x = transformed(x);
     if (!a_.tied) return linear("head", x);
     Mat y = x * p_.at("embed.tokens").transpose();
     if (a_.head_bias) y.rowwise() += p_.at("head.bias").row(0);
@@ -108,7 +122,8 @@ class Forward {
         const std::string other = a_.layer(n).shared_norm ? before : after;
         x = (x + scale * (attn(norm(before, x)) + ffn(norm(other, x)))).eval();
       } else {
-        x = (x + scale * factors(layer + "attn", attn(norm(before, x)))).eval();
+        const bool bare = n == 0 && a_.bare_first_attention;
+        x = (x + scale * factors(layer + "attn", attn(bare ? x : norm(before, x)))).eval();
         if (a_.layer(n).has_ffn()) {
           x = (x + scale * factors(layer + "ffn", ffn(norm(after, x)))).eval();
         }
@@ -143,9 +158,11 @@ class Forward {
       x = convolved(a_, p_, input);
       x = linear("embed.input", a_.input_norm ? norm("embed.input.norm", x) : x);
     }
-    if (a_.class_token) {
+    if (a_.dropped_token >= 0) drop(a_.dropped_token, input, x);
+    for (const char* name : {"embed.distillation_token", "embed.class_token"}) {
+      if (!p_.contains(name)) continue;
       Mat longer(x.rows() + 1, x.cols());
-      longer << p_.at("embed.class_token"), x;
+      longer << p_.at(name), x;
       x = longer;
     }
     if (a_.position_table == PositionTable::learned)
@@ -294,8 +311,9 @@ class Forward {
       }
       if (a.positions != Positions::rotary) continue;
       for (std::int64_t b = 0; b < a.rotary_dims / 2; ++b) {
-        const double angle =
-            static_cast<double>(t) * a.rotary_frequencies[static_cast<std::size_t>(b)];
+        const double turns =
+            a.grid ? place(a_, t, x.rows(), b >= a.rotary_dims / 4) : static_cast<double>(t);
+        const double angle = turns * a.rotary_frequencies[static_cast<std::size_t>(b)];
         const double u = x(t, 2 * b), v = x(t, 2 * b + 1);
         x(t, 2 * b) = u * std::cos(angle) - v * std::sin(angle);
         x(t, 2 * b + 1) = u * std::sin(angle) + v * std::cos(angle);
@@ -306,7 +324,7 @@ class Forward {
 
   static bool sees(bool causal, std::int64_t window, Eigen::Index i, Eigen::Index j) {
     if (causal && j > i) return false;
-    return window == 0 || i - j < window;
+    return window == 0 || std::abs(i - j) < window;
   }
 
   // The table that a layer reads: its own, or that of the first layer of its stack.
@@ -371,13 +389,15 @@ class Forward {
           if (a.positions == Positions::alibi) {
             weights(i, j) -= alibi_slope(head, a.heads) * static_cast<double>(std::abs(i - j));
           } else if (a.positions == Positions::relative) {
-            weights(i, j) += relative_table(layer)(relative_bucket(a, causal, j - i), head);
+            const auto row = a.grid ? grid_row(a, i, j) : relative_bucket(a, causal, j - i);
+            weights(i, j) += relative_table(layer)(row, head);
           }
           weights(i, j) = sees(causal, a.window, i, j) ? std::exp(weights(i, j)) : 0;
         }
         const double sink = a.sinks ? std::exp(p_.at(at + "sinks")(0, head)) : 0;
         weights.row(i) /= weights.row(i).sum() + sink;
       }
+      if (a.contacts) add_contacts(input_, p_.at(at + "contacts")(0, head), weights, contacts_);
       mixed.middleCols(head * a.v_width, a.v_width) =
           weights * v.middleCols(kv * a.v_width, a.v_width);
     }
@@ -390,6 +410,7 @@ class Forward {
 
   const Architecture& a_;
   const Parameters<double>& p_;
+  mutable Mat input_, contacts_;  // of the sequence that is run
 };
 
 }  // namespace

@@ -112,6 +112,23 @@ constexpr Near kNear[] = {
     {"dinov2", R"({"architectures": ["Dinov2ForImageClassification"]})", "architectures"},
     {"dinov2", R"({"architectures": ["Dinov2Backbone"]})", "architectures"},
     {"dinov2", R"({"image_size": 13})", "max_positions"},
+    {"dinov3_vit", R"({"architectures": ["DINOv3ViTBackbone"]})", "architectures"},
+    {"dinov3_vit", R"({"num_attention_heads": 8})", "4 divides"},
+    {"deit", R"({"architectures": ["DeiTForMaskedImageModeling"]})", "architectures"},
+    {"beit", R"({"architectures": ["BeitModel"]})", "mean_position"},
+    {"beit", R"({"use_shared_relative_position_bias": true})", "use_relative_position_bias"},
+    {"beit", R"({"layer_scale_init_value": 0.3})", "layer_scale_init_value"},
+    {"beit-absolute", R"({"use_relative_position_bias": true})", "use_relative_position_bias"},
+    {"modernbert", R"({"hidden_activation": "relu"})", "hidden_activation"},
+    {"modernbert", R"({"classifier_activation": "silu"})", "classifier_activation"},
+    {"modernbert", R"({"decoder_bias": false})", "decoder_bias"},
+    {"modernbert", R"({"architectures": ["ModernBertForMultipleChoice"]})", "architectures"},
+    {"esm", R"({"position_embedding_type": "absolute"})", "position_embedding_type"},
+    {"esm", R"({"position_embedding_type": null})", "position_embedding_type"},
+    {"esm", R"({"is_folding_model": true})", "is_folding_model"},
+    {"esm-dropout", R"({"emb_layer_norm_before": true})", "dropped_token"},
+    {"esm-dropout", R"({"mask_token_id": null})", "mask_token_id"},
+    {"esm-dropout", R"({"mask_token_id": 31})", "dropped_token"},
     {"llava", R"({"text_config": {"model_type": "phi3"}})", "model_type"},
     {"llava", R"({"architectures": ["LlavaModel"]})", "architectures"},
     {"gemma4_text", R"({"hidden_size_per_layer_input": 4})", "hidden_size_per_layer_input"},
@@ -208,6 +225,56 @@ TEST(Refused, WhatLayerScalesAndRegistersAreNotUnderstoodWith) {
                               a.kinds[0].attention.positions = Positions::alibi;
                             }}) {
     EXPECT_TRUE(testing::says(problem("dinov2_with_registers", change), "registers"));
+  }
+}
+
+// What single encoders have, beside what it was not verified with.
+TEST(Refused, WhatEncodersAreNotUnderstoodWith) {
+  const auto problem = [](const char* fixture, void (*change)(Architecture&)) {
+    Architecture a = Model::open(testing::fixture(fixture)).architecture;
+    change(a);
+    std::string all;
+    for (const auto& each : problems_of(a)) all += each + "\n";
+    return all;
+  };
+  for (const auto change : {+[](Architecture& a) { a.embedding_norm = false; },
+                            +[](Architecture& a) {
+                              for (auto& kind : a.kinds) kind.placement = Placement::post;
+                            },
+                            +[](Architecture& a) {
+                              for (auto& kind : a.kinds) kind.parallel = true;
+                            }}) {
+    EXPECT_TRUE(testing::says(problem("modernbert", change), "bare_first_attention"));
+  }
+  EXPECT_TRUE(testing::says(problem("llama", [](Architecture& a) { a.mean_position = true; }),
+                            "mean_position"));
+  EXPECT_TRUE(testing::says(problem("llama", [](Architecture& a) { a.transform_bias = false; }),
+                            "transform_bias"));
+  for (const auto change : {+[](Architecture& a) { a.causal = true; },
+                            +[](Architecture& a) { a.kinds[0].attention.rotary_dims = 4; },
+                            +[](Architecture& a) { a.kinds[0].attention.softcap = 2; },
+                            +[](Architecture& a) { a.kinds[0].attention.window = 3; }}) {
+    EXPECT_NE(problem("dinov3_vit", change), "");
+  }
+  for (const auto change :
+       {+[](Architecture& a) { a.class_token = false; },
+        +[](Architecture& a) { a.kinds[0].attention.relative_buckets += 1; },
+        +[](Architecture& a) { a.kinds[0].attention.relative_max_distance = 3; },
+        +[](Architecture& a) { a.mean_position = false; },
+        +[](Architecture& a) { a.output.add(Output::hidden); }}) {
+    EXPECT_NE(problem("beit", change), "");
+  }
+  for (const auto change : {+[](Architecture& a) { a.distillation_token = false; },
+                            +[](Architecture& a) { a.position_table = PositionTable::none; },
+                            +[](Architecture& a) { a.log_probabilities = true; },
+                            +[](Architecture& a) { a.registers = 2; }}) {
+    EXPECT_NE(problem("deit", change), "");
+  }
+  for (const auto change :
+       {+[](Architecture& a) { a.dropped_token = 31; }, +[](Architecture& a) { a.norm_eps = 0; },
+        +[](Architecture& a) { a.token_types = 2; },
+        +[](Architecture& a) { a.log_probabilities = true; }}) {
+    EXPECT_NE(problem("esm-dropout", change), "");
   }
 }
 

@@ -181,6 +181,53 @@ const std::vector<Notion>& notions() {
          keys.attention.rotary_frequencies.back() = 0;
          a.set_layers({layer, keys});
        }},
+      {"PatchesThatTurnByPlaces",
+       [](Architecture& a) {
+         const std::int64_t width = a.width;
+         a = dinov3_architecture(false);
+         a.width = width;
+         a.input_width = 2 * width;
+       }},
+      {"ATableOfPlaces",
+       [](Architecture& a) {
+         const std::int64_t width = a.width;
+         a = beit_architecture(2, true, true);
+         a.width = width;
+         a.input_width = 2 * width;
+       }},
+      {"ATokenForDistillation",
+       [](Architecture& a) {
+         const std::int64_t width = a.width;
+         a = deit_architecture(true);
+         a.width = width;
+         a.input_width = 2 * width;
+       }},
+      {"ContactsAndADroppedToken",
+       [](Architecture& a) {
+         const std::int64_t width = a.width;
+         a = esm_architecture(true, true);
+         a.width = width;
+         a.vocabulary = 3 * width;
+       }},
+      {"ABareFirstAttention",
+       [](Architecture& a) {
+         a.norm = Norm::layer;
+         a.embedding_norm = a.bare_first_attention = true;
+         a.head_transform = true;
+         a.transform_bias = false;
+       }},
+      {"WindowsInBothDirections",
+       [](Architecture& a) {
+         a.kinds[0].attention.window = 5;
+         a.causal = false;
+       }},
+      {"ClassesOfTheMean",
+       [](Architecture& a) {
+         a.output = Output::classes;
+         a.classes = 3;
+         a.causal = false;
+         a.mean_position = a.head_transform = a.head_bias = true;
+       }},
       {"ClampWithoutOffset", [](Architecture& a) { a.kinds[0].ffn.limit = 0.5; }},
       {"Window", [](Architecture& a) { a.kinds[0].attention.window = 5; }},
       {"GatedRelu", [](Architecture& a) { a.kinds[0].ffn.activation = Activation::relu; }},
@@ -196,7 +243,8 @@ class Notions : public ::testing::TestWithParam<Notion> {
         Architecture a = base(width);
         GetParam().set(a);
         const bool lengths = a.encoder_layers == 0 || a.norm == Norm::rms;
-        if (eps == 0 && (!lengths || a.has_positional())) continue;  // not understood
+        if (eps == 0 && (!lengths || a.has_positional() || a.dropped_token >= 0))
+          continue;  // not understood
         a.norm_eps = eps;
         validate(a);
         use(a, "width " + std::to_string(width) + ", eps " + std::to_string(eps));

@@ -40,7 +40,8 @@ inline lab::Batch random_batch(const Architecture& a, std::int64_t sequences, st
   for (std::int64_t i = 0; tokens && i < sequences * batch.source_length; ++i) {
     batch.source.push_back(random.below(a.source_vocabulary()));
   }
-  const std::int64_t targets = a.reads_one_position() ? sequences : count;
+  const bool one = a.reads_one_position() || a.mean_position;
+  const std::int64_t targets = one ? sequences : count;
   for (std::int64_t i = 0; a.has_head() && i < targets; ++i) {
     batch.targets.push_back(random.below(a.outputs()));
   }

@@ -164,5 +164,63 @@ TEST_P(EncoderNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(Encoders, EncoderNullity, ::testing::Range(0, 6));
 
+// ModernBERT in small, without a head of its own and with one; biases; and some drawn at random.
+Architecture bare(int index) {
+  if (index < 2) return modernbert_architecture(index == 0 ? 34 : 30, index + 1, index == 0);
+  if (index > 3) return bare_architecture(static_cast<std::uint64_t>(index));
+  Architecture a = modernbert_architecture(40, 1, false);
+  a.norm_bias = true;
+  if (index == 3) {
+    a.kinds[0].attention.biases = {.q = true, .k = true, .v = true, .o = true};
+    a.kinds[0].ffn.biases = {.gate = true, .up = true, .down = true};
+  }
+  return a;
+}
+
+class BareNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(BareNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = bare(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(FirstAttentions, BareNullity, ::testing::Range(0, 10));
+
+// DINOv3, BEiT and DeiT in small, and some drawn at random.
+Architecture of_pictures(int index) {
+  switch (index) {
+    case 0:
+    case 1:
+      return dinov3_architecture(index == 1);
+    case 2:
+    case 3:
+      return beit_architecture(index, index == 3, index == 2);
+    case 4:
+    case 5:
+      return deit_architecture(index == 4);
+    default:
+      return vision_architecture(static_cast<std::uint64_t>(index));
+  }
+}
+
+class PicturesNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(PicturesNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = of_pictures(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(Pictures, PicturesNullity, ::testing::Range(0, 6));
+
+// ESM-2 in small, tied and not, with contacts and without.
+class ProteinsNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(ProteinsNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = esm_architecture(GetParam() % 2 == 1, GetParam() >= 2);
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(Proteins, ProteinsNullity, ::testing::Range(0, 4));
+
 }  // namespace
 }  // namespace regauge

@@ -56,6 +56,38 @@ def double_frequencies(config):
     return frequencies
 
 
+class DoubleRotaryOfKinds(torch.nn.Module):
+    """ModernBERT's, of which each kind of layers has its own."""
+
+    def __init__(self, config):
+        super().__init__()
+        dims = config.hidden_size // config.num_attention_heads
+        self.of_kind = {
+            kind: DoubleRotary(given["rope_theta"] ** (-torch.arange(0, dims, 2).double() / dims), 1.0, "halves")
+            for kind, given in config.rope_parameters.items()
+        }
+
+    def forward(self, x, position_ids, kind):
+        return self.of_kind[kind](x, position_ids)
+
+
+class DoublePlaces(torch.nn.Module):
+    """DINOv3's tables of the centres of patches, in double."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+
+    def forward(self, pixel_values):
+        rows, columns = (side // self.config.patch_size for side in pixel_values.shape[-2:])
+        y, x = ((torch.arange(n).double() + 0.5) / n * 2 - 1 for n in (rows, columns))
+        places = torch.stack(torch.meshgrid(y, x, indexing="ij"), -1).flatten(0, 1)
+        width = self.config.hidden_size // self.config.num_attention_heads
+        frequencies = self.config.rope_theta ** (-torch.arange(0, 1, 4 / width).double())
+        angles = (2 * math.pi * places[:, :, None] * frequencies).flatten(1).tile(2)
+        return angles.cos(), angles.sin()
+
+
 def double_sinusoids(places, columns, inclusive):
     """All sines, then all cosines; with the last frequency of 1/10000, or one step before it."""
     steps = columns // 2 - 1 if inclusive else columns / 2
@@ -71,7 +103,13 @@ def make_double(model):
     for module in list(language.modules()):
         for name, child in list(module.named_children()):
             kind = type(child).__name__
-            if kind.endswith("RotaryEmbedding"):
+            if kind == "EsmRotaryEmbedding":
+                continue  # its file holds the frequencies
+            if kind == "DINOv3ViTRopePositionEmbedding":
+                setattr(module, name, DoublePlaces(model.config))
+            elif kind == "ModernBertRotaryEmbedding":
+                setattr(module, name, DoubleRotaryOfKinds(model.config))
+            elif kind.endswith("RotaryEmbedding"):
                 ours = double_frequencies(text_of(model.config))
                 assert torch.allclose(ours.float(), child.inv_freq.float(), rtol=1e-5), ours
                 angles = ANGLES.get(kind.removesuffix("RotaryEmbedding"), "halves")

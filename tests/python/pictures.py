@@ -76,6 +76,11 @@ def text_of(config):
     return getattr(config, "text_config", config)
 
 
+def reads_tokens(config):
+    """BEiT has a vocabulary, too, of what it once predicted."""
+    return hasattr(text_of(config), "vocab_size") and config.model_type != "beit"
+
+
 def reads_pictures_in_text(config):
     return hasattr(config, "text_config") and hasattr(config, "vision_config") and not has_towers(config)
 

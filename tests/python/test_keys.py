@@ -15,7 +15,7 @@ import torch
 import transformers
 from conftest import FIXTURES
 from declared import declared_outputs
-from pictures import reads_pictures_in_text, text_of, with_picture
+from pictures import reads_pictures_in_text, reads_tokens, text_of, with_picture
 from sounds import sound_of
 from towers import ended, ends_with_eos, has_towers, image_of
 
@@ -29,11 +29,13 @@ FAMILIES = [
     "olmo3", "glm4", "exaone4", "exaone4-full", "cohere2", "vaultgemma",
     "deepseek_v2", "deepseek_v2-direct", "deepseek_v2-grouped", "granitemoe", "ernie4_5_moe", "minimax_m2",
     "gpt_neox", "bert-mlm", "vit", "phi3", "bert-pretraining", "bert-classes", "bert-words", "roberta-classes",
+    "dinov3_vit", "dinov3_vit-gated", "deit", "deit-hidden", "beit", "beit-shared", "beit-absolute",
     "distilbert-classes", "vit-hidden", "dinov2", "dinov2-swiglu", "dinov2_with_registers", "dinov2_with_registers-swiglu",
     "llava", "idefics3", "smolvlm", "gemma3-vision", "gemma4", "qwen2_5_vl", "qwen3_5", "qwen2_vl", "mistral3", "internvl", "internvl-qwen3", "clip_text_model",
     "clip_text_model-projected", "clip", "siglip", "siglip_text_model", "siglip_vision_model",
     "starcoder2", "stablelm", "seed_oss", "ernie4_5", "helium", "ministral", "qwen2-sliding", "qwen3-sliding",
     "granite", "glm", "opt", "bloom", "mpt", "gpt_bigcode", "roberta", "xlm-roberta", "camembert", "distilbert",
+    "modernbert", "modernbert-classes", "modernbert-hidden", "esm", "esm-dropout", "esm-dropout-hidden",
     "mpnet", "roberta-prelayernorm", "xlm-roberta-xl", "megatron-bert", "electra-discriminator",
     "electra", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3", "biogpt", "openai-gpt", "ernie", "data2vec-text",
     "gptj", "codegen", "falcon", "falcon-grouped", "falcon-grouped-one-norm",
@@ -70,7 +72,7 @@ def outputs(folder):
             sound = sound_of(config, 2, 1)
             if sound is not None and not config.is_encoder_decoder:
                 return declared_outputs(model, **sound)
-            if not hasattr(text_of(config), "vocab_size"):
+            if not reads_tokens(config):
                 shape = (2, config.num_channels, config.image_size, config.image_size)
                 return declared_outputs(model, torch.randn(shape, generator=generator, dtype=torch.float64))
             given = {"input_ids": torch.randint(0, text_of(config).vocab_size, (2, 40), generator=generator)}

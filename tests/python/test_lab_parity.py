@@ -12,7 +12,7 @@ import torch
 import transformers as tf
 from declared import declared_outputs
 from in_double import make_double, no_float
-from pictures import MODELS_WITH_PICTURES, text_of
+from pictures import MODELS_WITH_PICTURES, reads_tokens, text_of
 from sounds import MODELS_THAT_HEAR, sound_of
 from sparse_models import DELTA, GQA, SIZES, SPARSE, YARN
 from towers import MODELS_OF_TOWERS, ended, ends_with_eos, has_towers, patches_of
@@ -49,6 +49,15 @@ WINDOWS = dict(sliding_window=5, layer_types=["full_attention", "sliding_attenti
 IMAGE = dict(
     hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=4, image_size=12,
     patch_size=4, num_channels=3,
+)  # fmt: skip
+SQUARE = {**IMAGE, "hidden_size": 16, "num_attention_heads": 2}
+MODERN = dict(
+    vocab_size=61, hidden_size=20, intermediate_size=27, num_hidden_layers=4, num_attention_heads=5, local_attention=4,
+    max_position_embeddings=48, pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2,
+)  # fmt: skip
+PROTEIN = dict(
+    vocab_size=33, hidden_size=20, intermediate_size=27, num_hidden_layers=3, num_attention_heads=5,
+    max_position_embeddings=48, pad_token_id=1, mask_token_id=32, position_embedding_type="rotary",
 )  # fmt: skip
 DINOV2 = {**{key: value for key, value in IMAGE.items() if key != "intermediate_size"}, "mlp_ratio": 2}
 
@@ -141,6 +150,25 @@ MODELS = {
     "roberta: masked words, untied": (tf.RobertaForMaskedLM, tf.RobertaConfig(
         **ENCODER, tie_word_embeddings=False)),
     "xlm-roberta: hidden state and pooler": (tf.XLMRobertaModel, tf.XLMRobertaConfig(**ENCODER)),
+    "modernbert: masked words, tied": (tf.ModernBertForMaskedLM, tf.ModernBertConfig(**MODERN)),
+    "modernbert: masked words, untied, every bias": (tf.ModernBertForMaskedLM, tf.ModernBertConfig(
+        **MODERN, tie_word_embeddings=False, norm_bias=True, attention_bias=True, mlp_bias=True, classifier_bias=True)),
+    "modernbert: classes of the first word": (tf.ModernBertForSequenceClassification, tf.ModernBertConfig(
+        **MODERN, num_labels=7)),
+    "modernbert: classes of the mean": (tf.ModernBertForSequenceClassification, tf.ModernBertConfig(
+        **MODERN, num_labels=7, classifier_pooling="mean")),
+    "modernbert: classes of words": (tf.ModernBertForTokenClassification, tf.ModernBertConfig(**MODERN, num_labels=7)),
+    "modernbert: answers": (tf.ModernBertForQuestionAnswering, tf.ModernBertConfig(**MODERN)),
+    "modernbert: hidden state": (tf.ModernBertModel, tf.ModernBertConfig(**MODERN, global_attn_every_n_layers=2)),
+    "esm: masked words, tied, a norm of the embedding": (tf.EsmForMaskedLM, tf.EsmConfig(
+        **PROTEIN, token_dropout=False, emb_layer_norm_before=True)),
+    "esm: hidden state and pooler": (tf.EsmModel, tf.EsmConfig(**PROTEIN, token_dropout=False)),
+    "esm-dropout: masked words, tied": (tf.EsmForMaskedLM, tf.EsmConfig(**PROTEIN, token_dropout=True)),
+    "esm-dropout: masked words, untied": (tf.EsmForMaskedLM, tf.EsmConfig(
+        **PROTEIN, token_dropout=True, tie_word_embeddings=False)),
+    "esm-dropout: classes": (tf.EsmForSequenceClassification, tf.EsmConfig(**PROTEIN, token_dropout=True, num_labels=7)),
+    "esm-dropout: classes of residues": (tf.EsmForTokenClassification, tf.EsmConfig(
+        **PROTEIN, token_dropout=True, num_labels=7)),
     "mpnet: hidden state and pooler": (tf.MPNetModel, tf.MPNetConfig(**MPNET)),
     "mpnet: masked words, tied": (tf.MPNetForMaskedLM, tf.MPNetConfig(**MPNET)),
     "mpnet: masked words, untied": (tf.MPNetForMaskedLM, tf.MPNetConfig(**MPNET, tie_word_embeddings=False)),
@@ -256,6 +284,22 @@ MODELS = {
     "vit: classes": (tf.ViTForImageClassification, tf.ViTConfig(**IMAGE, num_labels=7)),
     "vit: hidden state and pooler, no biases of q, k, v": (tf.ViTModel, tf.ViTConfig(**IMAGE, qkv_bias=False)),
     "vit: hidden state and pooler of gelu": (tf.ViTModel, tf.ViTConfig(**IMAGE, pooler_act="gelu")),
+    "dinov3_vit: hidden state": (tf.DINOv3ViTModel, tf.DINOv3ViTConfig(**SQUARE, num_register_tokens=2)),
+    "dinov3_vit: gated, other biases, no registers": (tf.DINOv3ViTModel, tf.DINOv3ViTConfig(
+        **SQUARE, use_gated_mlp=True, hidden_act="silu", query_bias=False, key_bias=True, value_bias=False, proj_bias=False,
+        mlp_bias=False, rope_theta=20.0)),
+    "deit: two heads of classes": (tf.DeiTForImageClassificationWithTeacher, tf.DeiTConfig(**IMAGE, num_labels=7)),
+    "deit: classes": (tf.DeiTForImageClassification, tf.DeiTConfig(**IMAGE, num_labels=7, qkv_bias=False)),
+    "deit: hidden state and pooler": (tf.DeiTModel, tf.DeiTConfig(**IMAGE)),
+    "beit: tables of places, classes of the mean": (tf.BeitForImageClassification, tf.BeitConfig(
+        **IMAGE, num_labels=7, use_relative_position_bias=True)),
+    "beit: without positions, classes of the class token": (tf.BeitForImageClassification, tf.BeitConfig(
+        **IMAGE, num_labels=7, use_mean_pooling=False)),
+    "beit: hidden state": (tf.BeitModel, tf.BeitConfig(**IMAGE, use_mean_pooling=False, use_relative_position_bias=True)),
+    "beit-shared: one table, no layer scales": (tf.BeitForImageClassification, tf.BeitConfig(
+        **IMAGE, num_labels=7, use_shared_relative_position_bias=True, layer_scale_init_value=0.0)),
+    "beit-absolute: classes of the mean": (tf.BeitForImageClassification, tf.BeitConfig(
+        **IMAGE, num_labels=7, use_absolute_position_embeddings=True)),
     "dinov2: hidden state": (tf.Dinov2Model, tf.Dinov2Config(**DINOV2)),
     "dinov2-swiglu: no biases of q, k, v": (tf.Dinov2Model, tf.Dinov2Config(
         **DINOV2, use_swiglu_ffn=True, qkv_bias=False)),
@@ -279,7 +323,7 @@ def randomise(model, seed):
         noise = torch.randn(value.shape, generator=generator)
         if value.dim() <= 1:
             gain = 0.0 if less_one and "linear_attn" not in name else 1.0
-            value.data = 0.3 * noise + (gain if name.endswith(("weight", "lambda1")) else 0.0)
+            value.data = 0.3 * noise + (gain if name.endswith(("weight", "lambda1", "lambda_1", "lambda_2")) else 0.0)
         else:
             value.data = noise * value.shape[-1] ** -0.5
     for name, value in sorted(model.named_buffers()):
@@ -309,7 +353,7 @@ def draw_inputs(config, seed):
         sound = {name: value.float() for name, value in sound.items()}
         if "input_values" in sound:
             return sound, {"vectors": sound["input_values"].unsqueeze(2).contiguous()}
-    if not hasattr(text, "vocab_size"):
+    if not reads_tokens(config):
         side = config.image_size
         images = torch.randn(5, config.num_channels, side, side, generator=generator)
         return {"pixel_values": images}, {"vectors": patches_of(config, images)}

@@ -6,7 +6,7 @@ import torch
 import transformers
 from conftest import FIXTURES
 from declared import declared_outputs
-from pictures import reads_pictures_in_text, text_of, with_picture
+from pictures import reads_pictures_in_text, reads_tokens, text_of, with_picture
 from sounds import sound_of
 from towers import ended, ends_with_eos, has_towers, image_of
 
@@ -35,7 +35,7 @@ def outputs(model, seed=0):
     with torch.no_grad():
         if sound is not None and not config.is_encoder_decoder:
             return declared_outputs(model, **sound)
-        if not hasattr(text_of(config), "vocab_size"):
+        if not reads_tokens(config):
             shape = (3, config.num_channels, config.image_size, config.image_size)
             return declared_outputs(model, torch.randn(shape, generator=generator, dtype=torch.float64))
         # 0 and 1 may be padding, whose rows of a position table are nobody's business.

@@ -80,6 +80,29 @@ Architecture vectors_architecture(std::uint64_t seed);
 // The same with what encoders have: both kinds of positions where seeds are even, a transform in
 // front of the head behind a final norm where they are odd.
 Architecture encoder_architecture(std::uint64_t seed);
+// Of pictures: turned by their places (seed % 4 == 0), with a table of places (1), with a token for
+// distillation (2); classes of the first position, or of the mean in front of or behind the norm.
+Architecture vision_architecture(std::uint64_t seed);
+// DINOv3 in small: D 8, two layers of two heads of 4, 5 neurons, 7 classes of every position,
+// patches of 12 numbers; or `wide`: D 12, one layer of three heads, 4 neurons, 6 classes, patches
+// of 16; one register. eps = 0.
+Architecture dinov3_architecture(bool wide);
+// BEiT in small: DINOv2 in small with tables of places in 2 x 2 patches of 9 numbers, of each layer
+// or shared, and 7 classes of the mean behind its norm, or of the class token.
+Architecture beit_architecture(std::int64_t layers, bool shared, bool mean);
+// DeiT in small: two heads of 7 classes, or hidden states and a pooler; D 6, two layers. eps = 0.
+Architecture deit_architecture(bool two_heads);
+// encoder_architecture with a transform, with a token that is dropped, and contacts of heads.
+Architecture protein_architecture(std::uint64_t seed);
+// ESM-2 in small: modernbert_architecture behind norms alone, with biases; eps = 0.01.
+Architecture esm_architecture(bool tied, bool contacts);
+
+// The same with a first attention that reads what the embedding norm writes, and a transform in
+// front of tokens, or of classes, which may be read off the mean of all positions.
+Architecture bare_architecture(std::uint64_t seed);
+// ModernBERT in small: D 8, two heads of 4, 5 neurons, windows of 3 in both directions but in the
+// first layer; tied behind a transform (`head`), or 8 classes of every position. eps = 0.
+Architecture modernbert_architecture(std::int64_t vocabulary, std::int64_t layers, bool head);
 // "bert" with 30 tokens, a table of 8 distances that all layers share, and so many positions.
 Architecture mpnet_architecture(std::int64_t layers, std::int64_t positions);
 // "bert" with 30 tokens and one layer that norms what it reads, and a transform behind its final

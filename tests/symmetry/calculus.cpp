@@ -72,7 +72,11 @@ class Judge {
   Wire pre_norm(std::int64_t first, std::int64_t last, const std::string& final_norm) {
     Similarity stream = similarity();
     Dense hull;
-    if (a_.embedding_norm) {
+    Wire bare;  // what the embedding norm writes, where the first attention reads it as it is
+    if (a_.bare_first_attention) {
+      bare = embedded();
+      hull = bare.value;
+    } else if (a_.embedding_norm) {
       const Wire normed = embedding_norm({stream.total, Forms(1, d_)}, seen_);
       read_by_norm({normed}, stream);
       hull = normed.value;
@@ -83,10 +87,11 @@ class Judge {
     }
     for (std::int64_t n = first; n < last; ++n) {
       const std::string layer = fmt::format("layers.{}.", n);
-      const Wire attended =
-          written(n, attention(read(n, hull, stream, layer + "attn.norm"), layer), layer + "attn");
+      const bool first_bare = n == 0 && a_.bare_first_attention;
+      const Wire seen_by_attention = first_bare ? bare : read(n, hull, stream, layer + "attn.norm");
+      const Wire attended = written(n, attention(seen_by_attention, layer), layer + "attn");
       if (!a_.layer(n).parallel) {
-        read_by_norm({attended}, stream);
+        read_by_norm(first_bare ? std::vector{bare, attended} : std::vector{attended}, stream);
         hull = with_row(hull, attended.value);
       }
       if (!a_.layer(n).has_ffn()) continue;
@@ -126,12 +131,17 @@ class Judge {
     return times_gain(branch, gain);
   }
 
-  Wire post_norm(std::int64_t first, std::int64_t last) {
+  // The embedded input, of which everything counts.
+  Wire embedded() {
     const AffineChange any{system_.wire(d_, d_, System::shared),
                            system_.wire(1, d_, System::shared)};
     const Dense everything = Dense::Identity(d_, d_);
-    Wire x = a_.embedding_norm ? embedding_norm(any, everything)
-                               : embed(any, everything, a_.class_token);
+    return a_.embedding_norm ? embedding_norm(any, everything)
+                             : embed(any, everything, a_.class_token);
+  }
+
+  Wire post_norm(std::int64_t first, std::int64_t last) {
+    Wire x = embedded();
     for (std::int64_t n = first; n < last; ++n) {
       const std::string layer = fmt::format("layers.{}.", n);
       x = norm_of_sum({x, attention(x, layer)}, layer + "attn.norm");
@@ -286,6 +296,7 @@ class Judge {
       require_relative_bias(system_, a_, tensors_, layer_of(layer));
     }
     if (a.sinks) system_.require(tensor(name + "sinks").change);
+    if (a.contacts) system_.require(tensor(name + "contacts").change);
     if (a.gate) system_.require(linear(x, name + "gate", 0, a.heads * dv).change);
     out = {with_row(out.value, constant.value), stack(out.change, constant.change)};
     if (has(name + "o.bias")) add_to_base(out, tensor(name + "o.bias"));
@@ -386,14 +397,11 @@ class Judge {
     const Wire router = linear(x, layer + "ffn.router", 0, e.count);
     const bool forgets = e.scoring == Scoring::softmax ? mistake_ != Mistake::router_shift_forgotten
                                                        : mistake_ == Mistake::sigmoid_forgotten;
-    const Forms common = system_.wire(x.value.rows(), 1, System::sublayer);
-    const Dense ones = Dense::Ones(1, e.count);
-    system_.require(forgets ? router.change - common * ones : router.change);
+    require_scores(system_, router.change, forgets);
     // What is only compared must keep every difference: an equation that no derivative of the
     // output knows.
     if (e.selection_bias && mistake_ != Mistake::choice_forgotten) {
-      const Forms same_for_all = system_.wire(1, 1, System::sublayer);
-      system_.require(tensor(layer + "ffn.selection.bias").change - same_for_all * ones);
+      require_scores(system_, tensor(layer + "ffn.selection.bias").change, true);
     }
     if (e.shared_width == 0) return out;
     if (e.shared_gate) system_.require(linear(x, layer + "ffn.shared.router", 0, 1).change);
@@ -409,7 +417,7 @@ class Judge {
     const bool clamped = f.limit > 0;
     // What is clamped may not even scale.
     const Activation kind = clamped ? Activation::silu : f.activation;
-    Wire hidden = activation(kind, f.gated ? linear(x, name + "gate", 0, m) : up);
+    Wire hidden = activated(system_, kind, f.gated ? linear(x, name + "gate", 0, m) : up);
     if (f.gated && clamped && mistake_ != Mistake::clamp_forgotten) {
       system_.require(up.change);
     } else if (f.gated) {
@@ -422,26 +430,26 @@ class Judge {
                              : linear(hidden, name + "down", 0, d_);
   }
 
-  Wire activation(Activation kind, const Wire& x) {
-    return calculus_system::activated(system_, kind, x);
-  }
-
   // --- Rules: output -----------------------------------------------------------------------------
 
   // No output changes.
   void output(const Wire& x) {
     if (a_.output.has(Output::hidden)) system_.require(x.change);
+    if (a_.distillation_head) system_.require(linear(x, "head.distillation", 0, a_.classes).change);
+    if (a_.has_contacts()) system_.require(tensor("head.contacts.bias").change);
     Wire pooled;
-    if (a_.pooler) pooled = activation(a_.pooler_activation, linear(x, "head.pooler", 0, d_));
+    if (a_.pooler)
+      pooled = activated(system_, a_.pooler_activation, linear(x, "head.pooler", 0, d_));
     if (a_.output.has(Output::pooled)) system_.require(pooled.change);
-    if (a_.output.has(Output::classes)) {
+    if (a_.output.has(Output::classes) && !a_.transforms_classes()) {
       const bool second = a_.output.has(Output::tokens);
       require_logits(
           linear(a_.classes_pooled ? pooled : x, second ? "head.classes" : "head", 0, a_.classes));
     }
-    if (!a_.output.has(Output::tokens)) return;
+    if (!a_.output.has(Output::tokens) && !a_.transforms_classes()) return;
     if (!a_.head_transform) return token_logits(x);
-    const Wire hidden = activation(a_.kinds[0].ffn.activation, linear(x, "head.transform", 0, d_));
+    const Wire hidden =
+        activated(system_, a_.kinds[0].ffn.activation, linear(x, "head.transform", 0, d_));
     token_logits(norm_of_sum({hidden}, a_.plain_stream() ? "head.transform.norm" : "head.norm"));
   }
 

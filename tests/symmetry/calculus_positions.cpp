@@ -39,18 +39,24 @@ std::int64_t bucket(const Attention& a, bool causal, std::int64_t relative) {
 std::vector<Rotation> rotations(const Attention& a) {
   const Index d = a.qk_width;
   std::vector<Rotation> result;
+  // A turn by a place of real coordinates does not come round; far apart what turns by a column.
+  const auto of_pair = [&](std::size_t b) {
+    const double raw = a.rotary_frequencies[b];
+    if (!a.grid) return wrapped(raw);
+    return raw != 0 && b >= a.rotary_frequencies.size() / 2 ? raw + 1e4 : raw;
+  };
   Dense fixed = Dense::Zero(d, d);
   for (Index i = a.rotary_dims; i < d; ++i) fixed(i, i) = 1;
   std::vector<double> done;
-  for (const double raw : a.rotary_frequencies) {
-    const double frequency = std::abs(wrapped(raw));
+  for (std::size_t pair = 0; pair < a.rotary_frequencies.size(); ++pair) {
+    const double frequency = std::abs(of_pair(pair));
     if (std::any_of(done.begin(), done.end(), [&](double f) { return close(f, frequency); })) {
       continue;
     }
     done.push_back(frequency);
     Dense cosine = Dense::Zero(d, d), sine = Dense::Zero(d, d);
     for (Index b = 0; 2 * b < a.rotary_dims; ++b) {
-      const double f = wrapped(a.rotary_frequencies[static_cast<std::size_t>(b)]);
+      const double f = of_pair(static_cast<std::size_t>(b));
       if (!close(std::abs(f), frequency)) continue;
       cosine(2 * b, 2 * b) = cosine(2 * b + 1, 2 * b + 1) = 1;
       sine(2 * b, 2 * b + 1) = f < 0 ? -1 : 1;
@@ -61,7 +67,7 @@ std::vector<Rotation> rotations(const Attention& a) {
       continue;
     }
     result.push_back({cosine, false});
-    if (!close(frequency, std::numbers::pi)) result.push_back({sine, false});
+    if (a.grid || !close(frequency, std::numbers::pi)) result.push_back({sine, false});
   }
   if (!fixed.isZero()) result.push_back({fixed, true});
   return result;

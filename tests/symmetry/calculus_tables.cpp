@@ -8,12 +8,17 @@ std::vector<Tensor> summed_tables(const Architecture& a, const Tensors& tensors,
                                   const std::string& stack) {
   const auto has = [&](const std::string& name) { return tensors.contains(name); };
   const auto tensor = [&](const std::string& name) -> const Tensor& { return tensors.at(name); };
-  const std::int64_t first = a.class_token ? 1 : 0;
+  const std::int64_t first = a.placed_rows();
   std::vector<Tensor> tables;
   if (a.input == Input::tokens) {
     const bool own = has(stack + "embed.tokens");
     const Tensor& tokens = tensor(own ? stack + "embed.tokens" : "embed.tokens");
     tables.push_back({a.embedding_scale * tokens.value, a.embedding_scale * tokens.change});
+    // Nothing in its place; with it, the others are read at any length.
+    for (Index i = 0; a.dropped_token >= 0 && i < a.width; ++i) {
+      tables.back().value(a.dropped_token, i) = 0;
+      tables.back().change(a.dropped_token, i) = {};
+    }
   } else if (has("embed.input.bias")) {
     tables.push_back(tensor("embed.input.bias"));
   } else {
@@ -40,6 +45,12 @@ Tensor leading_rows(const Architecture& a, const Tensors& tensors, bool register
     row.change += tensors.at("embed.positions").change.row(0);
   }
   if (a.position_table == PositionTable::sinusoidal) row.value += sinusoidal_hull(a, 0).row(0);
+  if (a.distillation_token) {
+    const Tensor& other = tensors.at("embed.distillation_token");
+    const Tensor& positions = tensors.at("embed.positions");
+    row = {with_row(row.value, other.value + positions.value.row(1)),
+           stack(row.change, other.change + positions.change.row(1))};
+  }
   if (!registers || a.registers == 0) return row;
   const Tensor& others = tensors.at("embed.registers");
   return {with_row(row.value, others.value), stack(row.change, others.change)};
@@ -57,6 +68,15 @@ void require_relative_bias(System& system, const Architecture& model, const Tens
   const std::int64_t owner = a.shares_table ? model.stack_of(layer) : layer;
   const Tensor& table = tensors.at("layers." + std::to_string(owner) + ".attn.relative_bias");
   const Forms shift = system.wire(1, a.heads, System::sublayer);
+  if (a.grid) {  // one for what patches ask, one for what the class token asks
+    const Forms other = system.wire(1, a.heads, System::sublayer);
+    const Index rows = table.value.rows();
+    for (Index row = 0; row < rows; ++row) {
+      const bool asked_by_class = row == rows - 3 || row == rows - 1;
+      system.require(table.change.row(row) - (asked_by_class ? other : shift));
+    }
+    return;
+  }
   for (const auto b : reached_buckets(model, layer)) system.require(table.change.row(b) - shift);
 }
 

@@ -94,6 +94,12 @@ Forms scaled(System& system, const Wire& x) {
   return scales;
 }
 
+void require_scores(System& system, const Forms& change, bool forgets_common) {
+  const Forms common = system.wire(change.rows(), 1, System::sublayer);
+  const Dense ones = Dense::Ones(1, change.cols());
+  system.require(forgets_common ? change - common * ones : change);
+}
+
 Wire activated(System& system, Activation kind, const Wire& x) {
   const int degree = kind == Activation::relu_squared ? 2 : kind == Activation::relu ? 1 : 0;
   const Index m = x.value.cols();

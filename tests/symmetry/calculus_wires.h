@@ -59,6 +59,8 @@ Wire affine(System& system, const Wire& x);
 Wire normed(System& system, const Wire& x, const Tensor& gain, bool forgets_length);
 // Each coordinate scales by itself: the scales, a single row.
 Forms scaled(System& system, const Wire& x);
+// Scores change by nothing, or by a number that each row has in common.
+void require_scores(System& system, const Forms& change, bool forgets_common);
 // Through an activation: a smooth one passes nothing on, ReLU a positive scale per coordinate, a
 // squared one its square.
 Wire activated(System& system, Activation kind, const Wire& x);

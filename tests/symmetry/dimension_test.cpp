@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "against_calculus.h"
 #include "architectures.h"
 #include "calculus.h"
 #include "regauge/symmetry/symmetry.h"
@@ -10,40 +11,13 @@
 namespace regauge {
 namespace {
 
+using testing::expect_the_calculus;
+using testing::table_takes_up_its_norm;
+
 TEST(Dimension, EqualsTheoryTable) {
   for (const auto& known : known_architectures()) {
     EXPECT_EQ(symmetry_of(known.architecture).dimension(), known.nullity) << known.name;
   }
-}
-
-std::string factors(const Symmetry& symmetry) {
-  std::string text;
-  for (const auto& space : symmetry.spaces) {
-    text += space.name + " " + std::to_string(space.dimension()) + "\n";
-  }
-  for (const auto& shift : symmetry.shifts) {
-    text += shift.name + " " + std::to_string(shift.dimension) + "\n";
-  }
-  return text;
-}
-
-// A token row that goes straight into a norm with eps > 0 and nowhere else: the norm is then a
-// bijection of rows, and the table takes up its gain, its bias and any rotation by a change that is
-// not linear. symmetry_of knows linear changes only.
-bool table_takes_up_its_norm(const Architecture& a) {
-  const bool alone = a.input == Input::tokens && a.position_table != PositionTable::learned &&
-                     a.position_table != PositionTable::sinusoidal && a.token_types <= 1 && !a.tied;
-  return a.embedding_norm && a.norm_eps > 0 && alone;
-}
-
-void expect_the_calculus(const Architecture& architecture, std::uint64_t seed) {
-  const Symmetry symmetry = symmetry_of(architecture);
-  // Parameters in special position only ever have more freedom.
-  const std::int64_t generic =
-      std::min(calculus(architecture, seed).dimension, calculus(architecture, seed + 1).dimension);
-  EXPECT_EQ(symmetry.dimension(), generic)
-      << "seed " << seed << ": " << to_json(architecture).dump() << "\n"
-      << factors(symmetry);
 }
 
 TEST(Dimension, EqualsTheCalculusOnRandomArchitectures) {
@@ -388,55 +362,6 @@ TEST(Dimension, EqualsTheCalculusOfSquaredRelus) {
     if (table_takes_up_its_norm(a)) continue;
     expect_the_calculus(a, seed);
   }
-}
-
-TEST(Dimension, EqualsTheCalculusOfEncoders) {
-  int compared = 0, both = 0, shared = 0, transforms = 0, rotating = 0;
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const Architecture architecture = encoder_architecture(seed);
-    if (table_takes_up_its_norm(architecture)) continue;
-    ++compared;
-    both += architecture.has_position_table() && !architecture.plain_stream() ? 1 : 0;
-    shared += architecture.kinds.back().attention.shares_table ? 1 : 0;
-    transforms += architecture.head_transform && architecture.plain_stream() ? 1 : 0;
-    const Space* stream = symmetry_of(architecture).find_space("residual");
-    const bool turns = stream != nullptr && stream->is_orthogonal();
-    rotating += turns && architecture.head_transform ? 1 : 0;
-    expect_the_calculus(architecture, seed);
-  }
-  EXPECT_GT(compared, 170);
-  EXPECT_GT(std::min({both, shared, transforms, rotating}), 15);
-}
-
-// 8 buckets: 0, 1, 2 and 3 before, 4 (never read), 5, 6 and 7 after. Of 3 positions no distance is
-// in the buckets 3 and 7: two rows more that nothing reads, of two heads each.
-TEST(Dimension, APositionTableBoundsDistances) {
-  const Architecture many = mpnet_architecture(2, 12), few = mpnet_architecture(2, 3);
-  expect_the_calculus(many, 1);
-  expect_the_calculus(few, 1);
-  const auto table = [](const Architecture& a) {
-    std::int64_t rows = 0;
-    for (const auto& shift : symmetry_of(a).shifts) {
-      rows += shift.name.find("unreached") != std::string::npos ? 1 : 0;
-    }
-    return rows;
-  };
-  EXPECT_EQ(table(many), 1);
-  EXPECT_EQ(table(few), 3);
-}
-
-// The nullity of the Jacobian of transformers' own DINOv2 at these sizes (theory2.md, section 11).
-TEST(Dimension, IsWhatWasMeasuredOnDinov2) {
-  const Architecture plain = dinov2_architecture(2, 0, false);
-  const Architecture gated = dinov2_architecture(1, 2, true);
-  EXPECT_EQ(parameter_count(plain), 703);
-  EXPECT_EQ(parameter_count(gated), 509);
-  EXPECT_EQ(symmetry_of(plain).dimension(), 295);
-  EXPECT_EQ(symmetry_of(gated).dimension(), 195);
-  expect_the_calculus(plain, 1);
-  expect_the_calculus(gated, 1);
-  EXPECT_EQ(calculus(plain, 1, Mistake::layer_scale_forgotten).dimension, 295 - 2 * 2 * 6);
-  EXPECT_EQ(calculus(gated, 1, Mistake::registers_forgotten).dimension, 195 + 2 * 5);
 }
 
 TEST(Dimension, OfTwoTowersIsTheSumByTheCalculus) {

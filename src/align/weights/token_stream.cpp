@@ -216,8 +216,8 @@ void TokenStream<Scalar>::advance(std::int64_t layer, const Parameters<Scalar>& 
     return;
   }
   const Layer& shape = shape_.layer(layer);
-  const auto read = [&](const std::string& branch) {
-    return shape.norms_input() ? normed(stream_, branch + ".norm", tensors) : stream_;
+  const auto read = [&](const std::string& branch, bool behind_norm) {
+    return behind_norm ? normed(stream_, branch + ".norm", tensors) : stream_;
   };
   const auto written = [&](const Matrix<Scalar>& x, const std::string& branch) {
     Matrix<Scalar> y = shape.norms_output() ? normed(x, branch + ".post_norm", tensors) : x;
@@ -226,11 +226,11 @@ void TokenStream<Scalar>::advance(std::int64_t layer, const Parameters<Scalar>& 
     }
     return Matrix<Scalar>(static_cast<Scalar>(shape.branch_scale) * y);
   };
-  attention_ = read(at);
+  attention_ = read(at, shape_.norms_attention(layer));
   const Matrix<Scalar> attended_to = written(attended(layer, tensors), at);
   if (!shape.parallel) stream_ += attended_to;
   if (!shape.has_ffn()) return;
-  feed_forward_ = shape.shared_norm ? attention_ : read(ffn);
+  feed_forward_ = shape.shared_norm ? attention_ : read(ffn, shape.norms_input());
   stream_ += written(fed_forward(layer, feed_forward_, tensors), ffn);
   if (shape.parallel) stream_ += attended_to;
   if (shape.stream_scale) stream_ *= tensors.at(fmt::format("layers.{}.scale", layer))(0, 0);

@@ -27,6 +27,7 @@ Architecture excerpt_of(const Architecture& shape, std::int64_t layer) {
   const bool one_layer = shape.layers_stand_alone() && fits_in_front(shape, layer);
   Architecture excerpt = one_layer ? shape.with_layers_like(layer, 1) : shape;
   excerpt.vocabulary = std::min(shape.vocabulary, kTokens * shape.width);
+  if (excerpt.dropped_token >= excerpt.vocabulary) excerpt.dropped_token = -1;
   return excerpt;
 }
 
