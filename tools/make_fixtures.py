@@ -48,7 +48,7 @@ def randomise(model, name):
     generator = torch.Generator().manual_seed(sum(map(ord, name)))
     for key, value in sorted(model.named_parameters()):
         noise = torch.randn(value.shape, generator=generator)
-        if value.dim() == 1 and key.endswith(("weight", "lambda1")):
+        if value.dim() == 1 and key.endswith(("weight", "lambda1", "router.scale", "per_expert_scale")):
             # Multiples of 2^-10: 1 + w is exact in float32, so Gemma's two spellings of a gain agree.
             noise = torch.round(noise * 256) / 1024 + 0.0  # and no -0
             less_one = name.startswith(("gemma", "vaultgemma", "qwen3_5", "qwen3_next", "nemotron")) and "linear_attn" not in key and not name.startswith("gemma4")

@@ -1,0 +1,38 @@
+#include "expect_the_calculus.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "calculus.h"
+#include "regauge/symmetry/symmetry.h"
+
+namespace regauge {
+namespace {
+
+std::string factors(const Symmetry& symmetry) {
+  std::string text;
+  for (const auto& space : symmetry.spaces) {
+    text += space.name + " " + std::to_string(space.dimension()) + "\n";
+  }
+  for (const auto& shift : symmetry.shifts) {
+    text += shift.name + " " + std::to_string(shift.dimension) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+void expect_the_calculus(const Architecture& architecture, std::uint64_t seed) {
+  const Symmetry symmetry = symmetry_of(architecture);
+  // Parameters in special position only ever have more freedom.
+  const std::int64_t generic =
+      std::min(calculus(architecture, seed).dimension, calculus(architecture, seed + 1).dimension);
+  EXPECT_EQ(symmetry.dimension(), generic)
+      << "seed " << seed << ": " << to_json(architecture).dump() << "\n"
+      << factors(symmetry);
+}
+
+}  // namespace regauge
