@@ -75,7 +75,8 @@ def save_transformers(name, folder):
     shards = dict(max_shard_size="9KB") if name.endswith("sharded") else {}
     model.save_pretrained(folder, **shards)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    experts = dict(experts_implementation="eager") if hasattr(text_of(config), "num_experts_per_tok") else {}  # others know no double
+    routed = any(hasattr(text_of(config), key) for key in ("num_experts_per_tok", "top_k_experts"))
+    experts = dict(experts_implementation="eager") if routed else {}  # others know no double
     save_reference(cls.from_pretrained(folder, dtype=torch.float64, **experts).eval(), folder)
 
 

@@ -195,10 +195,10 @@ bool fits(std::string_view pattern, std::string_view name);
 bool is_apart(const Family& family, std::string_view tensor, std::int64_t layers);
 bool is_apart_key(const Family& family, std::string_view path);
 
+// What recognises a family; throws UsageError for an object other than {"above": a number}.
+decltype(Family::match) parse_match(const std::string& where, decltype(Family::match) match);
 // Rules as data files write them: true for any value, or a list of the values that are harmless.
 // Throws UsageError that names `where`.
-// Throws UsageError for an object other than {"above": a number}.
-decltype(Family::match) parse_match(const std::string& where, decltype(Family::match) match);
 std::vector<KeyRule> parse_key_rules(
     const std::string& where, const std::vector<std::pair<std::string, nlohmann::json>>& entries);
 

@@ -173,6 +173,12 @@ TEST(Weights, FindMostPlantedElementsBehindLayerScales) {
   EXPECT_GE(found.exact, found.tested * 8 / 10);
 }
 
+TEST(Weights, FindMostPlantedElementsBehindNormsOfExperts) {
+  const Found found = find_planted(own_norms_architecture);
+  EXPECT_GE(found.tested, 25);
+  EXPECT_GE(found.exact, found.tested * 8 / 10);
+}
+
 TEST(Weights, FindMostPlantedElementsOfDeltaNets) {
   const Found found = find_planted(delta_architecture);
   EXPECT_GE(found.tested, 25);
