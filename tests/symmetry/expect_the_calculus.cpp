@@ -1,9 +1,9 @@
 #include "expect_the_calculus.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "calculus.h"
