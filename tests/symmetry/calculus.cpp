@@ -418,7 +418,7 @@ class Judge {
     const bool clamped = f.limit > 0;
     // What is clamped may not even scale.
     const Activation kind = clamped ? Activation::silu : f.activation;
-    Wire hidden = activation(kind, f.gated ? linear(x, name + "gate", 0, m) : up);
+    Wire hidden = activated(system_, kind, f.gated ? linear(x, name + "gate", 0, m) : up);
     if (f.gated && clamped && mistake_ != Mistake::clamp_forgotten) {
       system_.require(up.change);
     } else if (f.gated) {
@@ -433,17 +433,14 @@ class Judge {
                              : linear(hidden, name + "down", 0, d_);
   }
 
-  Wire activation(Activation kind, const Wire& x) {
-    return calculus_system::activated(system_, kind, x);
-  }
-
   // --- Rules: output -----------------------------------------------------------------------------
 
   // No output changes.
   void output(const Wire& x) {
     if (a_.output.has(Output::hidden)) system_.require(x.change);
     Wire pooled;
-    if (a_.pooler) pooled = activation(a_.pooler_activation, linear(x, "head.pooler", 0, d_));
+    if (a_.pooler)
+      pooled = activated(system_, a_.pooler_activation, linear(x, "head.pooler", 0, d_));
     if (a_.output.has(Output::pooled)) system_.require(pooled.change);
     if (a_.output.has(Output::classes)) {
       const bool second = a_.output.has(Output::tokens);
@@ -452,7 +449,8 @@ class Judge {
     }
     if (!a_.output.has(Output::tokens)) return;
     if (!a_.head_transform) return token_logits(x);
-    const Wire hidden = activation(a_.kinds[0].ffn.activation, linear(x, "head.transform", 0, d_));
+    const Wire hidden =
+        activated(system_, a_.kinds[0].ffn.activation, linear(x, "head.transform", 0, d_));
     token_logits(norm_of_sum({hidden}, a_.plain_stream() ? "head.transform.norm" : "head.norm"));
   }
 
