@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "arch/names.h"
 #include "branch_size.h"
 #include "moved_model.h"
 
