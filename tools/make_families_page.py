@@ -34,6 +34,10 @@ AUTO = ["AutoModelForSpeechSeq2Seq", "AutoModelForCTC", "AutoModelForSeq2SeqLM",
 
 # The default values are ELECTRA small's, whose embedding is narrower than its stream.
 ELECTRA_BASE = dict(hidden_size=768, embedding_size=768, num_attention_heads=12, intermediate_size=3072)
+GEMMA4_26B = dict(
+    hidden_size=2816, intermediate_size=2112, num_hidden_layers=30, num_attention_heads=16, num_key_value_heads=8, head_dim=256,
+    global_head_dim=512, num_global_key_value_heads=2, attention_k_eq_v=True, hidden_size_per_layer_input=0, sliding_window=1024,
+    enable_moe_block=True, num_experts=128, top_k_experts=8, moe_intermediate_size=704)
 # What a family needs beside the default values, which do not make a model by themselves, or one that is not read.
 SETTINGS = {
     "deepseek_v2": dict(num_experts_per_tok=6),
@@ -41,6 +45,8 @@ SETTINGS = {
     "deepseek_v2-grouped": dict(num_experts_per_tok=6, n_group=8, topk_group=3),
     "electra": ELECTRA_BASE,
     "electra-discriminator": ELECTRA_BASE,
+    "gemma4_text-experts": GEMMA4_26B,
+    "gemma4-experts": dict(text_config=GEMMA4_26B, vision_config={}),
     "glm4_moe": dict(head_dim=128),
     "nemotron": dict(num_key_value_heads=8),
     "qwen3_5": dict(vision_config=dict(out_hidden_size=4096)),
@@ -62,6 +68,7 @@ LARGEST = {
     "Gemma 3 27B (text)": ("gemma3_text", dict(
         hidden_size=5376, intermediate_size=21504, num_hidden_layers=62, num_attention_heads=32, num_key_value_heads=16,
         head_dim=128, query_pre_attn_scalar=168, sliding_window=1024, vocab_size=262208)),
+    "Gemma 4 26B-A4B (text)": ("gemma4_text", GEMMA4_26B),
     "Llama 3.1 405B": ("llama", dict(
         hidden_size=16384, intermediate_size=53248, num_hidden_layers=126, num_attention_heads=128, num_key_value_heads=8,
         vocab_size=128256)),
@@ -92,7 +99,7 @@ USE = [
      ["fp8 numbers", "awq numbers", "gptq numbers", "bitsandbytes numbers", "mlx numbers", "compressed-tensors numbers", "IQ numbers"]),
     ("Qwen2-VL, Qwen2.5-VL, Qwen3-VL", 70, True, ["qwen2_vl", "qwen2_5_vl", "qwen3_vl"]),
     ("Qwen3 MoE, Qwen3-Next, Qwen3.5", 110, True, ["qwen3_moe", "qwen3_next", "qwen3_5", "qwen3_5_moe"]),
-    ("Gemma 2, 3, 3n, 4", 95, True, ["gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "gemma4_text (E2B, E4B)", "gemma4_text (26B-A4B)"]),
+    ("Gemma 2, 3, 3n, 4", 95, True, ["gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "gemma4_text-experts", "gemma4_text (E2B, E4B)"]),
     ("gpt-oss, Mixtral", 35, True, ["gpt_oss", "mixtral"]),
     ("Mistral 3, Ministral 3", 15, True, ["mistral3", "ministral3"]),
     ("DeepSeek V2 to V3.2, Kimi, GLM MoE, MiniMax", 47, True, ["deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "minimax_m2"]),
@@ -104,7 +111,7 @@ USE = [
      ["nemotron_h", "falcon_h1", "lfm2", "granitemoehybrid", "mamba", "jamba"]),
     ("GGUF of Llama, Qwen2, Qwen3, Gemma 1", 15, True, ["llama.gguf", "qwen2.gguf", "qwen3.gguf", "gemma.gguf"]),
     ("GGUF of Qwen3 MoE and Qwen3.5", 24, True, ["qwen3_moe.gguf", "qwen3_5_text.gguf", "qwen3_5_moe_text.gguf"]),
-    ("GGUF of Gemma 2 to 4", 18, True, ["gemma2.gguf", "gemma3_text.gguf", "gemma4_text.gguf", "gemma4_text.gguf (E2B, E4B)", "gemma4_text.gguf (26B-A4B)"]),
+    ("GGUF of Gemma 2 to 4", 18, True, ["gemma2.gguf", "gemma3_text.gguf", "gemma4_text.gguf", "gemma4_text-experts.gguf", "gemma4_text.gguf (E2B, E4B)"]),
     ("GGUF of gpt-oss, DeepSeek and others", 18, True, ["gpt_oss.gguf", "deepseek_v3.gguf", "granite.gguf"]),
     ("InternVL, LLaVA, Florence, SmolVLM", 20, True, ["internvl", "llava", "florence2", "smolvlm"]),
 ]  # fmt: skip

@@ -48,7 +48,7 @@ def randomise(model, name):
     generator = torch.Generator().manual_seed(sum(map(ord, name)))
     for key, value in sorted(model.named_parameters()):
         noise = torch.randn(value.shape, generator=generator)
-        if value.dim() == 1 and key.endswith(("weight", "lambda1", "lambda_1", "lambda_2")):
+        if value.dim() == 1 and key.endswith(("weight", "lambda1", "lambda_1", "lambda_2", "router.scale", "per_expert_scale")):
             # Multiples of 2^-10: 1 + w is exact in float32, so Gemma's two spellings of a gain agree.
             noise = torch.round(noise * 256) / 1024 + 0.0  # and no -0
             less_one = name.startswith(("gemma", "vaultgemma", "qwen3_5", "qwen3_next", "nemotron")) and "linear_attn" not in key and not name.startswith("gemma4")
@@ -75,7 +75,8 @@ def save_transformers(name, folder):
     shards = dict(max_shard_size="9KB") if name.endswith("sharded") else {}
     model.save_pretrained(folder, **shards)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    experts = dict(experts_implementation="eager") if hasattr(text_of(config), "num_experts_per_tok") else {}  # others know no double
+    routed = any(hasattr(text_of(config), key) for key in ("num_experts_per_tok", "top_k_experts"))
+    experts = dict(experts_implementation="eager") if routed else {}  # others know no double
     save_reference(cls.from_pretrained(folder, dtype=torch.float64, **experts).eval(), folder)
 
 

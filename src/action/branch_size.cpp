@@ -31,7 +31,7 @@ double squares_of_heads(const Attention& attention, const Matrix<double>& v,
 double branch_size(const Symmetry& symmetry, const std::string& tensor,
                    const Parameters<double>& tensors) {
   const Matrix<double>& last = tensors.at(tensor);
-  const std::string at = sublayer_of(tensor);
+  const std::string at(owner_of(owner_of(tensor)));  // "layers.0.ffn", or that of the shared expert
   const auto has_lengths = [&](const char* space) {
     const Space* found = symmetry.find_space(at + space);
     return found != nullptr && found->dimension() > 0 && !found->is_orthogonal();

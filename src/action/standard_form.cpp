@@ -222,6 +222,16 @@ Element form_of(const ReadTensor& read, const Symmetry& symmetry, double sign,
             .transpose();
     positive.maps[space.name] = BlockMap<double>(space.count, 1, {}, signs);
   }
+  // A gain in front of the norm of a sum changes its signs with the gain behind it.
+  const auto own = positive.maps;
+  for (const auto& [name, map] : own) {
+    for (const auto& part : symmetry.tensors.at(name + ".gain").cols) {
+      const auto behind = own.find(part.space);
+      if (part.space == name || behind == own.end()) continue;
+      positive.maps[name] =
+          BlockMap<double>(map.count(), 1, {}, map.blocks().cwiseProduct(behind->second.blocks()));
+    }
+  }
   if (!positive.is_identity()) form = compose(symmetry, positive, form);
   const Element folded = form;
   const MovedModel moved(read, symmetry, folded);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "arch/names.h"
 #include "branch_size.h"
 #include "moved_model.h"
 
@@ -63,12 +62,11 @@ Element next_length(const Symmetry& symmetry, std::int64_t layer, const Paramete
     const auto tensor = tensors.find(spec.name);
     if (tensor == tensors.end()) continue;
     const bool sized = has_a_size(symmetry, spec.name);
-    const std::string of_branch = sublayer_of(spec.name) + ".post_norm.scale";
     const TensorAxes& axes = symmetry.tensors.at(spec.name);
     for (const int axis : {0, 1}) {
       for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
         const Space& space = *symmetry.find_space(part.space);
-        if (!sized && space.name != of_branch) continue;
+        if (!sized && !space.name.ends_with(".post_norm.scale")) continue;  // of a branch
         const bool counts =
             part.take == AxisPart::Take::whole || part.take == AxisPart::Take::diagonal;
         if (!is_free_length(space) || part.dual || !counts || known.maps.contains(space.name)) {

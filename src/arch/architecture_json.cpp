@@ -96,6 +96,9 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("expert_groups", layer.ffn.experts.groups);
   visit("active_expert_groups", layer.ffn.experts.active_groups);
   visit("expert_group_leaders", layer.ffn.experts.group_leaders);
+  visit("expert_norms", layer.ffn.experts.own_norms);
+  visit("expert_scales", layer.ffn.experts.scales);
+  visit("router_scale", layer.ffn.experts.router_scale);
   visit("placement", layer.placement);
   visit("parallel", layer.parallel);
   visit("shared_norm", layer.shared_norm);
@@ -325,6 +328,9 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
                                           "value_norm",
                                           "keys_as_values",
                                           "stream_scale",
+                                          "expert_norms",
+                                          "expert_scales",
+                                          "router_scale",
                                           "registers",
                                           "attention_temperature",
                                           "attention_temperature_length",

@@ -40,7 +40,9 @@ class Writer {
   const Variables& variables() const { return variables_; }
 
   Json write() {
-    for (const auto& [key, value] : family_.match) put({key}, value);
+    for (const auto& [key, value] : family_.match) {
+      if (!value.is_object()) put({key}, value);  // else a field writes it
+    }
     for (const auto& [name, entry] : family_.variables) {
       if (!applies(entry)) continue;
       if (!entry.keys.empty()) put_number(entry, variables_.at(name));

@@ -413,7 +413,7 @@ Family parse_loaded(std::string_view file, Ordered json) {
   family.format = *format_named(format);
   section.text("spelled");
   section.text("class");
-  family.match = section.pairs("match");
+  family.match = parse_match(family.file, section.pairs("match"));
   for (const auto& [key, allowed] : section.pairs("requires")) {
     if (!allowed.is_array()) section.fail(fmt::format("requires '{}' must be a list", key));
     family.requirements.emplace_back(key, allowed.get<std::vector<Json>>());

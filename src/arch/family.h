@@ -146,7 +146,8 @@ struct Family {
   std::string file;
   std::string name;
   Format format = Format::safetensors;
-  std::vector<std::pair<std::string, nlohmann::json>> match;  // config keys that recognise it
+  // Config keys that recognise it, and what they say; {"above": n}: a number above n.
+  std::vector<std::pair<std::string, nlohmann::json>> match;
   std::vector<std::pair<std::string, std::vector<nlohmann::json>>>
       requirements;               // what else a key may say
   std::vector<KeyRule> harmless;  // besides those of data/harmless-keys.json
@@ -195,6 +196,8 @@ bool fits(std::string_view pattern, std::string_view name);
 bool is_apart(const Family& family, std::string_view tensor, std::int64_t layers);
 bool is_apart_key(const Family& family, std::string_view path);
 
+// What recognises a family; throws UsageError for an object other than {"above": a number}.
+decltype(Family::match) parse_match(const std::string& where, decltype(Family::match) match);
 // Rules as data files write them: true for any value, or a list of the values that are harmless.
 // Throws UsageError that names `where`.
 std::vector<KeyRule> parse_key_rules(

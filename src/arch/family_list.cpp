@@ -104,7 +104,9 @@ bool KnownFamily::matches(const Json& config) const {
   const auto& match = match_ ? *match_ : family().match;
   return std::all_of(match.begin(), match.end(), [&](const auto& m) {
     const Json* value = find_path(config, m.first);
-    return value != nullptr && *value == m.second;
+    if (value == nullptr) return false;
+    if (m.second.is_object()) return value->is_number() && *value > m.second.at("above");
+    return *value == m.second;
   });
 }
 

@@ -99,6 +99,16 @@ class Sorter {
 
 }  // namespace
 
+decltype(Family::match) parse_match(const std::string& where, decltype(Family::match) match) {
+  for (const auto& [key, value] : match) {
+    const bool above = value.is_object() && value.size() == 1 && value.contains("above");
+    if (!value.is_object() || (above && value.at("above").is_number())) continue;
+    throw UsageError(fmt::format(
+        "[arch] {}: match '{}' must be a value, or {{\"above\": a number}}", where, key));
+  }
+  return match;
+}
+
 std::vector<KeyRule> parse_key_rules(const std::string& where,
                                      const std::vector<std::pair<std::string, Json>>& entries) {
   std::vector<KeyRule> rules;

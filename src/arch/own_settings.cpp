@@ -25,10 +25,29 @@ const Json* settings_of_layers(const Family& family, const Json& config) {
   return find_path(config, family.pattern.by_layer);
 }
 
-// Empty, null or absent: none.
+// Empty, null or absent: none. Transformers writes numbers of one length: "05" beside "11".
 Json settings_of(const Json& all, std::int64_t layer) {
-  const auto found = all.is_object() ? all.find(std::to_string(layer)) : all.end();
-  return found == all.end() || found->is_null() ? Json::object() : *found;
+  Json settings;
+  if (!all.is_object()) return Json::object();
+  for (const auto& [key, value] : all.items()) {
+    const std::size_t zeros = std::min(key.find_first_not_of('0'), key.size() - 1);
+    if (key.empty() || key.substr(zeros) != std::to_string(layer) || value.is_null()) continue;
+    if (!settings.is_null() && settings != value) {
+      throw UsageError(
+          fmt::format("[arch] config: layer {} has settings of its own twice: {} and {}", layer,
+                      settings.dump(), value.dump()));
+    }
+    settings = value;
+  }
+  return settings.is_null() ? Json::object() : settings;
+}
+
+// The length of the numbers of layers, where they are of one.
+std::size_t digits_of(const Json& all) {
+  for (const auto& [key, value] : all.items()) {
+    if (key.size() > 1 && key.starts_with('0')) return key.size();
+  }
+  return 1;
 }
 
 void erase_path(Json& config, const std::string& path) {
@@ -148,6 +167,7 @@ void write_own_settings(const Family& family, const std::vector<const FamilyKind
   const Json* all = settings_of_layers(family, base);
   if (all == nullptr) return;
   Json by_layer = Json::object();
+  const std::size_t digits = digits_of(*all);
   for (std::size_t n = 0; n < kinds.size(); ++n) {
     const Json before = settings_of(*all, static_cast<std::int64_t>(n));
     Json settings = Json::object();
@@ -158,7 +178,7 @@ void write_own_settings(const Family& family, const std::vector<const FamilyKind
       const bool differs = of_model == nullptr || *of_model != *value;
       if (differs || before.contains(name)) settings[name] = *value;
     }
-    if (!settings.empty()) by_layer[std::to_string(n)] = std::move(settings);
+    if (!settings.empty()) by_layer[fmt::format("{:0{}}", n, digits)] = std::move(settings);
   }
   for (const auto& kind : family.kinds) {
     for (const auto& [name, own] : kind.own) {

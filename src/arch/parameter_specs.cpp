@@ -150,6 +150,7 @@ void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
   if (layer.norms_input() && layer.has_ffn_norm()) specs.add_norm("ffn.norm");
   if (const Experts& e = f.experts; e.count > 0) {
     const std::int64_t all = f.neurons();
+    if (e.own_norms) specs.add_norm("ffn.router.norm");
     specs.add_linear("ffn.router", width, e.count, e.router_bias);
     specs.add_if(e.selection_bias, "ffn.selection.bias", 1, e.count);
     if (f.gated) specs.add_sliced("ffn.gate.weight", width, all, e.count, false);
@@ -158,11 +159,15 @@ void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
     if (f.biases.up) specs.add_sliced("ffn.up.bias", 1, all, e.count, false);
     specs.add_sliced("ffn.down.weight", all, width, e.count, true);
     if (f.biases.down) specs.add_sliced("ffn.down.bias", e.count, width, e.count, true);
+    specs.add_if(e.scales, "ffn.experts.scale.gain", 1, e.count);
+    if (e.own_norms) specs.add_norm("ffn.experts.post_norm");
     if (e.shared_width > 0) {
+      if (e.own_norms) specs.add_norm("ffn.shared.norm");
       if (e.shared_gate) specs.add_linear("ffn.shared.router", width, 1, false);
       if (f.gated) specs.add_linear("ffn.shared.gate", width, e.shared_width, false);
       specs.add_linear("ffn.shared.up", width, e.shared_width, false);
       specs.add_linear("ffn.shared.down", e.shared_width, width, false);
+      if (e.own_norms) specs.add_norm("ffn.shared.post_norm");
     }
   } else {
     if (f.gated) specs.add_linear("ffn.gate", width, f.width, f.biases.gate);

@@ -6,6 +6,7 @@
 
 #include "convolution_problems.h"
 #include "encoder_problems.h"
+#include "expert_problems.h"
 #include "output_problems.h"
 #include "regauge/arch/architecture.h"
 #include "regauge/base/error.h"
@@ -188,55 +189,6 @@ void check_latents(const Architecture& a, const Layer& layer, Problems& problems
                    "latents beside biases of attention, a cap or sinks are not understood");
   problems.require(a.norm == Norm::rms && layer.norms_input() && !layer.norms_output(),
                    "latents need rms norms before the branches alone");
-}
-
-bool is_plain_router(const Experts& e) {
-  return e.scoring == Scoring::softmax && !e.selection_bias && e.weight_scale == 1 &&
-         !e.has_groups();
-}
-
-void check_experts(const Layer& layer, Norm norm, Problems& problems) {
-  const FeedForward& f = layer.ffn;
-  const Experts& e = f.experts;
-  if (e.count == 0) {
-    problems.require(e == Experts{}, "what is said of experts and their router needs experts");
-    return;
-  }
-  problems.require_size(e.count, "experts");
-  problems.require(
-      e.active > 0 && e.active <= e.count,
-      fmt::format("active_experts is {}; expected 1 to experts = {}", e.active, e.count));
-  problems.require(e.shared_width >= 0 && e.shared_width < kLargest,
-                   "shared_expert_width is not a number from 0 to 2^31");
-  problems.require(!e.shared_gate || e.shared_width > 0,
-                   "shared_expert_gate needs shared_expert_width");
-  problems.require(!e.renormalised || e.active > 1,
-                   "one active expert of weight one, chosen by a router that does nothing else, is "
-                   "not understood");
-  problems.require(std::isfinite(e.weight_scale) && e.weight_scale > 0,
-                   "expert_weight_scale is not a positive number");
-  const bool divided = e.groups > 0 && e.count % e.groups == 0;
-  problems.require(divided && e.active_groups > 0 && (e.has_groups() || e.groups == 1),
-                   fmt::format("expert_groups is {}, of which {} are active; expected a divisor of "
-                               "experts = {}, and fewer active ones, or 1",
-                               e.groups, e.active_groups, e.count));
-  const std::int64_t size = divided ? e.count / e.groups : e.count;
-  problems.require(e.group_leaders > 0 && e.group_leaders <= (e.groups > 1 ? size : 1),
-                   fmt::format("expert_group_leaders is {}; expected 1 to the {} of a group, and 1 "
-                               "without groups",
-                               e.group_leaders, size));
-  // Where all are taken a bias would only rank groups, or nothing.
-  const std::int64_t most = e.active_groups * size - (e.selection_bias ? 1 : 0);
-  problems.require(!divided || e.active <= most,
-                   fmt::format("active_experts is {}; expected at most {} of the {} in the active "
-                               "groups",
-                               e.active, most, e.active_groups * size));
-  const bool biases = f.biases.gate || f.biases.up || f.biases.down || e.router_bias;
-  problems.require(!biases || (layer.placement == Placement::pre && !layer.parallel &&
-                               norm == Norm::rms && e.shared_width == 0 && is_plain_router(e)),
-                   "biases of experts or their router are understood in sequential layers with an "
-                   "rms norm before them and without a shared expert, behind a plain softmax");
-  problems.require(layer.norms_input(), "experts need a norm before them");
 }
 
 void check_feed_forward(const Layer& layer, Problems& problems) {
@@ -428,7 +380,7 @@ std::vector<std::string> problems_of(const Architecture& a) {
     check_layer_scale(a, layer, problems);
     problems.require(!layer.attention.sinks || !layer.norms_sum(),
                      "attention_sinks in layers that norm the sum are not understood");
-    check_experts(layer, a.norm, problems);
+    for (const auto& problem : problems_of_experts(layer, a.norm)) problems.require(false, problem);
     problems.require(!layer.parallel || layer.placement == Placement::pre,
                      "parallel needs placement 'pre'");
     problems.require(!layer.shared_norm || layer.parallel, "shared_norm needs parallel");

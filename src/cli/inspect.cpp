@@ -26,6 +26,7 @@ std::string describe_maps(const Layer& layer, const Json& json) {
     ffn += fmt::format(" in {} of {} groups", e.active_groups, e.groups);
   }
   if (e.shared_width > 0) ffn += fmt::format(" and a shared one of {}", e.shared_width);
+  if (e.own_norms) ffn += ", each between norms of its own,";
   const DeltaNet& d = layer.delta;
   std::string heads =
       layer.has_delta()

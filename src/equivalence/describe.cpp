@@ -90,9 +90,17 @@ class Description {
 
   // Gains and biases of norms, and layer scales, as the two models have them.
   void norms(const ParameterSource& a, const ParameterSource& b) {
-    gains(a, b, false, "gains", "norms");
+    const auto of_experts = [](const NormSite& site) {
+      return site.name.ends_with("experts.scale");
+    };
+    gains(
+        a, b, [](const NormSite& site) { return !site.is_layer_scale(); }, "gains", "norms");
     signs_of_gains();
-    gains(a, b, true, "layer scales", "branches");
+    const auto of_branch = [&](const NormSite& site) {
+      return site.is_layer_scale() && !of_experts(site);
+    };
+    gains(a, b, of_branch, "layer scales", "branches");
+    gains(a, b, of_experts, "factors of experts", "layers");
     std::int64_t all = 0;
     std::size_t biases_a = 0, biases_b = 0;
     for (const auto& [name, site] : symmetry_.norms) {
@@ -107,12 +115,13 @@ class Description {
     if (biases_a > 0) add("norm biases folded", "in A, " + count(biases_a, all, "norms"));
   }
 
-  void gains(const ParameterSource& a, const ParameterSource& b, bool of_layer_scales,
+  template <class Counts>
+  void gains(const ParameterSource& a, const ParameterSource& b, const Counts& counts,
              const std::string& what, const char* sites) {
     std::int64_t all = 0;
     std::size_t in_a = 0, in_b = 0, otherwise = 0;
     for (const auto& [name, site] : symmetry_.norms) {
-      if (site.is_layer_scale() != of_layer_scales) continue;
+      if (!counts(site)) continue;
       ++all;
       const Matrix<double> gain_a = a.read<double>(site.gain()),
                            gain_b = b.read<double>(site.gain());

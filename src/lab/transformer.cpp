@@ -191,7 +191,10 @@ class Transformer::Pass {
       } else if (layer.norms_output()) {
         const bool both = layer.norms_input();
         x = x + scaled(norm(at + "attn.post_norm", attn(both ? norm(first, x) : x)));
-        x = x + scaled(norm(at + "ffn.post_norm", ffn(both ? norm(second, x) : x)));
+        const bool alone = layer.ffn.experts.own_norms;
+        const at::Tensor fed =
+            alone ? apart(layer.ffn, at + "ffn.", x) : ffn(both ? norm(second, x) : x);
+        x = x + scaled(norm(at + "ffn.post_norm", fed));
       } else if (layer.parallel) {
         const at::Tensor y = norm(first, x);
         x = x + scaled(attn(y)) + scaled(ffn(layer.shared_norm ? y : norm(second, x)));
@@ -330,11 +333,26 @@ class Transformer::Pass {
   at::Tensor feed_forward(const FeedForward& f, const std::string& at, const at::Tensor& x) const {
     const Experts& e = f.experts;
     if (e.count == 0) return neurons(f, at, x, {});
-    const at::Tensor bias = e.selection_bias ? p_.at(at + "selection.bias") : at::Tensor();
-    at::Tensor sum = neurons(f, at, x, expert_weights(e, linear(at + "router", x), bias));
+    at::Tensor sum = neurons(f, at, x, weights(e, at, x));
     if (e.shared_width == 0) return sum;
     const at::Tensor shared = neurons(f, at + "shared.", x, {});
     return sum + (e.shared_gate ? at::sigmoid(linear(at + "shared.router", x)) * shared : shared);
+  }
+
+  // Router, experts and the shared expert read x by norms of their own, and what they write is
+  // normed before it is added.
+  at::Tensor apart(const FeedForward& f, const std::string& at, const at::Tensor& x) const {
+    const at::Tensor counts = weights(f.experts, at, norm(at + "router.norm", x));
+    const at::Tensor sum = neurons(f, at, norm(at + "norm", x), counts);
+    const at::Tensor shared = neurons(f, at + "shared.", norm(at + "shared.norm", x), {});
+    return norm(at + "experts.post_norm", sum) + norm(at + "shared.post_norm", shared);
+  }
+
+  // What each expert counts.
+  at::Tensor weights(const Experts& e, const std::string& at, const at::Tensor& x) const {
+    const at::Tensor bias = e.selection_bias ? p_.at(at + "selection.bias") : at::Tensor();
+    const at::Tensor all = expert_weights(e, times(e.router_scale, linear(at + "router", x)), bias);
+    return e.scales ? all * p_.at(at + "experts.scale.gain") : all;
   }
 
   // `weights`: what each expert counts, or nothing.

@@ -28,7 +28,8 @@ class SymmetryBuilder {
   std::string stream_of(std::int64_t layer) const;  // its space
   void add_stream_exceptions();
   Wire wire_into(std::int64_t layer, bool attention) const;
-  Wire wire_into_keys(std::int64_t layer) const;  // and values
+  Wire wire_behind(std::int64_t layer, const char* norm) const;  // of the layer, on a plain sum
+  Wire wire_into_keys(std::int64_t layer) const;                 // and values
   // The space of the stream's length in front of a layer, where it is a plain sum; it may not
   // exist.
   std::string stream_length(std::int64_t layer) const;
@@ -54,7 +55,9 @@ class SymmetryBuilder {
   void add_norm(const std::string& name, Axis gain, Axis bias);
   void add_pre_norm(const std::string& name, const std::string& stream = "residual");
   void add_post_norm(const std::string& name, const Wire& made);
-  void add_output_norm(const std::string& name, std::int64_t branch_width);
+  // `sum`: the norm behind what this one's output is added to; "": it is added to the stream.
+  void add_output_norm(const std::string& name, std::int64_t branch_width,
+                       const std::string& sum = "");
   void add_layer_scale(const std::string& name, const std::string& writer);
   void add_norm_shift(const std::string& norm, Axis axis, std::vector<Effect> further);
   void add_reader_shift(const std::string& norm, const Reader& reader);
@@ -92,9 +95,13 @@ class SymmetryBuilder {
 
   // feed_forward.cpp, head.cpp
   void add_feed_forward(std::int64_t layer);
-  Reader add_neurons(std::int64_t layer, const std::string& at, std::int64_t count,
-                     std::int64_t group_size);
+  Reader add_neurons(std::int64_t layer, const std::string& at, const Wire& wire,
+                     std::int64_t count, std::int64_t group_size);
+  void add_own_norms(std::int64_t layer);
+  void add_expert_scales(std::int64_t layer);
   void add_router(std::int64_t layer);
+  // What stands behind a map that ends the branch, or one of its two; "": nothing.
+  std::string norm_behind(std::int64_t layer, const std::string& at) const;
   void add_head();
   void add_pooler(const Wire& wire);
   Reader add_classes(const Wire& wire);

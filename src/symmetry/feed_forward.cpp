@@ -7,8 +7,8 @@ namespace regauge {
 
 // The maps of the feed-forward, or of the expert that all tokens see: neurons, in groups of one
 // expert each, and what reads and writes them.
-Reader SymmetryBuilder::add_neurons(std::int64_t layer, const std::string& at, std::int64_t count,
-                                    std::int64_t group_size) {
+Reader SymmetryBuilder::add_neurons(std::int64_t layer, const std::string& at, const Wire& wire,
+                                    std::int64_t count, std::int64_t group_size) {
   const FeedForward& f = feed_forward(layer);
   const std::string neurons = at + ".neurons";
   const bool relu = f.activation == Activation::relu;
@@ -44,15 +44,54 @@ Reader SymmetryBuilder::add_neurons(std::int64_t layer, const std::string& at, s
                 {.space = at + ".gates", .dual = true, .take = AxisPart::Take::diagonal});
   }
 
-  const Wire wire = wire_into(layer, false);
   if (f.gated) add_reader(at + ".gate", f.biases.gate, wire, std::move(gate));
   const Reader up = add_reader(at + ".up", f.biases.up, wire, {{.space = neurons}});
-  const Layer& shape = a_.layer(layer);
-  const char* name = shape.norms_output() ? "post_norm" : "layer_scale";
-  const bool alone = !shape.norms_output() && !shape.layer_scale;
-  const std::string behind = alone ? "" : fmt::format("layers.{}.ffn.{}", layer, name);
-  add_writer(at + ".down", f.biases.down, wire, std::move(down), behind);
+  add_writer(at + ".down", f.biases.down, wire, std::move(down), norm_behind(layer, at));
   return up;
+}
+
+std::string SymmetryBuilder::norm_behind(std::int64_t layer, const std::string& at) const {
+  const Layer& shape = a_.layer(layer);
+  const std::string ffn = fmt::format("layers.{}.ffn", layer);
+  if (shape.ffn.experts.own_norms) return (at == ffn ? at + ".experts" : at) + ".post_norm";
+  if (shape.norms_output()) return ffn + ".post_norm";
+  return shape.layer_scale ? ffn + ".layer_scale" : "";
+}
+
+// The norms that router, experts and the shared expert have beside those of the branch.
+void SymmetryBuilder::add_own_norms(std::int64_t layer) {
+  const FeedForward& f = feed_forward(layer);
+  const std::string at = fmt::format("layers.{}.ffn", layer);
+  for (const char* norm : {".router.norm", ".shared.norm"}) {
+    add_gain_space(at + norm, stream_of(layer));
+    add_pre_norm(at + norm, stream_of(layer));
+  }
+  add_output_norm(at + ".experts.post_norm", f.neurons(), at + ".post_norm");
+  add_output_norm(at + ".shared.post_norm", f.experts.shared_width, at + ".post_norm");
+}
+
+// A factor of each expert is one of all that the expert writes.
+void SymmetryBuilder::add_expert_scales(std::int64_t layer) {
+  const Experts& experts = feed_forward(layer).experts;
+  const std::string at = fmt::format("layers.{}.ffn", layer), name = at + ".experts.scale";
+  Space factors{.name = name,
+                .category = Category::norms,
+                .group = Scaling(Scaling::Kind::nonzero),
+                .count = experts.count};
+  if (experts.count > 1) {
+    factors.shuffle = Shuffle::follows;
+    factors.follows = at + ".neurons";
+  }
+  add_space(std::move(factors));
+  NormSite& site = symmetry_.norms[name];
+  site.name = name;
+  site.writer = at + ".down";
+  tensor(site.gain()).cols = {{.space = name}};
+  Axis& rows = tensor(at + ".down.weight").rows;
+  rows.insert(rows.begin(), {.space = name,
+                             .dual = true,
+                             .take = AxisPart::Take::diagonal,
+                             .repeat = feed_forward(layer).width});
 }
 
 void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
@@ -66,8 +105,10 @@ void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
     const std::int64_t width = f.neurons() + f.experts.shared_width + (f.biases.down ? 1 : 0);
     add_output_norm(at + ".post_norm", width);
   }
+  if (f.experts.own_norms) add_own_norms(layer);
   if (a_.layer(layer).layer_scale) add_layer_scale(at + ".layer_scale", at + ".down");
-  const Reader up = add_neurons(layer, at, f.neurons(), f.width);
+  const Reader up = add_neurons(layer, at, wire_into(layer, false), f.neurons(), f.width);
+  if (f.experts.scales) add_expert_scales(layer);
   if (f.experts.count > 0) add_router(layer);
   add_constants(layer, false, up);
 
@@ -102,7 +143,9 @@ void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
 void SymmetryBuilder::add_router(std::int64_t layer) {
   const Experts& experts = feed_forward(layer).experts;
   const std::string at = fmt::format("layers.{}.ffn", layer);
-  const Wire wire = wire_into(layer, false);
+  const Layer& shape = a_.layer(layer);
+  const Wire wire =
+      experts.own_norms ? wire_behind(layer, shape.norm_before_router()) : wire_into(layer, false);
   Axis columns;
   if (feed_forward(layer).width < feed_forward(layer).neurons()) {
     add_space({.name = at + ".experts",
@@ -122,7 +165,8 @@ void SymmetryBuilder::add_router(std::int64_t layer) {
   if (experts.scoring == Scoring::softmax) add_common_column(router, wire.norm, stream_axis());
   if (experts.shared_width == 0) return;
   if (experts.shared_gate) add_reader(at + ".shared.router", false, wire, {});
-  add_neurons(layer, at + ".shared", experts.shared_width, experts.shared_width);
+  const Wire read = experts.own_norms ? wire_behind(layer, shape.norm_before_shared()) : wire;
+  add_neurons(layer, at + ".shared", read, experts.shared_width, experts.shared_width);
 }
 
 }  // namespace regauge

@@ -64,13 +64,16 @@ void SymmetryBuilder::add_post_norm(const std::string& name, const Wire& made) {
 
 // The norm on what a branch writes to the stream. It stands between the branch's map and the gain,
 // so nothing folds: the gain follows the stream's coordinates and length, the map may change the
-// sign of a coordinate against the gain, and (eps = 0) its own length.
-void SymmetryBuilder::add_output_norm(const std::string& name, std::int64_t branch_width) {
+// sign of a coordinate against the gain, and (eps = 0) its own length. Where the norm of a sum
+// stands behind it, the gain follows the sum's signs and length instead.
+void SymmetryBuilder::add_output_norm(const std::string& name, std::int64_t branch_width,
+                                      const std::string& sum) {
   Space signs{.name = name,
               .category = Category::norms,
               .group = Scaling(Scaling::Kind::signs),
               .count = a_.width};
   Axis gain = {{.space = name, .take = AxisPart::Take::diagonal}};
+  if (!sum.empty()) gain.push_back({.space = sum, .take = AxisPart::Take::diagonal});
   if (has_space("residual")) {
     signs.shuffle = Shuffle::follows;
     signs.follows = "residual";
@@ -82,7 +85,8 @@ void SymmetryBuilder::add_output_norm(const std::string& name, std::int64_t bran
                .category = Category::scales,
                .group = Scaling(Scaling::Kind::positive)});
   }
-  append_scalar(gain, stream_length(layer_of(name)), a_.width, false);
+  const std::string length = sum.empty() ? stream_length(layer_of(name)) : sum + ".scale";
+  append_scalar(gain, length, a_.width, false);
   tensor(name + ".gain").cols = std::move(gain);
   // A narrow branch: only W diag(gain) and the products of W's rows count (theory2.md, section 3).
   add_counted_shift(name + ".gain.thin",

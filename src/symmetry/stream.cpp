@@ -155,8 +155,7 @@ SymmetryBuilder::Wire SymmetryBuilder::wire_into(std::int64_t layer, bool attent
     const Layer& shape = a_.layer(layer);
     if (!shape.norms_input()) return {"", stream_length(layer)};
     if (attention && reads_embedding(layer)) return {"embed.norm", stream_length(layer)};
-    const char* norm = attention ? "attn.norm" : shape.norm_before_ffn();
-    return {fmt::format("layers.{}.{}", layer, norm), "", "", stream_of(layer)};
+    return wire_behind(layer, attention ? "attn.norm" : shape.norm_before_ffn());
   }
   Wire wire;
   if (!attention) {
@@ -168,6 +167,10 @@ SymmetryBuilder::Wire SymmetryBuilder::wire_into(std::int64_t layer, bool attent
   }
   if (layer < a_.layers) wire.scale = sublayer + ".input";
   return wire;
+}
+
+SymmetryBuilder::Wire SymmetryBuilder::wire_behind(std::int64_t layer, const char* norm) const {
+  return {fmt::format("layers.{}.{}", layer, norm), "", "", stream_of(layer)};
 }
 
 SymmetryBuilder::Wire SymmetryBuilder::wire_into_keys(std::int64_t layer) const {

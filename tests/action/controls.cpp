@@ -143,6 +143,28 @@ void experts_across_groups(const Architecture& a, P& p) {
   exchange_experts(a, p, 0, e.count / e.groups);
 }
 
+// The factors stay where they are.
+void experts_without_their_factors(const Architecture& a, P& p) { exchange_experts(a, p, 0, 1); }
+
+void factor_of_one_expert(const Architecture&, P& p) {
+  p["layers.0.ffn.experts.scale.gain"](0, 0) *= 1.5;
+}
+
+// The router's norm and that of the experts are two.
+void gain_of_another_norm(const Architecture&, P& p) {
+  const Matrix<double> gain = p["layers.0.ffn.norm.gain"];
+  p["layers.0.ffn.norm.gain"].setOnes();
+  for (const char* reader : {"router", "gate", "up"}) {
+    const auto weight = p.find(std::string("layers.0.ffn.") + reader + ".weight");
+    if (weight != p.end()) weight->second = gain.row(0).asDiagonal() * weight->second;
+  }
+}
+
+// Of two branches whose sum is normed, the length of one.
+void length_of_one_branch(const Architecture&, P& p) {
+  p["layers.0.ffn.shared.post_norm.gain"] *= 1.5;
+}
+
 void common_vector_of_a_router(const Architecture&, P& p) {
   p["layers.0.ffn.router.weight"].row(0).array() += 0.5;
 }
@@ -316,6 +338,19 @@ const std::vector<Control>& negative_controls() {
       {"experts that change their routing groups",
        [](const Architecture& a) { return groups_bind(a.kinds[0].ffn.experts); },
        experts_across_groups},
+      {"experts that change places without their factors",
+       [](const Architecture& a) {
+         return a.kinds[0].ffn.experts.scales && a.kinds[0].ffn.experts.groups == 1;
+       },
+       experts_without_their_factors},
+      {"the factor of one expert changed",
+       [](const Architecture& a) { return a.kinds[0].ffn.experts.scales; }, factor_of_one_expert},
+      {"the experts' gain folded into a router behind its own norm",
+       [](const Architecture& a) { return a.kinds[0].ffn.experts.own_norms; },
+       gain_of_another_norm},
+      {"the gain behind a shared expert made longer",
+       [](const Architecture& a) { return a.kinds[0].ffn.experts.own_norms; },
+       length_of_one_branch},
       {"a vector common to all columns of a sigmoid router",
        [](const Architecture& a) { return a.kinds[0].ffn.experts.scoring == Scoring::sigmoid; },
        common_vector_of_a_router},

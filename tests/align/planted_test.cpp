@@ -173,6 +173,17 @@ TEST(Weights, FindMostPlantedElementsBehindLayerScales) {
   EXPECT_GE(found.exact, found.tested * 8 / 10);
 }
 
+TEST(Weights, FindMostPlantedElementsBehindNormsOfExperts) {
+  // A branch of few ReLUs may write nothing, of which a norm without eps makes no vector.
+  const Found found = find_planted([](std::uint64_t seed) {
+    Architecture a = own_norms_architecture(seed);
+    if (a.norm_eps == 0) a.norm_eps = 1e-6;
+    return a;
+  });
+  EXPECT_GE(found.tested, 25);
+  EXPECT_GE(found.exact, found.tested * 8 / 10);
+}
+
 TEST(Weights, FindMostPlantedElementsOfDeltaNets) {
   const Found found = find_planted(delta_architecture);
   EXPECT_GE(found.tested, 25);

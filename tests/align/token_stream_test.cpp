@@ -76,6 +76,8 @@ TEST(TokenStream, IsTheModelOnSingleTokens) {
     if (has_one(delta)) check(to_json(delta).dump(), delta);
     const Architecture values = value_norm_architecture(seed);
     if (has_one(values)) check(to_json(values).dump(), values);
+    const Architecture experts = own_norms_architecture(seed);
+    if (has_one(experts)) check(to_json(experts).dump(), experts);
   }
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Architecture architecture = encoder_decoder(seed);

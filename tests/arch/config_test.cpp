@@ -355,6 +355,31 @@ TEST(Config, WritesWhichLayersAreDense) {
   EXPECT_EQ(fresh.at("mlp_only_layers"), Json({0, 2, 3, 4}));
 }
 
+// As transformers writes them where a layer has a number of two digits.
+TEST(Config, NumbersOfLayersMayBeginWithZeros) {
+  std::ifstream file(fixture("gemma4_text") / "config.json");
+  Json config = Json::parse(file);
+  const Architecture wanted = read(config);
+  Json& settings = config.at("per_layer_config");
+  settings = {{"01", settings.at("1")}, {"02", settings.at("2")}};
+  EXPECT_EQ(read(config), wanted);
+  EXPECT_EQ(config_for("gemma4_text", Format::safetensors, wanted, config), config);
+  settings["1"] = {{"head_dim", 4}};
+  EXPECT_TRUE(says(message_of([&] { read(config); }), "twice"));
+}
+
+TEST(Config, AFamilyMayAskForANumberAboveOne) {
+  const auto family_of_config = [](const Json& config) {
+    return recognise(config, Format::gguf).name;
+  };
+  Json config = {{"general.architecture", "gemma4"}};
+  EXPECT_EQ(family_of_config(config), "gemma4_text");
+  config["gemma4.expert_count"] = 0;
+  EXPECT_EQ(family_of_config(config), "gemma4_text");
+  config["gemma4.expert_count"] = 128;
+  EXPECT_EQ(family_of_config(config), "gemma4_text-experts");
+}
+
 TEST(Config, WindowsThatBeginAtALayer) {
   Json config = llama_config();
   config["model_type"] = "qwen2";

@@ -79,7 +79,9 @@ TEST(Family, IsKnownAtFirstSightAsItIsParsed) {
     EXPECT_EQ(known.format(), family.format);
     nlohmann::json config = nlohmann::json::object();
     for (const auto& [key, value] : family.match) {
-      config[nlohmann::json::json_pointer("/" + key)] = value;
+      const bool above = value.is_object();
+      config[nlohmann::json::json_pointer("/" + key)] =
+          above ? nlohmann::json(value.at("above").get<int>() + 1) : value;
     }
     EXPECT_TRUE(known.matches(config)) << family.file;
     for (const auto& [key, value] : family.match) {

@@ -114,7 +114,8 @@ class Forward {
         if (a_.layer(n).has_ffn()) x = norm(after, x + ffn(x));
       } else if (a_.layer(n).placement == Placement::both) {
         x = (x + scale * norm(layer + "attn.post_norm", attn(norm(before, x)))).eval();
-        x = (x + scale * norm(layer + "ffn.post_norm", ffn(norm(after, x)))).eval();
+        const Mat fed = a_.layer(n).ffn.experts.own_norms ? ffn(x) : ffn(norm(after, x));
+        x = (x + scale * norm(layer + "ffn.post_norm", fed)).eval();
       } else if (a_.layer(n).placement == Placement::behind) {
         x = (x + scale * norm(layer + "attn.post_norm", attn(x))).eval();
         x = (x + scale * norm(layer + "ffn.post_norm", ffn(x))).eval();
@@ -228,25 +229,32 @@ class Forward {
 
   Mat feed_forward(const std::string& at, const Mat& x) const {
     const FeedForward& f = a_.layer(layer_of(at)).ffn;
-    Mat all = hidden(f, at, x);
+    const bool apart = f.experts.own_norms;
+    const auto read = [&](const char* name) { return apart ? norm(at + name, x) : x; };
+    Mat all = hidden(f, at, read("norm"));
     if (f.experts.count == 0) return linear(at + "down", all);
+    const Mat routed_by = f.experts.router_scale * read("router.norm");
     Mat biases = Mat::Zero(x.rows(), a_.width);
     for (Eigen::Index t = 0; t < x.rows(); ++t) {
       const auto bias = p_.find(at + "selection.bias");
-      const Eigen::VectorXd weights =
-          routed(f.experts, linear(at + "router", x.row(t)).row(0),
+      Eigen::VectorXd weights =
+          routed(f.experts, linear(at + "router", routed_by.row(t)).row(0),
                  bias == p_.end() ? Mat::Zero(1, f.experts.count) : bias->second);
+      for (std::int64_t e = 0; f.experts.scales && e < f.experts.count; ++e) {
+        weights(e) *= p_.at(at + "experts.scale.gain")(0, e);
+      }
       for (Eigen::Index i = 0; i < all.cols(); ++i) all(t, i) *= weights(i / f.width);
       if (f.biases.down) biases.row(t) = weights.transpose() * p_.at(at + "down.bias");
     }
     const Mat out = all * p_.at(at + "down.weight") + biases;
     if (f.experts.shared_width == 0) return out;
-    Mat shared = linear(at + "shared.down", hidden(f, at + "shared.", x));
+    Mat shared = linear(at + "shared.down", hidden(f, at + "shared.", read("shared.norm")));
     if (f.experts.shared_gate) {
       const Mat gate = linear(at + "shared.router", x);
       for (Eigen::Index t = 0; t < x.rows(); ++t) shared.row(t) /= 1 + std::exp(-gate(t, 0));
     }
-    return out + shared;
+    if (!apart) return out + shared;
+    return norm(at + "experts.post_norm", out) + norm(at + "shared.post_norm", shared);
   }
 
   Mat hidden(const FeedForward& f, const std::string& at, const Mat& x) const {

@@ -64,6 +64,7 @@ std::map<std::string, std::filesystem::path> cases(const Temporary& folder) {
     add("layer scales " + std::to_string(seed), layer_scale_architecture(seed), seed);
     add("vectors " + std::to_string(seed), vectors_architecture(seed), seed);
     add("norms of values " + std::to_string(seed), value_norm_architecture(seed), seed);
+    add("norms of experts " + std::to_string(seed), own_norms_architecture(seed), seed);
     add("delta nets " + std::to_string(seed), delta_architecture(seed), seed);
   }
   for (const auto& name : testing::fixture_names()) all[name] = fixture(name);

@@ -74,6 +74,16 @@ const std::vector<Notion>& notions() {
          a.kinds[0].ffn.experts.shared_width = 8;
          a.kinds[0].ffn.experts.shared_gate = true;
        }},
+      {"NormsAndFactorsOfExperts",
+       [](Architecture& a) {
+         set_experts(a);
+         Layer& layer = a.kinds[0];
+         layer.placement = Placement::both;
+         Experts& experts = layer.ffn.experts;
+         experts.renormalised = experts.own_norms = experts.scales = true;
+         experts.shared_width = 18;
+         experts.router_scale = 0.25;
+       }},
       {"RoutingGroups",
        [](Architecture& a) {
          set_experts(a);

@@ -83,6 +83,8 @@ TEST(Forward, EqualsThePlainOneOnRandomArchitectures) {
     EXPECT_LE(parity(delta, seed), 1e-11) << seed << " " << to_json(delta).dump();
     const Architecture values = value_norm_architecture(seed);
     EXPECT_LE(parity(values, seed), 1e-11) << seed << " " << to_json(values).dump();
+    const Architecture norms = own_norms_architecture(seed);
+    EXPECT_LE(parity(norms, seed), 1e-11) << seed << " " << to_json(norms).dump();
     const Architecture sinks = sinks_architecture(seed);
     EXPECT_LE(parity(sinks, seed), 1e-11) << seed << " " << to_json(sinks).dump();
     const Architecture frames = frames_architecture(seed);

@@ -119,6 +119,31 @@ TEST_P(ValueNormNullity, IsTheDimensionOfTheGroup) {
   expect_complete(a, symmetry_of(a).dimension());
 }
 
+// Gemma 4 with experts in small, in two widths; with eps; experts with factors in a stream that
+// rotates.
+Architecture with_norms_of_experts(int index) {
+  if (index == 3) {
+    Architecture a = known_architecture("llama");
+    a.vocabulary = 40;
+    a.kinds[0].ffn.width = 3;
+    a.kinds[0].ffn.experts = {.count = 3, .active = 2, .shared_width = 2, .scales = true};
+    return a;
+  }
+  Architecture a = gemma4_experts_architecture();
+  a.width = index == 1 ? 8 : 6;
+  if (index == 2) a.norm_eps = 0.01;
+  return a;
+}
+
+class ExpertNormNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(ExpertNormNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = with_norms_of_experts(GetParam());
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(NormsOfExperts, ExpertNormNullity, ::testing::Range(0, 4));
+
 INSTANTIATE_TEST_SUITE_P(NormsOfValues, ValueNormNullity, ::testing::Range(0, 4));
 
 // Whisper in small, of one encoder layer and of two, and some drawn at random.

@@ -27,6 +27,7 @@ KNOWN = {
     "gemma2, 46 layers": dict(query_pre_attn_scalar=5, layer_types=SLIDING_FIRST * 23),
     "gemma3": dict(query_pre_attn_scalar=6, layer_types=["sliding_attention"] * 3),
     "gemma4_text": {},
+    "gemma4_text-experts": {},
     "gemma3, 62 layers": dict(query_pre_attn_scalar=5, layer_types=None),
     "gpt_oss": dict(swiglu_limit=7.0, rope_parameters=dict(
         rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=600)),
@@ -80,7 +81,7 @@ def made(tmp_path_factory):
             weights |= {f"model.layers.{n}.self_attn.{part}_norm.weight": gains for n in (0, 1) for part in "qk"}
         elif layers:
             weights, changes = repeated(weights, int(layers)), {**changes, "num_hidden_layers": int(layers)}
-        if fixture in ("gemma3", "gemma4_text"):  # whose converter counts the words
+        if fixture.startswith(("gemma3", "gemma4")):  # whose converter counts the words
             words = json.loads((folders[name] / "config.json").read_text())["vocab_size"]
             vocabulary = {str(word): word for word in range(words)}
             words = json.dumps({"model": {"vocab": vocabulary}, "added_tokens": []})

@@ -67,6 +67,11 @@ Architecture value_norm_architecture(std::uint64_t seed);
 // own and those of the second keys, of which one pair of two turns; m 9, V 30, tied. eps = 0.
 Architecture gemma4_architecture();
 
+// The same with experts that have learned factors or, beside a shared expert, norms of their own.
+Architecture own_norms_architecture(std::uint64_t seed);
+// Gemma 4 in small with 3 experts of 4 neurons, two of them active, beside a shared one of 5.
+Architecture gemma4_experts_architecture();
+
 // CLIP in small, or SigLIP: D 6 for text, which is read at its last position, and 8 for pictures;
 // two layers of two heads, T 5; CLIP's projections and SigLIP's of texts are 4 wide, and SigLIP's
 // hidden states of pictures count. eps = 0.

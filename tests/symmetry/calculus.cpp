@@ -9,6 +9,7 @@
 
 #include "calculus_convolutions.h"
 #include "calculus_delta.h"
+#include "calculus_experts.h"
 #include "calculus_positions.h"
 #include "calculus_tables.h"
 #include "calculus_wires.h"
@@ -95,9 +96,11 @@ class Judge {
         hull = with_row(hull, attended.value);
       }
       if (!a_.layer(n).has_ffn()) continue;
-      const Wire fed = written(
-          n, feed_forward(read(n, hull, stream, layer + a_.layer(n).norm_before_ffn()), layer),
-          layer + "ffn");
+      const auto reading = [&](const char* name) { return read(n, hull, stream, layer + name); };
+      const Wire fed = a_.layer(n).ffn.experts.own_norms
+                           ? apart(reading, layer)
+                           : written(n, feed_forward(reading(a_.layer(n).norm_before_ffn()), layer),
+                                     layer + "ffn");
       if (a_.layer(n).parallel) {
         read_by_norm({attended, fed}, stream);
         hull = with_row(hull, attended.value);
@@ -388,21 +391,8 @@ class Judge {
   Wire feed_forward(const Wire& x, const std::string& layer) {
     const FeedForward& f = a_.layer(layer_of(layer)).ffn;
     const Experts& e = f.experts;
-    Wire out = neurons(f, x, layer + "ffn.", f.neurons());
-    if (e.count == 0) return out;
-    if (f.biases.down)
-      out = with_expert_biases(out, tensor(layer + "ffn.down.bias"), e.renormalised);
-    // Softmax sees differences of logits alone, a sigmoid each logit; each expert's neurons are
-    // weighed by another function of x, so that they count one by one.
-    const Wire router = linear(x, layer + "ffn.router", 0, e.count);
-    const bool forgets = e.scoring == Scoring::softmax ? mistake_ != Mistake::router_shift_forgotten
-                                                       : mistake_ == Mistake::sigmoid_forgotten;
-    require_scores(system_, router.change, forgets);
-    // What is only compared must keep every difference: an equation that no derivative of the
-    // output knows.
-    if (e.selection_bias && mistake_ != Mistake::choice_forgotten) {
-      require_scores(system_, tensor(layer + "ffn.selection.bias").change, true);
-    }
+    if (e.count == 0) return neurons(f, x, layer + "ffn.", f.neurons());
+    const Wire out = experts(f, x, x, layer + "ffn.");
     if (e.shared_width == 0) return out;
     if (e.shared_gate) system_.require(linear(x, layer + "ffn.shared.router", 0, 1).change);
     const Wire shared = neurons(f, x, layer + "ffn.shared.", e.shared_width);
@@ -410,6 +400,28 @@ class Judge {
     return {with_row(with_row(out.value.topRows(n), shared.value.topRows(shared.base())),
                      out.value.row(n)),
             stack(stack(out.change.top(n), shared.change.top(shared.base())), out.change.row(n))};
+  }
+
+  // Each reads the stream by a norm of its own, and what it writes is normed in front of the sum.
+  template <class Reading>
+  Wire apart(const Reading& reading, const std::string& layer) {
+    const FeedForward& f = a_.layer(layer_of(layer)).ffn;
+    const std::string name = layer + "ffn.";
+    const Wire sum = experts(f, reading("ffn.norm"), reading("ffn.router.norm"), name);
+    const Index m = f.experts.shared_width;
+    const Wire shared = neurons(f, reading("ffn.shared.norm"), name + "shared.", m);
+    return norm_of_sum({norm_of_sum({sum}, name + "experts.post_norm"),
+                        norm_of_sum({shared}, name + "shared.post_norm")},
+                       name + "post_norm");
+  }
+
+  Wire experts(const FeedForward& f, const Wire& x, const Wire& routed_by,
+               const std::string& name) {
+    const Wire out = neurons(f, x, name, f.neurons());
+    const Wire logits = linear(routed_by, name + "router", 0, f.experts.count);
+    require_routing(system_, f.experts, logits, tensors_, name, mistake_);
+    if (!f.biases.down) return out;
+    return with_expert_biases(out, tensor(name + "down.bias"), f.experts.renormalised);
   }
 
   Wire neurons(const FeedForward& f, const Wire& x, const std::string& name, Index m) {
@@ -425,6 +437,8 @@ class Judge {
       const Forms scales = scaled(system_, up);
       hidden.change += stack(diagonal(scales), Forms(1, m));
     }
+    const std::string scale = name + "experts.scale.gain";
+    if (has(scale)) hidden = times_factors(hidden, tensor(scale), f.width);
     const bool biases_of_experts = f.experts.count > 0 && f.biases.down;
     return biases_of_experts ? product(hidden, tensor(name + "down.weight"), 0, d_)
                              : linear(hidden, name + "down", 0, d_);

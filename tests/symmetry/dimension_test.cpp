@@ -282,35 +282,6 @@ TEST(Dimension, EqualsTheCalculusWithDeltaNetsAndOutputGates) {
   EXPECT_GT(both, 30);
 }
 
-TEST(Dimension, EqualsTheCalculusWithNormsOfValues) {
-  int norms = 0, keys = 0, scales = 0, still = 0;
-  for (std::uint64_t seed = 0; seed < 160; ++seed) {
-    const Architecture a = value_norm_architecture(seed);
-    for (const auto& kind : a.kinds) {
-      const Attention& attention = kind.attention;
-      norms += attention.value_norm ? 1 : 0;
-      keys += attention.keys_as_values ? 1 : 0;
-      scales += kind.stream_scale ? 1 : 0;
-      const auto& frequencies = attention.rotary_frequencies;
-      still += !frequencies.empty() && frequencies.back() == 0 ? 1 : 0;
-    }
-    expect_the_calculus(a, seed);
-  }
-  EXPECT_GT(std::min({norms, keys, scales, still}), 15);
-}
-
-// Per layer Q + m + 2D + 2 as Gemma 3's, with O(d) and a scale for a head's values, or none of
-// their own; d_k/2, or with a pair at rest one more, for the gains; and a number.
-TEST(Dimension, OfGemma4) {
-  const Architecture a = gemma4_architecture();
-  const std::int64_t heads = 2 + 1, neurons = 9, norms = 2 * 8 + 2, number = 1;
-  const std::int64_t first = (6 + 1) + heads + 2, second = heads + 3;
-  EXPECT_EQ(symmetry_of(a).dimension(), first + second + 2 * (neurons + norms + number) + 1);
-  expect_the_calculus(a, 1);
-  EXPECT_GT(calculus(a, 1, Mistake::value_norm_forgotten).dimension, symmetry_of(a).dimension());
-  EXPECT_GT(calculus(a, 1, Mistake::stream_scale_forgotten).dimension, 0);
-}
-
 // theory2.md, section 11.
 TEST(Dimension, OfQwen3Next) {
   EXPECT_EQ(symmetry_of(qwen3_next_architecture(8, 2, false)).dimension(), 99);

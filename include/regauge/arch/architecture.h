@@ -294,7 +294,9 @@ struct ParameterSpec {
 // with E experts, which stand side by side:
 //   router.weight [D,E]  router.bias [1,E]  selection.bias [1,E]
 //   {gate,up}.weight [D,E*m]  {gate,up}.bias [1,E*m]  down.weight [E*m,D]  down.bias [E,D]
-//   shared.{gate,up,down}.weight  shared.router.weight [D,1]
+//   shared.{gate,up,down}.weight  shared.router.weight [D,1]  experts.scale.gain [1,E]
+//   where they have norms of their own, {router,shared}.norm.gain [1,D] on what router and shared
+//   expert read, and {experts,shared}.post_norm.gain [1,D] on what the experts and it write
 // In layers.N, behind the feed-forward:
 //   scale [1,1]                           multiplies the stream
 // In layers.N of the first deep_inputs layers, behind the feed-forward:

@@ -117,6 +117,12 @@ struct Experts {
   Scoring scoring = Scoring::softmax;
   bool selection_bias = false;  // a number of each expert is added where scores are compared
   double weight_scale = 1;      // multiplies the weights in the end
+  // A norm of their own for what the router, the experts and the shared expert read of the stream,
+  // and for what the experts together and the shared expert write, before these are added (Gemma
+  // 4).
+  bool own_norms = false;
+  bool scales = false;      // a learned factor of each expert multiplies its weight (Gemma 4)
+  double router_scale = 1;  // multiplies the router's logits
   // Only experts of the `active_groups` best groups are chosen; a group counts what its
   // `group_leaders` best experts score together.
   std::int64_t groups = 1;
@@ -181,6 +187,14 @@ struct Layer {
   bool has_ffn() const { return ffn.width > 0; }
   bool has_ffn_norm() const { return has_ffn() && placement != Placement::behind && !shared_norm; }
   const char* norm_before_ffn() const { return shared_norm ? "attn.norm" : "ffn.norm"; }
+  // The norms in front of the router and of the shared expert, in front of which others may have
+  // one of their own.
+  const char* norm_before_router() const {
+    return ffn.experts.own_norms ? "ffn.router.norm" : norm_before_ffn();
+  }
+  const char* norm_before_shared() const {
+    return ffn.experts.own_norms ? "ffn.shared.norm" : norm_before_ffn();
+  }
 };
 
 }  // namespace regauge

@@ -163,11 +163,11 @@ Matrix<Scalar> TokenStream<Scalar>::through_delta_net(std::int64_t layer,
 }
 
 template <class Scalar>
-Matrix<Scalar> TokenStream<Scalar>::fed_forward(std::int64_t layer, const Matrix<Scalar>& x,
+Matrix<Scalar> TokenStream<Scalar>::fed_forward(std::int64_t layer,
                                                 const Parameters<Scalar>& tensors) const {
   const FeedForward& shape = shape_.layer(layer).ffn;
   const std::string at = fmt::format("layers.{}.ffn", layer);
-  const auto hidden_of = [&](const std::string& maps) {
+  const auto hidden_of = [&](const std::string& maps, const Matrix<Scalar>& x) {
     const auto limit = static_cast<Scalar>(shape.limit);
     Matrix<Scalar> hidden = linear(tensors, maps + (shape.gated ? ".gate" : ".up"), x);
     if (limit > 0) hidden = hidden.cwiseMin(limit);
@@ -178,25 +178,37 @@ Matrix<Scalar> TokenStream<Scalar>::fed_forward(std::int64_t layer, const Matrix
     up.array() += static_cast<Scalar>(shape.up_offset);
     return Matrix<Scalar>(hidden.cwiseProduct(up));
   };
-  Matrix<Scalar> hidden = hidden_of(at);
+  Matrix<Scalar> hidden = hidden_of(at, feed_forward_);
   const Experts& experts = shape.experts;
   if (experts.count == 0) return linear(tensors, at + ".down", hidden);
+  const bool apart = experts.own_norms;
+  const auto read = [&](const char* norm) {
+    return apart ? normed(stream_, at + norm, tensors) : feed_forward_;
+  };
+  const auto written = [&](const char* norm, const Matrix<Scalar>& y) {
+    return apart ? normed(y, at + norm, tensors) : y;
+  };
   const auto selection = tensors.find(at + ".selection.bias");
-  const Matrix<Scalar> weights =
-      expert_weights(experts, linear(tensors, at + ".router", x),
-                     selection == tensors.end() ? nullptr : &selection->second);
+  const Matrix<Scalar> logits = static_cast<Scalar>(experts.router_scale) *
+                                linear(tensors, at + ".router", read(".router.norm"));
+  Matrix<Scalar> weights =
+      expert_weights(experts, logits, selection == tensors.end() ? nullptr : &selection->second);
+  if (experts.scales) {
+    weights.array().rowwise() *= tensors.at(at + ".experts.scale.gain").row(0).array();
+  }
   for (Eigen::Index i = 0; i < hidden.cols(); ++i) {
     hidden.col(i).array() *= weights.col(i / shape.width).array();
   }
-  Matrix<Scalar> written = hidden * tensors.at(at + ".down.weight");
-  if (shape.biases.down) written += weights * tensors.at(at + ".down.bias");
-  if (experts.shared_width == 0) return written;
-  Matrix<Scalar> shared = linear(tensors, at + ".shared.down", hidden_of(at + ".shared"));
+  Matrix<Scalar> sum = hidden * tensors.at(at + ".down.weight");
+  if (shape.biases.down) sum += weights * tensors.at(at + ".down.bias");
+  if (experts.shared_width == 0) return sum;
+  Matrix<Scalar> shared =
+      linear(tensors, at + ".shared.down", hidden_of(at + ".shared", read(".shared.norm")));
   if (experts.shared_gate) {
-    const Matrix<Scalar> gate = linear(tensors, at + ".shared.router", x);
+    const Matrix<Scalar> gate = linear(tensors, at + ".shared.router", feed_forward_);
     shared.array().colwise() /= 1 + (-gate.col(0).array()).exp();
   }
-  return written + shared;
+  return written(".experts.post_norm", sum) + written(".shared.post_norm", shared);
 }
 
 template <class Scalar>
@@ -212,7 +224,7 @@ void TokenStream<Scalar>::advance(std::int64_t layer, const Parameters<Scalar>& 
     stream_ = normed(stream_ + attended(layer, tensors), at + ".norm", tensors);
     if (!shape_.layer(layer).has_ffn()) return;
     feed_forward_ = stream_;
-    stream_ = normed(stream_ + fed_forward(layer, feed_forward_, tensors), ffn + ".norm", tensors);
+    stream_ = normed(stream_ + fed_forward(layer, tensors), ffn + ".norm", tensors);
     return;
   }
   const Layer& shape = shape_.layer(layer);
@@ -231,7 +243,7 @@ void TokenStream<Scalar>::advance(std::int64_t layer, const Parameters<Scalar>& 
   if (!shape.parallel) stream_ += attended_to;
   if (!shape.has_ffn()) return;
   feed_forward_ = shape.shared_norm ? attention_ : read(ffn, shape.norms_input());
-  stream_ += written(fed_forward(layer, feed_forward_, tensors), ffn);
+  stream_ += written(fed_forward(layer, tensors), ffn);
   if (shape.parallel) stream_ += attended_to;
   if (shape.stream_scale) stream_ *= tensors.at(fmt::format("layers.{}.scale", layer))(0, 0);
 }

@@ -39,8 +39,8 @@ class TokenStream {
                         const Parameters<Scalar>& tensors) const;
   Matrix<Scalar> attended(std::int64_t layer, const Parameters<Scalar>& tensors) const;
   Matrix<Scalar> through_delta_net(std::int64_t layer, const Parameters<Scalar>& tensors) const;
-  Matrix<Scalar> fed_forward(std::int64_t layer, const Matrix<Scalar>& x,
-                             const Parameters<Scalar>& tensors) const;
+  // The branch with the norms that it reads by; feed_forward_ is what the first of them makes.
+  Matrix<Scalar> fed_forward(std::int64_t layer, const Parameters<Scalar>& tensors) const;
 
   const Architecture& shape_;
   Matrix<Scalar> stream_, attention_, feed_forward_;

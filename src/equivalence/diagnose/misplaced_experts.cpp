@@ -87,6 +87,10 @@ void Explainer::find_misplaced_experts() {
       try_order(both("selection.bias", as_it_is),
                 "the entries stand in another order than the experts", 1, {"selection.bias"});
     }
+    if (is_open(at + "experts.scale.gain")) {
+      try_order(both("experts.scale.gain", as_it_is),
+                "the factors stand in another order than the experts", 1, {"experts.scale.gain"});
+    }
     progress_.advance(0);
   }
 }

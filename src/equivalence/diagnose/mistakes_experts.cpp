@@ -99,6 +99,7 @@ void add_transposed_experts(const Architecture& a, std::int64_t layer,
 void add_forgotten_routers(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
   const std::string gain = fmt::format("layers.{}.ffn.norm.gain", layer);
   if (!has_tensor(pair.architecture, gain)) return;
+  if (pair.architecture.layer(layer).ffn.experts.own_norms) return;  // the router has its own
   const Eigen::VectorXd factor = (pair.a(gain).array() / pair.b(gain).array()).row(0).transpose();
   if (!factor.allFinite() || (factor.array() - 1).abs().maxCoeff() < kOtherGain) return;
   for (const char* router : {"router", "shared.router"}) {

@@ -1,0 +1,72 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "against_calculus.h"
+#include "architectures.h"
+#include "calculus.h"
+#include "regauge/symmetry/symmetry.h"
+
+namespace regauge {
+namespace {
+
+using testing::expect_the_calculus;
+
+TEST(Dimension, EqualsTheCalculusWithNormsOfValues) {
+  int norms = 0, keys = 0, scales = 0, still = 0;
+  for (std::uint64_t seed = 0; seed < 160; ++seed) {
+    const Architecture a = value_norm_architecture(seed);
+    for (const auto& kind : a.kinds) {
+      const Attention& attention = kind.attention;
+      norms += attention.value_norm ? 1 : 0;
+      keys += attention.keys_as_values ? 1 : 0;
+      scales += kind.stream_scale ? 1 : 0;
+      const auto& frequencies = attention.rotary_frequencies;
+      still += !frequencies.empty() && frequencies.back() == 0 ? 1 : 0;
+    }
+    expect_the_calculus(a, seed);
+  }
+  EXPECT_GT(std::min({norms, keys, scales, still}), 15);
+}
+
+// Per layer Q + m + 2D + 2 as Gemma 3's, with O(d) and a scale for a head's values, or none of
+// their own; d_k/2, or with a pair at rest one more, for the gains; and a number.
+TEST(Dimension, OfGemma4) {
+  const Architecture a = gemma4_architecture();
+  const std::int64_t heads = 2 + 1, neurons = 9, norms = 2 * 8 + 2, number = 1;
+  const std::int64_t first = (6 + 1) + heads + 2, second = heads + 3;
+  EXPECT_EQ(symmetry_of(a).dimension(), first + second + 2 * (neurons + norms + number) + 1);
+  expect_the_calculus(a, 1);
+  EXPECT_GT(calculus(a, 1, Mistake::value_norm_forgotten).dimension, symmetry_of(a).dimension());
+  EXPECT_GT(calculus(a, 1, Mistake::stream_scale_forgotten).dimension, 0);
+}
+
+TEST(Dimension, EqualsTheCalculusWithNormsAndFactorsOfExperts) {
+  int norms = 0, factors_of_experts = 0, alone = 0;
+  for (std::uint64_t seed = 0; seed < 80; ++seed) {
+    const Architecture a = own_norms_architecture(seed);
+    for (const auto& kind : a.kinds) {
+      const Experts& experts = kind.ffn.experts;
+      norms += experts.own_norms ? 1 : 0;
+      factors_of_experts += experts.scales ? 1 : 0;
+      alone += experts.scales && !experts.own_norms ? 1 : 0;
+    }
+    expect_the_calculus(a, seed);
+  }
+  EXPECT_GT(std::min({norms, factors_of_experts, alone}), 20);
+}
+
+// As Gemma 4's, with four gains and the column that all logits share, four lengths that norms
+// forget, and a factor of each of the three experts.
+TEST(Dimension, OfGemma4WithExperts) {
+  const Architecture a = gemma4_experts_architecture();
+  const std::int64_t heads = 2 + 1, neurons = 3 * 4 + 3 + 5, norms = 5 * 8 + 4, number = 1;
+  const std::int64_t first = (6 + 1) + heads + 2, second = heads + 3;
+  EXPECT_EQ(symmetry_of(a).dimension(), first + second + 2 * (neurons + norms + number) + 1);
+  expect_the_calculus(a, 1);
+  EXPECT_EQ(calculus(a, 1, Mistake::router_shift_forgotten).dimension,
+            symmetry_of(a).dimension() - 2 * 8);
+}
+
+}  // namespace
+}  // namespace regauge
