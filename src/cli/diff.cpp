@@ -106,7 +106,7 @@ bool confirm(const Model& a, const Model& b, const std::string& certificate, Dif
   return false;
 }
 
-struct Options {
+struct DiffOptions {
   std::string a, b, certificate, output, html;
   bool json = false;
   bool all = false;
@@ -117,7 +117,7 @@ struct Options {
 };
 
 // A part only finds; what is made of the answer is the join's.
-void check_outputs(const Options& options) {
+void check_outputs(const DiffOptions& options) {
   if (!options.dividing.is_part()) {
     if (options.output.empty()) return;
     if (!options.repair) throw UsageError("diff: -o is for --repair and for --part");
@@ -133,7 +133,7 @@ void check_outputs(const Options& options) {
 }  // namespace
 
 void add_diff(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DiffOptions>();
   CLI::App* verb = app.add_subcommand(
       "diff", "Find out whether two models are the same function; if not, what differs and why");
   verb->add_option("A", options->a, "the original: a folder or file");
@@ -163,7 +163,7 @@ void add_diff(CLI::App& app, int& exit_code) {
   verb->callback([options, &exit_code] {
     Dividing& dividing = options->dividing;
     check_outputs(*options);
-    dividing.find_models({&options->a, &options->b});
+    dividing.find_arguments({&options->a, &options->b});
     const Model a = Model::open(options->a);
     const Model b = Model::open(options->b);
     const auto undivided = make_progress_of(options->jobs);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/parts.h"
@@ -23,24 +24,32 @@ class Dividing {
 
   bool is_part() const { return !part_.empty(); }
   bool is_join() const { return !join_.empty(); }
-  // The models that are named, else those that the parts were made of.
-  void find_models(const std::vector<std::string*>& paths) const;
+  // The files that are named, else those that the parts were made of. Throws UsageError without
+  // either.
+  void find_arguments(const std::vector<std::string*>& paths) const;
   // The progress of an undivided run, of a part or of the join. `options` are those that change
   // the answer.
   void begin(nlohmann::json options,
              const std::vector<std::pair<std::string, const Checkpoint*>>& models,
              Progress& progress);
   Progress& progress() const { return *progress_; }
-  // Does a part's share of `work`, writes it to `path`, and says so.
+  Parts* parts() const { return parts_ ? &*parts_ : nullptr; }
+  // What was asked of the parts that are joined.
+  const nlohmann::json& options() const;
+  // Does a part's share of `work`, writes its record to `path`, and says so.
   void make_part(const std::function<void()>& work, const std::string& path) const;
+  // The same where work(folder) writes files, which lie beside the record in the folder `path`.
+  using Writes = std::function<void(const std::filesystem::path& folder)>;
+  void make_part_folder(const Writes& work, const std::string& path) const;
 
  private:
+  void say_done(const std::string& path) const;
   const std::vector<PartRecord>& records() const;
 
   std::string verb_, part_;
   std::vector<std::string> join_, after_;
   mutable std::optional<std::vector<PartRecord>> records_;
-  std::optional<Parts> parts_;
+  mutable std::optional<Parts> parts_;  // grows as work is done
   std::optional<DividedProgress> divided_;
   Progress* progress_ = nullptr;
 };

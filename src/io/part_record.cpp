@@ -21,9 +21,9 @@ using nlohmann::json;
 
 constexpr int kFormat = 1;
 constexpr const char* kWhat = "regauge part";
+constexpr std::array<const char*, 3> kModels = {"A", "B", "certificate"};
 constexpr std::size_t kMostBytes = std::size_t{1} << 32;
-// What is hashed of a file: its beginning, where headers are, and pages at equal distances, as many
-// as make kPages of a model.
+// What is hashed of a file: its beginning, where headers are, and pages, kPages of a model.
 constexpr std::size_t kHead = std::size_t{1} << 16;
 constexpr std::size_t kPage = std::size_t{1} << 12;
 constexpr std::size_t kPages = 64;
@@ -32,20 +32,6 @@ std::string digest_of(const json& value) {
   Sha256 hash;
   const std::string text = value.dump();
   hash.add(std::as_bytes(std::span(text)));
-  return hash.finish();
-}
-
-std::string sampled(const ByteRange& file, std::size_t pages) {
-  Sha256 hash;
-  const auto add = [&](std::size_t offset, std::size_t length) {
-    hash.add(file.bytes(offset, length));
-  };
-  add(0, std::min(kHead, file.size()));
-  for (std::size_t i = 1; i <= pages && file.size() > kHead; ++i) {
-    const std::size_t end = kHead + (file.size() - kHead) / pages * i;
-    const std::size_t stop = i == pages ? file.size() : end;
-    add(stop - std::min(kPage, stop), std::min(kPage, stop));
-  }
   return hash.finish();
 }
 
@@ -59,7 +45,7 @@ json files_of(const Checkpoint& checkpoint) {
   const std::size_t pages = std::max<std::size_t>(1, kPages / opened.size());
   json files = json::object();
   for (const auto& [name, bytes] : opened) {
-    files[name] = {{"bytes", bytes.size()}, {"sampled_sha256", sampled(bytes, pages)}};
+    files[name] = mark_of(bytes, pages);
   }
   return files;
 }
@@ -105,15 +91,34 @@ PartRecord record_from(const json& file, const std::string& shown) {
       made.results[unit] = result;
     }
   }
-  record.more = file.at("more");
   return record;
 }
 
 }  // namespace
 
+json mark_of(const ByteRange& file, std::size_t pages) {
+  Sha256 hash;
+  const auto add = [&](std::size_t offset, std::size_t length) {
+    hash.add(file.bytes(offset, length));
+  };
+  add(0, std::min(kHead, file.size()));
+  for (std::size_t i = 1; i <= pages && file.size() > kHead; ++i) {
+    const std::size_t end = i == pages ? file.size() : kHead + (file.size() - kHead) / pages * i;
+    add(end - kPage, kPage);
+  }
+  return {{"bytes", file.size()}, {"sampled_sha256", hash.finish()}};
+}
+
+json mark_of_file(const std::filesystem::path& path) {
+  return mark_of(io::open_bytes(path)->all(), kPages);
+}
+
 std::string part_text(const PartRecord& record) {
-  json file = {{kWhat, kFormat},      {"asked", record.asked},           {"part", record.part},
-               {"of", record.of},     {"loops", loops_as_json(record)},  {"more", record.more}};
+  json file = {{kWhat, kFormat},
+               {"asked", record.asked},
+               {"part", record.part},
+               {"of", record.of},
+               {"loops", loops_as_json(record)}};
   file["sha256"] = digest_of(file);
   return file.dump(1) + "\n";
 }
@@ -122,12 +127,12 @@ PartRecord part_from_text(const std::string& text, const std::string& shown) {
   json file = io::parse_json_object(text, "[parts] " + shown);
   const auto format = file.find(kWhat);
   if (format == file.end()) {
-    throw UsageError(
-        fmt::format("[parts] {} is no part; `--part` of a verb writes one", shown));
+    throw UsageError(fmt::format("[parts] {} is no part; `--part` of a verb writes one", shown));
   }
   if (*format != kFormat) {
-    throw UsageError(fmt::format("[parts] {} was written in format {} of parts, and this program reads {}",
-                                 shown, format->dump(), kFormat));
+    throw UsageError(
+        fmt::format("[parts] {} was written in format {} of parts, and this program reads {}",
+                    shown, format->dump(), kFormat));
   }
   try {
     const json digest = file.at("sha256");
@@ -141,7 +146,8 @@ PartRecord part_from_text(const std::string& text, const std::string& shown) {
 
 PartRecord read_part(const std::filesystem::path& path) {
   const std::string shown = path.string();
-  const std::string text = io::read_text(path, kMostBytes);
+  const std::string text =
+      io::read_text(std::filesystem::is_directory(path) ? path / kRecord : path, kMostBytes);
   return part_from_text(text, shown);
 }
 
@@ -165,7 +171,8 @@ json asked_of(const std::string& verb, json options,
   for (const auto& [path, checkpoint] : models) {
     list.push_back({{"path", path}, {"files", files_of(*checkpoint)}});
   }
-  return {{"version", version()}, {"verb", verb}, {"options", std::move(options)}, {"models", list}};
+  return {
+      {"version", version()}, {"verb", verb}, {"options", std::move(options)}, {"models", list}};
 }
 
 std::vector<std::string> paths_in(const json& asked) try {
@@ -191,7 +198,7 @@ void require_one_run(const std::vector<PartRecord>& parts, const json& asked) tr
     for (std::size_t i = 0; i < here.size(); ++i) {
       if (there[i].at("files") == here[i].at("files")) continue;
       fail(part, fmt::format("it was made of another {}, by the hashes of its files",
-                             here.size() == 1 ? "model" : i == 0 ? "A" : "B"));
+                             here.size() == 1 ? "model" : kModels.at(i)));
     }
     if (part.of != parts.front().of) {
       fail(part, fmt::format("it is one of {} parts, and {} is one of {}", part.of,

@@ -20,23 +20,29 @@ struct PartRecord {
   nlohmann::json asked;  // what all parts have in common: see asked_of()
   std::int64_t part = 1, of = 1;
   struct Loop {
-    std::int64_t units = 0;                        // of the whole loop
+    std::int64_t units = 0;                          // of the whole loop
     std::map<std::int64_t, nlohmann::json> results;  // of the units that this part did
   };
   std::map<std::string, Loop> loops;
-  nlohmann::json more;  // what a verb adds; null for nothing
 
-  // No loop is left that another part would have to do.
-  bool is_last() const { return loops.empty() && more.is_null(); }
+  // Nothing was left to do.
+  bool is_empty() const { return loops.empty(); }
 };
 
 // The text of a record's file, and back: throws CorruptFile for what is damaged, UsageError for
 // another version.
 std::string part_text(const PartRecord& record);
 PartRecord part_from_text(const std::string& text, const std::string& shown);
+// Of a part that is a folder, since it wrote more than a record, the file kRecord in it.
+inline constexpr const char* kRecord = "part.json";
 PartRecord read_part(const std::filesystem::path& path);
 // Whole or not at all, where nothing is or the same record. Throws UsageError.
 void write_part(const PartRecord& record, const std::filesystem::path& path);
+
+// What identifies a file without reading all of it: its length, and the SHA-256 of its beginning
+// and of so many pages at equal distances. Throws FileError.
+nlohmann::json mark_of(const ByteRange& file, std::size_t pages);
+nlohmann::json mark_of_file(const std::filesystem::path& path);
 
 // What is asked: a verb with what changes its answer, about these models, which were opened by
 // these paths.

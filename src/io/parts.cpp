@@ -35,10 +35,10 @@ Parts Parts::join(nlohmann::json asked, std::vector<PartRecord> made, Rest rest)
   return parts;
 }
 
-std::optional<std::vector<nlohmann::json>> Parts::results_of(const std::string& loop,
-                                                             std::int64_t units) const {
+bool Parts::find_results(std::int64_t units, Turn& turn) const {
+  const std::string& loop = turn.loop;
   std::set<std::int64_t> there;
-  std::map<std::int64_t, const nlohmann::json*> results;
+  std::map<std::int64_t, std::pair<const nlohmann::json*, const PartRecord*>> results;
   for (const auto& part : made_) {
     const auto found = part.loops.find(loop);
     if (found == part.loops.end()) continue;
@@ -48,8 +48,8 @@ std::optional<std::vector<nlohmann::json>> Parts::results_of(const std::string& 
                                    loop, found->second.units, units));
     }
     for (const auto& [unit, result] : found->second.results) {
-      const auto [place, is_new] = results.emplace(unit, &result);
-      if (!is_new && *place->second != result) {
+      const auto [place, is_new] = results.emplace(unit, std::pair(&result, &part));
+      if (!is_new && *place->second.first != result) {
         throw UsageError(fmt::format(
             "[parts] {}: unit {} of '{}' was done twice, and the results differ; make that part "
             "again",
@@ -57,7 +57,7 @@ std::optional<std::vector<nlohmann::json>> Parts::results_of(const std::string& 
       }
     }
   }
-  if (there.empty()) return std::nullopt;
+  if (there.empty()) return false;
   std::vector<std::int64_t> missing;
   for (std::int64_t part = 1; part <= own_.of; ++part) {
     if (!there.contains(part)) missing.push_back(part);
@@ -67,16 +67,16 @@ std::optional<std::vector<nlohmann::json>> Parts::results_of(const std::string& 
                                  missing.size() == 1 ? "part" : "parts", fmt::join(missing, ", "),
                                  own_.of, missing.size() == 1 ? "is" : "are", loop));
   }
-  std::vector<nlohmann::json> ordered;
   for (std::int64_t unit = 0; unit < units; ++unit) {
     const auto found = results.find(unit);
     if (found == results.end()) {
       throw UsageError(
           fmt::format("[parts] no part has unit {} of '{}'; make them again", unit, loop));
     }
-    ordered.push_back(*found->second);
+    turn.results.push_back(*found->second.first);
+    turn.sources.push_back(found->second.second->shown);
   }
-  return ordered;
+  return true;
 }
 
 Parts::Turn Parts::begin(const std::string& loop, std::span<const std::int64_t> sizes) {
@@ -84,10 +84,7 @@ Parts::Turn Parts::begin(const std::string& loop, std::span<const std::int64_t> 
   const int times = ++begun_[loop];
   turn.loop = times == 1 ? loop : fmt::format("{} ({})", loop, times);
   const std::int64_t units = std::ssize(sizes);
-  if (auto results = results_of(turn.loop, units)) {
-    turn.results = std::move(*results);
-    return turn;
-  }
+  if (find_results(units, turn)) return turn;
   if (is_part_) {
     turn.units = units_of({own_.part, own_.of}, sizes);
     turn.is_all = false;

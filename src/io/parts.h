@@ -44,6 +44,7 @@ class Parts {
   struct Turn {
     std::string loop;
     std::vector<nlohmann::json> results;
+    std::vector<std::string> sources;  // the files of their records
     std::vector<std::int64_t> units;
     bool is_all = true;  // units, or results, are those of the whole loop
   };
@@ -56,8 +57,8 @@ class Parts {
 
  private:
   Parts(Share share, nlohmann::json asked, std::vector<PartRecord> made);
-  std::optional<std::vector<nlohmann::json>> results_of(const std::string& loop,
-                                                        std::int64_t units) const;
+  // Whether all parts did the loop; false if none did.
+  bool find_results(std::int64_t units, Turn& turn) const;
 
   std::vector<PartRecord> made_;
   PartRecord own_;
