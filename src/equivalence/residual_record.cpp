@@ -9,9 +9,8 @@ namespace regauge {
 namespace {
 
 Relation relation_from_name(const std::string& name) {
-  for (const Relation relation :
-       {Relation::equal, Relation::b_rounds_a, Relation::a_rounds_b, Relation::both_round,
-        Relation::hidden, Relation::differs}) {
+  for (const Relation relation : {Relation::equal, Relation::b_rounds_a, Relation::a_rounds_b,
+                                  Relation::both_round, Relation::hidden, Relation::differs}) {
     if (relation_name(relation) == name) return relation;
   }
   throw UsageError("[parts] there is no relation '" + name + "'; make the part again");
