@@ -11,6 +11,7 @@
 #include "bindings.h"
 #include "diff_page.h"
 #include "diff_text.h"
+#include "io/parts.h"
 #include "progress.h"
 #include "regauge/base/error.h"
 #include "regauge/equivalence/diff.h"
@@ -25,15 +26,69 @@ struct Comparison {
   Diff found;
 };
 
+void explain(Comparison& result, Progress& progress) {
+  if (result.found.verdict == Verdict::same) return;
+  result.found.diagnosis = diagnose(result.a, result.b, result.found, progress);
+}
+
 std::shared_ptr<const Comparison> compare_models(const Model& a, const Model& b,
                                                  const nb::object& progress) {
   const auto result = std::make_shared<Comparison>(Comparison{a, b, {}});
   released(progress, [&](Progress& reporter) {
     result->found = diff(result->a, result->b, reporter);
-    if (result->found.verdict == Verdict::same) return;
-    result->found.diagnosis = diagnose(result->a, result->b, result->found, reporter);
+    explain(*result, reporter);
   });
   return result;
+}
+
+// Of work in parts: see _parts.py.
+nlohmann::json asked_of_diff(const Model& a, const Model& b) {
+  return asked_of("diff", {{"tokenizer", false}},
+                  {{a.checkpoint.path().string(), &a.checkpoint},
+                   {b.checkpoint.path().string(), &b.checkpoint}});
+}
+
+std::vector<PartRecord> records_of(const std::vector<std::string>& texts) {
+  std::vector<PartRecord> records;
+  for (const auto& text : texts) {
+    records.push_back(part_from_text(text, fmt::format("record {}", records.size() + 1)));
+  }
+  return records;
+}
+
+std::string diff_part(const std::filesystem::path& path_a, const std::filesystem::path& path_b,
+                      std::int64_t part, std::int64_t of, const std::vector<std::string>& made) {
+  return released(nb::none(), [&](Progress& reporter) {
+    const Model a = Model::open(path_a), b = Model::open(path_b);
+    Parts parts = Parts::part({part, of}, asked_of_diff(a, b), records_of(made));
+    DividedProgress progress(reporter, parts);
+    try {
+      diff(a, b, progress);
+    } catch (const Parts::ShareDone&) {
+    }
+    return part_text(parts.own());
+  });
+}
+
+// None where parts are to do more first.
+std::shared_ptr<const Comparison> diff_joined(const std::filesystem::path& path_a,
+                                              const std::filesystem::path& path_b,
+                                              const std::vector<std::string>& made,
+                                              const nb::object& progress) {
+  return released(progress, [&](Progress& reporter) -> std::shared_ptr<const Comparison> {
+    const auto result =
+        std::make_shared<Comparison>(Comparison{Model::open(path_a), Model::open(path_b), {}});
+    Parts parts =
+        Parts::join(asked_of_diff(result->a, result->b), records_of(made), Parts::Rest::stop);
+    DividedProgress divided(reporter, parts);
+    try {
+      result->found = diff(result->a, result->b, divided);
+    } catch (const Parts::LoopLeft&) {
+      return nullptr;
+    }
+    explain(*result, reporter);
+    return result;
+  });
 }
 
 Member a_from_b(const Comparison& self) {
@@ -163,6 +218,10 @@ void add_diffs(nb::module_& module) {
       .def("repair", repaired, nb::arg("path"), nb::arg("progress") = nb::none());
 
   module.def("diff", compare_models, nb::arg("a"), nb::arg("b"), nb::arg("progress") = nb::none());
+  module.def("diff_part", diff_part, nb::arg("a"), nb::arg("b"), nb::arg("part"), nb::arg("of"),
+             nb::arg("made"));
+  module.def("diff_joined", diff_joined, nb::arg("a"), nb::arg("b"), nb::arg("made"),
+             nb::arg("progress") = nb::none());
   module.def("verify", verify_certificate, nb::arg("a"), nb::arg("b"), nb::arg("certificate"),
              nb::arg("progress") = nb::none());
 }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import html
 import warnings
+from concurrent.futures import Executor
 
 from . import _core
 from ._core import Cause, Diagnosis, TensorResidual, Verification
 from ._group import Element
 from ._model import Model, ModelOrPath, Path, opened
+from ._parts import diff_in_parts, on_disk
 from ._progress import Progress
 
 __all__ = ["Cause", "Diagnosis", "Diff", "TensorResidual", "Verification", "diff", "verify"]
@@ -117,8 +119,24 @@ class Diff:
         )
 
 
-def diff(a: ModelOrPath, b: ModelOrPath, *, progress: Progress | None = None) -> Diff:
-    """Are A and B the same function? A is taken as right where they differ."""
+def diff(
+    a: ModelOrPath,
+    b: ModelOrPath,
+    *,
+    progress: Progress | None = None,
+    executor: Executor | None = None,
+    parts: int | None = None,
+    records: Path | None = None,
+) -> Diff:
+    """Are A and B the same function? A is taken as right where they differ.
+
+    With an `executor` (any of concurrent.futures, or one that looks like it) its workers do the
+    work in `parts` (as many as it has workers), each reading its share of both files; the answer
+    is the same. `records`, a folder, keeps what they found, so that a run that was broken off goes
+    on where it ended.
+    """
+    if executor is not None:
+        return Diff(diff_in_parts(on_disk(a), on_disk(b), executor, parts, records, progress))
     return Diff(_core.diff(opened(a)._core, opened(b)._core, progress))
 
 

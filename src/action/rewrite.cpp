@@ -298,18 +298,21 @@ struct Rewrite::Sink {
   }
 };
 
-void Rewrite::run(const std::filesystem::path& path, Progress& progress) const {
+CheckpointWriter::Plan Rewrite::files_at(const std::filesystem::path& path) const {
   CheckpointWriter::Plan files = files_;
   const bool folder = target_.format == Format::safetensors;
-  const Checkpoint& original = source_.model().checkpoint;
   if (folder && path.extension() == ".safetensors") {
     throw UsageError(fmt::format(
         "[rewrite] {}: a safetensors model is written as a folder with its config.json; name one",
         path.string()));
   }
   if (!folder) files.files = {path.filename().string()};
-  if (folder) files.companions_from = original.folder();
-  CheckpointWriter writer(path, std::move(files));
+  if (folder) files.companions_from = source_.model().checkpoint.folder();
+  return files;
+}
+
+void Rewrite::run(const std::filesystem::path& path, Progress& progress) const {
+  CheckpointWriter writer(path, files_at(path));
   progress.start("writing " + path.filename().string(), bytes());
   write_all([&](const std::string& name, std::span<const std::byte> piece,
                 std::int64_t offset) { writer.write(name, piece, offset); },
@@ -422,10 +425,12 @@ void Rewrite::write_copy(const std::string& name, const Write& write, Progress& 
   }
 }
 
-void Rewrite::write_all(const Write& write, Progress& outer) const {
+void Rewrite::write_all(const Write& write, Progress& outer,
+                        const std::set<std::int64_t>& shards) const {
   Reading progress(outer, source_);
-  for_each_job(std::ssize(copied_), progress, [&](std::int64_t i, Progress& own) {
-    write_copy(copied_[static_cast<std::size_t>(i)], write, own);
+  const std::vector<std::string> copied = copied_in(shards);
+  for_each_job(std::ssize(copied), progress, [&](std::int64_t i, Progress& own) {
+    write_copy(copied[static_cast<std::size_t>(i)], write, own);
   });
   for (const auto& constant : layout_.constants()) {
     if (std::find(changed_.begin(), changed_.end(), constant.name) == changed_.end()) continue;
@@ -439,8 +444,9 @@ void Rewrite::write_all(const Write& write, Progress& outer) const {
     if (!stored.copy_of.empty()) sink.copies.push_back(&stored);
   }
   const Executor executor(symmetry_, element_);
-  for_each_job(std::ssize(plan_.layers), progress, [&](std::int64_t i, Progress& own) {
-    write_layer(plan_.layers[static_cast<std::size_t>(i)], executor, sink, own);
+  const std::vector<const LayerPlan*> layers = layers_in(shards);
+  for_each_job(std::ssize(layers), progress, [&](std::int64_t i, Progress& own) {
+    write_layer(*layers[static_cast<std::size_t>(i)], executor, sink, own);
   });
   source_.model().checkpoint.require_intact();
 }

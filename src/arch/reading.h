@@ -15,6 +15,7 @@ class OneJob : public Progress {
   void start(const std::string& what, std::int64_t total) override { outer_.start(what, total); }
   void advance(std::int64_t units) override { outer_.advance(units); }
   void finish() override { outer_.finish(); }
+  Parts* parts() const override { return outer_.parts(); }
 
  protected:
   Progress& outer_;

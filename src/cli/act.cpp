@@ -21,6 +21,8 @@ std::set<Category> categories(const std::vector<std::string>& names) {
 }
 
 struct ActOptions : RewriteOptions {
+  ActOptions() { dividing.emplace("act"); }
+
   std::string element;
   std::uint64_t seed = 0;
   std::vector<std::string> only;
@@ -41,6 +43,43 @@ void check_adapter(const Model& both, const ActOptions& options, const Symmetry&
       "act: the adapter cannot follow this element, and was not written: {} depends on the sum of "
       "base and adapter; draw an element without shifts: --only {}",
       wrong->tensor, category_names(",", false)));
+}
+
+// What changes the bytes that are written. Parts have these in common, and the join takes them from
+// the parts.
+nlohmann::json divided_options(const ActOptions& options, bool random) {
+  nlohmann::json json = {{"only", options.only},       {"inverse", options.inverse},
+                         {"untie", options.untie},     {"dtype", options.dtype},
+                         {"element", options.element}, {"random", nullptr}};
+  if (random) json["random"] = options.seed;
+  if (!options.element.empty()) json["element_hash"] = mark_of_file(options.element);
+  return json;
+}
+
+// Whether the element is drawn.
+bool take_options(const nlohmann::json& json, ActOptions& options) try {
+  json.at("only").get_to(options.only);
+  json.at("inverse").get_to(options.inverse);
+  json.at("untie").get_to(options.untie);
+  json.at("dtype").get_to(options.dtype);
+  json.at("element").get_to(options.element);
+  const bool random = !json.at("random").is_null();
+  if (random) json.at("random").get_to(options.seed);
+  return random;
+} catch (const nlohmann::json::exception&) {
+  throw UsageError("act: a part does not say what was asked; make it again");
+}
+
+// What goes with the whole model is the join's.
+void check_division(const ActOptions& options) {
+  if (!options.adapter.empty() || options.dry_run) {
+    throw UsageError("act: --adapter and --dry-run cannot be divided into parts");
+  }
+  if (options.dividing->is_part() && (options.json || !options.save_element.empty())) {
+    throw UsageError(
+        "act: a part writes shards and nothing else; say --json and --save-element "
+        "with --join");
+  }
 }
 
 }  // namespace
@@ -69,14 +108,25 @@ void add_act(CLI::App& app, int& exit_code) {
   adapter_output->needs(adapter)->check(CLI::NonexistentPath)->type_name("PATH");
   options->declare_save_element(*verb);
   verb->callback([options, random, element, &exit_code] {
-    if (random->count() + element->count() == 0) {
+    Dividing& dividing = *options->dividing;
+    const bool divided = dividing.is_part() || dividing.is_join();
+    if (divided) check_division(*options);
+    dividing.find_arguments({&options->model});
+    bool draws = random->count() > 0;
+    if (dividing.is_join()) {
+      draws = take_options(dividing.options(), *options);
+    } else if (random->count() + element->count() == 0) {
       throw UsageError("act: say which element: --random SEED or --element FILE");
     }
     const Model model = Model::open(options->model);
+    if (divided) {
+      dividing.begin(divided_options(*options, draws), {{options->model, &model.checkpoint}},
+                     Progress::silent());
+    }
     const ParameterSource source(model, options->target_architecture(model));
     const Symmetry symmetry = symmetry_of(source.architecture());
     Element chosen;
-    if (element->count() > 0) {
+    if (!draws) {
       chosen = load_element(symmetry, options->element);
     } else {
       const auto draw = [&](Blocks blocks) {

@@ -6,7 +6,9 @@
 #include "diff_card.h"
 #include "diff_page.h"
 #include "diff_text.h"
+#include "dividing.h"
 #include "equivalence/beside/tokenizer.h"
+#include "io/partial.h"
 #include "print.h"
 #include "regauge/arch/joint_architecture.h"
 #include "regauge/base/error.h"
@@ -105,22 +107,38 @@ bool confirm(const Model& a, const Model& b, const std::string& certificate, Dif
   return false;
 }
 
+struct DiffOptions {
+  std::string a, b, certificate, in_toto, output, html, card;
+  bool json = false;
+  bool all = false;
+  bool repair = false;
+  bool tokenizer = false;
+  int jobs = 1;
+  Dividing dividing{"diff"};
+};
+
+// A part only finds; what is made of the answer is the join's.
+void check_outputs(const DiffOptions& options) {
+  if (!options.dividing.is_part()) {
+    if (options.output.empty()) return;
+    if (!options.repair) throw UsageError("diff: -o is for --repair and for --part");
+    io::check_new(options.output);
+    return;
+  }
+  if (options.repair || options.all || options.json || !options.certificate.empty() ||
+      !options.html.empty() || !options.card.empty()) {
+    throw UsageError("diff: a part gives no answer; say with --join what is made of it");
+  }
+}
+
 }  // namespace
 
 void add_diff(CLI::App& app, int& exit_code) {
-  struct Options {
-    std::string a, b, certificate, in_toto, output, html, card;
-    bool json = false;
-    bool all = false;
-    bool repair = false;
-    bool tokenizer = false;
-    int jobs = 1;
-  };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DiffOptions>();
   CLI::App* verb = app.add_subcommand(
       "diff", "Find out whether two models are the same function; if not, what differs and why");
-  verb->add_option("A", options->a, "the original: a folder or file")->required();
-  verb->add_option("B", options->b, "the model to check: a folder or file")->required();
+  verb->add_option("A", options->a, "the original: a folder or file");
+  verb->add_option("B", options->b, "the model to check: a folder or file");
   const auto add_new_path = [&](const char* names, std::string& path, const char* help) {
     return verb->add_option(names, path, help)->check(CLI::NonexistentPath)->type_name("PATH");
   };
@@ -133,12 +151,11 @@ void add_diff(CLI::App& app, int& exit_code) {
       "and sigstore's tools sign; `regauge verify` takes it, too")
       ->needs(certificate);
   CLI::Option* output =
-      add_new_path("-o,--output", options->output, "where the repaired B goes; must not exist yet");
-  CLI::Option* repairing =
-      verb->add_flag("--repair", options->repair,
-                     "if B differs from A by a known mistake, write B with the mistake undone");
-  repairing->needs(output);
-  output->needs(repairing);
+      verb->add_option("-o,--output", options->output,
+                       "where the repaired B goes, which must not exist yet, or a part's record");
+  verb->add_flag("--repair", options->repair,
+                 "if B differs from A by a known mistake, write B with the mistake undone")
+      ->needs(output);
   add_new_path("--html", options->html, "write a page for people to this new file");
   add_new_path("--card", options->card,
                "write the answer as Markdown for a pull request to this new file");
@@ -146,17 +163,31 @@ void add_diff(CLI::App& app, int& exit_code) {
   verb->add_flag("--tokenizer", options->tokenizer,
                  "compare the tokenizers' vocabularies, too; tokens may stand in another order");
   declare_jobs(*verb, options->jobs);
+  options->dividing.declare(*verb);
   verb->add_flag("--json", options->json, "everything as JSON");
   verb->footer(
       "A is taken as right: where B differs, known mistakes of converters are tried as causes.\n"
       "Exit: 0 identical, the same numbers stored otherwise, or the same function in other\n"
       "coordinates; 1 not the same or not decided (also if B was repaired).");
   verb->callback([options, &exit_code] {
+    Dividing& dividing = options->dividing;
+    check_outputs(*options);
+    dividing.find_arguments({&options->a, &options->b});
     const Model a = Model::open(options->a);
     const Model b = Model::open(options->b);
-    const auto progress = make_progress_of(options->jobs);
-    Diff result =
-        options->tokenizer ? diff_with_tokenizers(a, b, *progress) : diff(a, b, *progress);
+    const auto undivided = make_progress_of(options->jobs);
+    dividing.begin({{"tokenizer", options->tokenizer}},
+                   {{options->a, &a.checkpoint}, {options->b, &b.checkpoint}}, *undivided);
+    Progress* const progress = &dividing.progress();
+    const auto find = [&] {
+      return options->tokenizer ? diff_with_tokenizers(a, b, *progress) : diff(a, b, *progress);
+    };
+    if (dividing.is_part()) {
+      dividing.make_part(find, options->output);
+      exit_code = 0;
+      return;
+    }
+    Diff result = find();
     bool same = result.verdict == Verdict::same;
     if (!same) result.diagnosis = diagnose(a, b, result, *progress);
     const bool repaired =

@@ -81,6 +81,7 @@ const char* group_of(const std::string& option) {
     add("How it is aligned", {"method", "scope", "stream", "neurons", "compact", "starts",
                               "iterations", "seed", "align", "set"});
     add("Time and memory", {"max-memory", "threads", "jobs", "double"});
+    add("Many machines", {"part", "join", "after"});
     return result;
   }();
   const auto found = groups.find(option);

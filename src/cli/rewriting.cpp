@@ -16,7 +16,12 @@ std::string lowercase(std::string text) {
 }
 
 void RewriteOptions::declare(CLI::App& verb, bool may_untie, const std::string& name) {
-  verb.add_option(name, model, "folder or file")->required();
+  CLI::Option* positional = verb.add_option(name, model, "folder or file");
+  if (dividing) {
+    dividing->declare(verb);
+  } else {
+    positional->required();
+  }
   verb.add_option("-o,--output", output, "where the result goes; must not exist yet");
   if (may_untie) {
     verb.add_flag("--untie", untie,
@@ -74,7 +79,10 @@ void RewriteOptions::check(const Rewrite& rewrite) const {
 void RewriteOptions::check(const ParameterSource& source, const Symmetry& symmetry,
                            const Element& element, Rewrite::Target target) const {
   target.dtype = target_dtype();
-  if (!dry_run && !output.empty()) CheckpointWriter::check_path(output, target.format);
+  const bool is_part = dividing && dividing->is_part();  // whose output is a folder
+  if (!dry_run && !output.empty() && !is_part) {
+    CheckpointWriter::check_path(output, target.format);
+  }
   if (!save_element.empty()) check_element_path(save_element);
   check(Rewrite(source, symmetry, element, std::move(target)));
 }
@@ -100,9 +108,40 @@ void RewriteOptions::carry_out(const ParameterSource& source, const Symmetry& sy
       say("regauge: {} of {} jobs, for which --max-memory {} has room\n", fitting, jobs,
           max_memory);
     }
-    rewrite.run(output, *make_progress_of(fitting));
+    write(rewrite, *make_progress_of(fitting));
+    if (dividing && dividing->is_part()) return;
   }
   summarise(rewrite);
+}
+
+// What is divided are the shards, each of which is written by one part.
+void RewriteOptions::write(const Rewrite& rewrite, Progress& progress) const {
+  Parts* parts = dividing ? dividing->parts() : nullptr;
+  if (parts == nullptr) return rewrite.run(output, progress);
+  const Parts::Turn turn = parts->begin("write shards", rewrite.shard_bytes());
+  const auto path_of = [&](const std::filesystem::path& part, std::int64_t shard) {
+    return part / "shards" / rewrite.shard_name(shard);
+  };
+  if (dividing->is_part()) {
+    dividing->make_part_folder(
+        [&](const std::filesystem::path& folder) {
+          if (turn.units.empty()) return;
+          rewrite.run_shards({turn.units.begin(), turn.units.end()}, folder / "shards", progress);
+          for (const auto shard : turn.units) {
+            parts->record(turn, shard, mark_of_file(path_of(folder, shard)));
+          }
+        },
+        output);
+    return;
+  }
+  std::vector<std::filesystem::path> shards;
+  for (std::size_t i = 0; i < turn.results.size(); ++i) {
+    shards.push_back(path_of(turn.sources[i], static_cast<std::int64_t>(i)));
+    if (mark_of_file(shards.back()) == turn.results[i]) continue;
+    throw UsageError(fmt::format("act: {} is not what its part wrote; make the part again",
+                                 shards.back().string()));
+  }
+  rewrite.join_shards(output, shards);
 }
 
 void RewriteOptions::summarise(const Rewrite& rewrite) const {

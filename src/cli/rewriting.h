@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "dividing.h"
 #include "regauge/action/rewrite.h"
 #include "verb.h"
 
@@ -22,6 +23,7 @@ struct RewriteOptions {
   std::string dtype;
 
   std::string save_element;
+  std::optional<Dividing> dividing;  // of verbs whose work can be divided
 
   void declare(CLI::App& verb, bool may_untie, const std::string& name = "MODEL");
   void declare_save_element(CLI::App& verb);
@@ -38,6 +40,7 @@ struct RewriteOptions {
 
  private:
   std::optional<DType> target_dtype() const;
+  void write(const Rewrite& rewrite, Progress& progress) const;
   void check(const Rewrite& rewrite) const;
   // As many of the jobs as --max-memory has room for, at least one.
   int jobs_within_memory(const Rewrite& rewrite) const;

@@ -1,34 +1,57 @@
 
 
+#include "dividing.h"
 #include "print.h"
 #include "regauge/equivalence/certificate.h"
 #include "residual_table.h"
 #include "verb.h"
 
 namespace regauge::cli {
+namespace {
+
+struct VerifyOptions {
+  std::string a, b, certificate, output;
+  bool json = false;
+  int jobs = 1;
+  Dividing dividing{"verify"};
+};
+
+}  // namespace
 
 void add_verify(CLI::App& app, int& exit_code) {
-  struct Options {
-    std::string a, b, certificate;
-    bool json = false;
-    int jobs = 1;
-  };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerifyOptions>();
   CLI::App* verb = app.add_subcommand(
       "verify", "Check a certificate that two models are the same function: apply it and compare");
-  verb->add_option("A", options->a, "folder or file")->required();
-  verb->add_option("B", options->b, "folder or file")->required();
+  verb->add_option("A", options->a, "folder or file");
+  verb->add_option("B", options->b, "folder or file");
   verb->add_option("CERT", options->certificate,
-                   "made by `regauge diff --certificate`, or a statement of --in-toto beside it")
-      ->required();
+                   "made by `regauge diff --certificate`, or a statement of --in-toto beside it");
+  verb->add_option("-o,--output", options->output, "where a part's record goes");
   declare_jobs(*verb, options->jobs);
+  options->dividing.declare(*verb);
   verb->add_flag("--json", options->json, "every tensor's residual as JSON");
   verb->footer("Exit: 0 the certificate holds, 1 it does not.");
   verb->callback([options, &exit_code] {
+    Dividing& dividing = options->dividing;
+    dividing.find_arguments({&options->a, &options->b, &options->certificate});
+    if (dividing.is_part() == options->output.empty()) {
+      throw UsageError("verify: -o says where the record of a --part goes");
+    }
     const Model a = Model::open(options->a);
     const Model b = Model::open(options->b);
-    const auto progress = make_progress_of(options->jobs);
-    const Verification result = verify(a, b, options->certificate, *progress);
+    const auto undivided = make_progress_of(options->jobs);
+    const Checkpoint proof = Checkpoint::open(options->certificate);
+    dividing.begin(
+        {},
+        {{options->a, &a.checkpoint}, {options->b, &b.checkpoint}, {options->certificate, &proof}},
+        *undivided);
+    const auto check = [&] { return verify(a, b, options->certificate, dividing.progress()); };
+    if (dividing.is_part()) {
+      dividing.make_part(check, options->output);
+      exit_code = 0;
+      return;
+    }
+    const Verification result = check();
     exit_code = result.holds() ? 0 : 1;
     if (options->json) {
       const nlohmann::json summary = {{"holds", result.holds()},

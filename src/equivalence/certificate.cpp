@@ -6,6 +6,7 @@
 #include "equivalence/beside/unread.h"
 #include "equivalence/beside/vocabulary.h"
 #include "equivalence/in_toto.h"
+#include "io/parts.h"
 #include "regauge/arch/joint_architecture.h"
 #include "regauge/base/error.h"
 
@@ -78,13 +79,14 @@ Verification verify(const Model& a, const Model& b, const std::filesystem::path&
   const Element a_from_b = load_element(symmetry, certificate);
   result.identity = a_from_b.is_identity();
   const nlohmann::json metadata = Checkpoint::open(certificate).file_metadata().front();
-  result.a = fingerprint(a, progress);
-  result.b = fingerprint(b, progress);
-  check_fingerprint(metadata, kFingerprintA, result.a, result.problems);
-  check_fingerprint(metadata, kFingerprintB, result.b, result.problems);
+  const auto of_a = unless_others_find([&] { return fingerprint(a, progress); });
+  const auto of_b = unless_others_find([&] { return fingerprint(b, progress); });
+  if (of_a) check_fingerprint(metadata, kFingerprintA, result.a = *of_a, result.problems);
+  if (of_b) check_fingerprint(metadata, kFingerprintB, result.b = *of_b, result.problems);
 
   const ParameterSource from_a(a, symmetry.architecture), from_b(b, symmetry.architecture);
   result.residuals = compare(symmetry, a_from_b, from_a, from_b, progress);
+  if (!of_a || !of_b) throw Parts::ShareDone();
   a.checkpoint.require_intact();
   b.checkpoint.require_intact();
   for (const auto& residual : result.residuals) {

@@ -13,6 +13,7 @@
 #include "equivalence/recover/recover.h"
 #include "equivalence/towers/towers.h"
 #include "honest_copy.h"
+#include "io/parts.h"
 #include "regauge/base/error.h"
 #include "rounding.h"
 #include "tolerances.h"
@@ -57,13 +58,16 @@ class Search {
 
   Found find(const ParameterSource& a, const ParameterSource& b, double rounding,
              const Layers& judged = {}) {
+    const bool plain = plain_work(symmetry_.architecture) <= kPlainWork;
+    const std::optional<std::uint64_t> known =
+        plain ? 0 : unless_others_find([&] { return seed(); });
     Found found{recover(symmetry_, a, b, rounding, progress_), {}};
+    if (!known) throw Parts::ShareDone();
     found.recovery.a_from_b = without_noise(symmetry_, found.recovery.a_from_b, rounding, stay_);
     const Element& element = found.recovery.a_from_b;
     found.residuals =
-        plain_work(symmetry_.architecture) <= kPlainWork
-            ? compare_layers(symmetry_, element, a, b, judged, progress_)
-            : compare_layers_sketched(symmetry_, element, a, b, seed(), judged, progress_);
+        plain ? compare_layers(symmetry_, element, a, b, judged, progress_)
+              : compare_layers_sketched(symmetry_, element, a, b, *known, judged, progress_);
     return found;
   }
 

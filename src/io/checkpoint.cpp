@@ -216,11 +216,12 @@ std::map<std::string, std::string> Checkpoint::digests(Progress& progress) const
     total += bytes.size();
   }
   progress.start("hashing " + path_.filename().string(), static_cast<std::int64_t>(total));
-  const auto found =
-      sha256_of_each(messages, [&](std::size_t file, std::size_t offset, std::size_t length) {
-        if (file < bytes_.size()) bytes_[file]->release(offset, length);
-        progress.advance(static_cast<std::int64_t>(length));
-      });
+  const auto found = sha256_of_each("hash files", messages, progress,
+                                    [&](std::size_t file, std::size_t offset, std::size_t length) {
+                                      if (file < bytes_.size())
+                                        bytes_[file]->release(offset, length);
+                                      progress.advance(static_cast<std::int64_t>(length));
+                                    });
   progress.finish();
   require_intact();
   std::map<std::string, std::string> digests;

@@ -19,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kMostLeft = 1000;
+
 [[noreturn]] void fail_to_write(const fs::path& path, const char* what, int error) {
   throw FileError(fmt::format("[write] {}: {}: {}", path.string(), what, std::strerror(error)));
 }
@@ -82,12 +84,14 @@ void check_new(const fs::path& path) {
 
 PartialPath::PartialPath(const fs::path& target, bool folder) : target_(whole_path(target)) {
   check_new(target_);
-  partial_ = target_.parent_path() /
-             fmt::format(".{}.partial-{}", target_.filename().string(), ::getpid());
-  if (create(partial_, folder)) return;
-  if (errno == EEXIST)
-    fail_to_write(partial_, "left by another writer; remove it if that is gone", EEXIST);
-  fail_to_write(target_, "cannot create", errno);
+  // In a container a process may have the number of one that was killed and left its own behind.
+  const std::string name = fmt::format(".{}.partial-{}", target_.filename().string(), ::getpid());
+  for (int others = 0; others < kMostLeft; ++others) {
+    partial_ = target_.parent_path() / (others == 0 ? name : fmt::format("{}-{}", name, others));
+    if (create(partial_, folder)) return;
+    if (errno != EEXIST) fail_to_write(target_, "cannot create", errno);
+  }
+  fail_to_write(partial_, "left by another writer; remove it if that is gone", EEXIST);
 }
 
 PartialPath::~PartialPath() {
@@ -143,6 +147,15 @@ void OutputFile::close() {
   const bool closed = ::close(std::exchange(file_, -1)) == 0;
   if (!synced) fail_to_write(shown_, "cannot write", error);
   if (!closed) fail_to_write(shown_, "cannot write", errno);
+}
+
+void link_or_copy(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::remove(to, error);
+  fs::create_hard_link(from, to, error);
+  if (!error) return;
+  fs::copy_file(from, to, error);
+  if (error) fail_to_write(to, "cannot copy into place", error.value());
 }
 
 void write_file(const fs::path& path, const std::string& text, const fs::path& shown) {

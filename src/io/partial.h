@@ -46,6 +46,10 @@ class OutputFile {
   int file_ = -1;
 };
 
+// In the place of what may be there. A link where the file system has them, so that a large file is
+// not written again. Throws FileError.
+void link_or_copy(const std::filesystem::path& from, const std::filesystem::path& to);
+
 void write_file(const std::filesystem::path& path, const std::string& text,
                 const std::filesystem::path& shown);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "parts.h"
 #include "regauge/base/error.h"
 #include "sha256_blocks.h"
 #include "sha256_round.h"
@@ -161,6 +162,29 @@ class Sha256Lanes {
 std::vector<std::string> sha256_of_each(std::span<const ByteRange> messages,
                                         const Sha256Read& read) {
   return Sha256Lanes(messages, read).run();
+}
+
+std::vector<std::string> sha256_of_each(const std::string& loop,
+                                        std::span<const ByteRange> messages, Progress& progress,
+                                        const Sha256Read& read) {
+  Parts* parts = progress.parts();
+  if (parts == nullptr) return sha256_of_each(messages, read);
+  std::vector<std::int64_t> sizes;
+  for (const auto& message : messages) sizes.push_back(static_cast<std::int64_t>(message.size()));
+  const Parts::Turn turn = parts->begin(loop, sizes);
+  std::vector<std::string> digests;
+  for (const auto& result : turn.results) {
+    digests.push_back(result_in<std::string>(result, turn.loop));
+  }
+  if (!digests.empty()) return digests;
+  std::vector<ByteRange> own;
+  for (const auto unit : turn.units) own.push_back(messages[static_cast<std::size_t>(unit)]);
+  digests = sha256_of_each(own, [&](std::size_t i, std::size_t offset, std::size_t length) {
+    read(static_cast<std::size_t>(turn.units[i]), offset, length);
+  });
+  if (turn.is_all) return digests;
+  for (std::size_t i = 0; i < own.size(); ++i) parts->record(turn, turn.units[i], digests[i]);
+  throw Parts::ShareDone();
 }
 
 std::string sha256_of_file(const std::filesystem::path& path, Progress& progress) {

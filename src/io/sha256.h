@@ -41,4 +41,9 @@ using Sha256Read = std::function<void(std::size_t message, std::size_t offset, s
 std::vector<std::string> sha256_of_each(std::span<const ByteRange> messages,
                                         const Sha256Read& read);
 
+// The same, where the progress divides loops as a loop of that name.
+std::vector<std::string> sha256_of_each(const std::string& loop,
+                                        std::span<const ByteRange> messages, Progress& progress,
+                                        const Sha256Read& read);
+
 }  // namespace regauge

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,6 +61,14 @@ class Rewrite {
 
   // Whole or not at all; `path` must not exist.
   void run(const std::filesystem::path& path, Progress& progress) const;
+  // In parts: only these shards, into a new folder that holds nothing else; then all of them, each
+  // from where it was written, as run() would have left them.
+  std::vector<std::int64_t> shard_bytes() const;
+  std::string shard_name(std::int64_t shard) const;
+  void run_shards(const std::set<std::int64_t>& shards, const std::filesystem::path& folder,
+                  Progress& progress) const;
+  void join_shards(const std::filesystem::path& path,
+                   const std::vector<std::filesystem::path>& shards) const;
   // The same model in memory. Safetensors only.
   Model run_in_memory(Progress& progress) const;
 
@@ -71,7 +80,13 @@ class Rewrite {
   DType unpacked_type(const StoredTensor& tensor) const;
   void write_unpacked(const StoredTensor& tensor, const Write& write, Progress& progress) const;
   // `write` is called by as many threads at a time as the progress has jobs.
-  void write_all(const Write& write, Progress& progress) const;
+  // All tensors, or those of some shards.
+  void write_all(const Write& write, Progress& progress,
+                 const std::set<std::int64_t>& shards = {}) const;
+  CheckpointWriter::Plan files_at(const std::filesystem::path& path) const;
+  std::vector<std::string> copied_in(const std::set<std::int64_t>& shards) const;
+  std::vector<const LayerPlan*> layers_in(const std::set<std::int64_t>& shards) const;
+  std::set<std::string> names_in(const std::set<std::int64_t>& shards) const;
   // Matrices of a layer that lie in one tensor of the target, slice by slice.
   template <class Scalar>
   void move(std::span<const TensorPlan> fused, Executor& executor, Sink& sink,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,10 +44,17 @@ class CheckpointWriter {
     // empty. A link among them that leads out of the folder is a UsageError, but for those of a
     // Hugging Face cache to its blobs.
     std::filesystem::path companions_from;
+    // If not empty, only these shards are written, into a folder without config and index; what is
+    // written of tensors of others is dropped.
+    std::set<std::int64_t> only = {};
   };
   // Throws UsageError where no checkpoint of this format can be written: something is there, or the
   // name ends as another format's does; FileError where there is no folder for it.
   static void check_path(const std::filesystem::path& path, Format format);
+  // Puts shards in their place that were written with `only`, which are linked or copied, and
+  // writes what lies beside them. Throws UsageError for a file that is not that shard of the plan.
+  static void join(const std::filesystem::path& path, Plan plan,
+                   const std::vector<std::filesystem::path>& shards);
   // Throws for those, and UsageError for a plan that the format cannot hold.
   CheckpointWriter(const std::filesystem::path& path, Plan plan);
   ~CheckpointWriter();

@@ -6,11 +6,12 @@
 #include <optional>
 
 #include "arch/reading.h"
-#include "base/jobs.h"
 #include "entries.h"
+#include "equivalence/residual_record.h"
 #include "equivalence/rounding.h"
 #include "equivalence/tolerances.h"
 #include "in_place.h"
+#include "io/parts.h"
 #include "io/rounding.h"
 #include "regauge/equivalence/compare.h"
 #include "stretches.h"
@@ -351,9 +352,11 @@ std::vector<TensorResidual> compare_in_place(const ParameterSource& a, const Par
   std::vector<TensorResidual> results;
   const auto specs = parameter_specs(a.architecture());
   Reading progress(outer, a, b);
+  std::vector<std::int64_t> sizes;
+  for (const auto& spec : specs) sizes.push_back(spec.rows * spec.cols);
   progress.start("comparing", parameter_count(a.architecture()));
-  for_each_job(
-      std::ssize(specs), progress,
+  for_each_unit(
+      "compare in place", sizes, progress,
       [&](std::int64_t i, Progress& own) {
         return compare_tensor_in_place(specs[static_cast<std::size_t>(i)], a, b, own);
       },

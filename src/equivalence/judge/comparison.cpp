@@ -6,11 +6,12 @@
 
 #include "arch/names.h"
 #include "arch/reading.h"
-#include "base/jobs.h"
 #include "chance.h"
 #include "entries.h"
+#include "equivalence/residual_record.h"
 #include "equivalence/tolerances.h"
 #include "in_place.h"
+#include "io/parts.h"
 #include "products.h"
 
 namespace regauge {
@@ -123,6 +124,12 @@ double half_width(const TensorPlan& tensor, Effect::Kind kind, const Matrix<doub
   }
 }
 
+std::int64_t size_of(const LayerPlan& layer) {
+  std::int64_t size = 0;
+  for (const auto& tensor : layer.matrices) size += tensor.spec.rows * tensor.spec.cols;
+  return size;
+}
+
 }  // namespace
 
 Comparison::Comparison(const Symmetry& symmetry, const Element& a_from_b, const ParameterSource& a,
@@ -200,10 +207,12 @@ std::vector<TensorResidual> Comparison::run(Progress& outer, const Layers& only)
   for (const auto& layer : plan_.layers) {
     if (only.empty() || only.contains(layer.layer)) layers.push_back(&layer);
   }
+  std::vector<std::int64_t> sizes;
+  for (const auto* layer : layers) sizes.push_back(size_of(*layer));
   Reading progress(outer, a_, b_);
   progress.start("comparing", parameter_count(symmetry_.architecture));
-  for_each_job(
-      std::ssize(layers), progress,
+  for_each_unit(
+      "compare layers", sizes, progress,
       [&](std::int64_t i, Progress& own) {
         return run(*layers[static_cast<std::size_t>(i)], movers_, own);
       },

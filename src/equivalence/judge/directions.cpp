@@ -28,11 +28,11 @@ std::uint64_t directions_seed(const ParameterSource& a, const ParameterSource& b
     }
   }
   progress.start("hashing", bytes);
-  const auto digests =
-      sha256_of_each(messages, [&](std::size_t message, std::size_t, std::size_t length) {
-        release[message]();
-        progress.advance(static_cast<std::int64_t>(length));
-      });
+  const auto digests = sha256_of_each("hash tensors", messages, progress,
+                                      [&](std::size_t message, std::size_t, std::size_t length) {
+                                        release[message]();
+                                        progress.advance(static_cast<std::int64_t>(length));
+                                      });
   progress.finish();
   for (const auto& digest : digests) add(digest);
   return std::stoull(hash.finish().substr(0, 16), nullptr, 16);

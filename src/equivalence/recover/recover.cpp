@@ -18,11 +18,13 @@
 #include "fit_constants.h"
 #include "framed_model.h"
 #include "gauge.h"
+#include "io/parts.h"
 #include "numerics/dense.h"
 #include "numerics/polar.h"
 #include "probe.h"
 #include "regauge/equivalence/compare.h"
 #include "rows.h"
+#include "seen.h"
 #include "signature.h"
 #include "signs_apart.h"
 #include "stream.h"
@@ -139,13 +141,17 @@ class Finder {
     };
     const auto keep = [&](std::int64_t, Seen seen) {
       if (is_vague()) everything_.add(symmetry_, seen.a, seen.b);
+      check_shapes(symmetry_, seen.found);
       if (apart) {
         found.push_back(std::move(seen.found));
       } else {
         take(seen.found.maps);
       }
     };
-    if (apart) {
+    if (apart && !is_vague()) {
+      const std::vector<std::int64_t> alike(static_cast<std::size_t>(count), 1);
+      for_each_unit("recognise layers", alike, progress, work, keep);
+    } else if (apart) {
       for_each_job(count, progress, work, keep);
     } else {
       OneJob alone(progress);
@@ -179,11 +185,6 @@ class Finder {
   }
 
  private:
-  // What is found of a layer, and where the stream's map is vague, the layer itself.
-  struct Seen {
-    Element found;
-    Parameters<double> a, b;
-  };
   Seen layer(std::int64_t layer) {
     const bool qk_norm = symmetry_.architecture.layer(layer).attention.has_qk_norm();
     Seen seen;
