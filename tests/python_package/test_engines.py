@@ -223,3 +223,30 @@ def test_a_layout_that_is_not_known():
         regauge.from_state_dict({}, {}, layout="llm")
     with pytest.raises(regauge.UsageError, match="Megatron-Core is not known to hold model.norm.weight"):
         regauge.from_state_dict({"model.norm.weight": numpy.ones(3)}, FIELDS, layout="megatron")
+
+
+def of_shard_0(ranks):
+    """vllm-gguf-plugin#103: each rank loads shard 0 of what is cut."""
+    for name in ranks[1]:
+        if "qkv_proj" in name or "gate_up_proj" in name:
+            ranks[1][name] = ranks[0][name]
+
+
+def of_the_halves(ranks):
+    """The fused matrix is cut, and not each of its two: one rank has all gates, the other all ups."""
+    for name in ranks[0]:
+        if "gate_up_proj" in name:
+            first, second = (numpy.split(rank[name], 2) for rank in ranks)
+            ranks[0][name], ranks[1][name] = numpy.concatenate([first[0], second[0]]), numpy.concatenate([first[1], second[1]])
+
+
+@pytest.mark.parametrize("mistake", [of_shard_0, of_the_halves])
+def test_mistakes_of_engines_are_told(tmp_path, mistake):
+    torch.manual_seed(1)
+    transformers.LlamaForCausalLM(transformers.LlamaConfig(**FIELDS)).save_pretrained(tmp_path)
+    model = regauge.open(tmp_path)
+    ranks = changed_rank(vllm_ranks(model, 2), mistake)
+    found = regauge.diff(model, regauge.from_state_dict(ranks, model.config, layout="vllm"))
+    assert found.statement == "not-the-same"
+    wrong = {residual.tensor.split(".")[-2] for residual in found.residuals if not residual.agrees}
+    assert wrong == ({"q", "k", "v", "gate", "up"} if mistake is of_shard_0 else {"gate", "up"})
