@@ -99,6 +99,7 @@ TEST(Dimension, IsWhatWasMeasuredOnBeitDeitAndEsm) {
   EXPECT_EQ(symmetry_of(beit_architecture(2, false, true)).dimension(), 283);
   EXPECT_EQ(parameter_count(beit_architecture(3, true, false)), 997);
   EXPECT_EQ(symmetry_of(beit_architecture(3, true, false)).dimension(), 393);
+  EXPECT_EQ(symmetry_of(beit_architecture(2, false, false)).dimension(), 299);
   EXPECT_EQ(parameter_count(deit_architecture(true)), 740);
   EXPECT_EQ(symmetry_of(deit_architecture(true)).dimension(), 285);
   EXPECT_EQ(parameter_count(deit_architecture(false)), 684);
