@@ -184,7 +184,7 @@ void SymmetryBuilder::add_relative_table(std::int64_t layer) {
   const std::string table = fmt::format("layers.{}.attn.relative_bias", layer);
   tensor(table).cols = {{.space = heads_space(layer), .take = AxisPart::Take::permutation}};
   // Softmax does not see a constant over keys.
-  const auto add_constant = [&](const char* name,
+  const auto add_constant = [&](const std::string& name,
                                 const std::vector<std::pair<std::int64_t, std::int64_t>>& runs) {
     Shift shift;
     shift.name = table + name;
@@ -203,10 +203,20 @@ void SymmetryBuilder::add_relative_table(std::int64_t layer) {
     add_constant(".constant", {{0, -1}});
     return add_unreached_rows(layer, table);
   }
-  // What patches ask, and what the class token asks: grid_row.
+  // What patches ask, and what the class token asks: grid_row. In the last layer only those ask
+  // that something reads.
   const std::int64_t rows = attention(layer).relative_buckets;
-  add_constant(".constant", {{0, rows - 3}, {rows - 2, rows - 1}});
-  add_constant(".class_token.constant", {{rows - 3, rows - 2}, {rows - 1, rows}});
+  const bool last = layer + 1 == a_.layers;
+  const auto add_asked = [&](const char* name, std::int64_t first, std::int64_t end,
+                             std::int64_t other, bool read) {
+    if (read) return add_constant(name, {{first, end}, {other, other + 1}});
+    for (std::int64_t row = first; row < end; ++row) {
+      add_constant(fmt::format(".unreached.{}", row), {{row, row + 1}});
+    }
+    add_constant(fmt::format(".unreached.{}", other), {{other, other + 1}});
+  };
+  add_asked(".constant", 0, rows - 3, rows - 2, !last || !a_.reads_one_position());
+  add_asked(".class_token.constant", rows - 3, rows - 2, rows - 1, !last || !a_.mean_norm);
 }
 
 // A norm passes the sign of a coordinate on to its gain.

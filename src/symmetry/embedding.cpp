@@ -111,6 +111,10 @@ void SymmetryBuilder::add_embedding_exchanges() {
     }
     return;
   }
+  // Of a row that a tied head alone reads its norm does not see the part along 1/gain.
+  if (a_.dropped_token >= 0 && a_.tied && layer_norm() && (!a_.norm_bias || a_.head_bias)) {
+    add_counted_shift("embed.tokens.dropped", 1);
+  }
   if (a_.dropped_token >= 0 && !a_.tied) {
     Shift shift;  // a row that nothing reads
     shift.name = "embed.tokens.dropped";

@@ -17,14 +17,18 @@ Parameters<double> moved_by(const Symmetry& symmetry, const Element& element,
   return parameters;
 }
 
-// The element of one shift or of one space alone.
+// The element of one shift alone, or of one space; of those of heads with the spaces that follow.
 Element only(const Symmetry& symmetry, const std::string& name) {
   const Element drawn = random_element(symmetry, 5);
   Element one;
   if (symmetry.find_shift(name) != nullptr) {
     one.shifts[name] = drawn.shifts.at(name);
-  } else {
-    one.maps[name] = drawn.maps.at(name);
+    return one;
+  }
+  const std::string leader = symmetry.find_space(name)->follows;
+  for (const auto& space : symmetry.spaces) {
+    const bool together = !leader.empty() && (space.name == leader || space.follows == leader);
+    if (together || space.name == name) one.maps[space.name] = drawn.maps.at(space.name);
   }
   return one;
 }
