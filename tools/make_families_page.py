@@ -235,7 +235,7 @@ def page(regauge, only):
                 shape, row, problem = row_of(regauge, model_type, settings, work)
             except Exception as error:  # transformers has no such model, or none with default values
                 shape, row, problem = "", None, f"{type(error).__name__}: {error}".splitlines()[0][:100]
-        if "hidden_size" in settings:
+        if "hidden_size" in settings or "hidden_size" in settings.get("text_config", {}):
             shape = ""
         print(name, shape, row or problem, flush=True, file=sys.stderr)
         rows.append([f"`{name}`", ", ".join(entry["formats"]), shape, *(row or ["", "", "", "", "", ""])])

@@ -146,8 +146,10 @@ void experts_across_groups(const Architecture& a, P& p) {
 // The factors stay where they are.
 void experts_without_their_factors(const Architecture& a, P& p) { exchange_experts(a, p, 0, 1); }
 
-void factor_of_one_expert(const Architecture&, P& p) {
-  p["layers.0.ffn.experts.scale.gain"](0, 0) *= 1.5;
+// A norm may forget what all have in common, and no token may choose one of them.
+void factors_of_experts(const Architecture&, P& p) {
+  Matrix<double>& factors = p["layers.0.ffn.experts.scale.gain"];
+  for (Eigen::Index e = 0; e < factors.cols(); ++e) factors(0, e) *= 1 + static_cast<double>(e);
 }
 
 // The router's norm and that of the experts are two.
@@ -343,8 +345,8 @@ const std::vector<Control>& negative_controls() {
          return a.kinds[0].ffn.experts.scales && a.kinds[0].ffn.experts.groups == 1;
        },
        experts_without_their_factors},
-      {"the factor of one expert changed",
-       [](const Architecture& a) { return a.kinds[0].ffn.experts.scales; }, factor_of_one_expert},
+      {"the factors of experts changed",
+       [](const Architecture& a) { return a.kinds[0].ffn.experts.scales; }, factors_of_experts},
       {"the experts' gain folded into a router behind its own norm",
        [](const Architecture& a) { return a.kinds[0].ffn.experts.own_norms; },
        gain_of_another_norm},
