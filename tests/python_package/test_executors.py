@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -210,6 +211,35 @@ def mpi(pair, tmp_path):
         return subprocess.Popen(list(map(str, command)), env=environment, stderr=subprocess.PIPE, text=True)
 
     return start
+
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "scale.md"
+
+
+@pytest.mark.parametrize("name", ["processes", "dask", "mpi"])
+def test_recipes(pair, whole, tmp_path, name):
+    """As they stand in docs/scale.md, each in a process of its own."""
+    needs = {"processes": (), "dask": ("distributed",), "mpi": ("mpi4py",)}[name]
+    for module in needs:
+        pytest.importorskip(module)
+    before = "import json, sys\nimport regauge\na, b = sys.argv[1:3]\nscheduler = None\n"
+    after = """
+if __name__ == "__main__":
+    rows = [(r.tensor, r.relation, r.size, r.residual, r.rounding, r.excess) for r in found.residuals]
+    json.dump([found.statement, found.reasons, found.movements, rows], open("out", "w"))
+"""
+    [text] = re.findall(rf"<!-- recipe: {name} -->\n```py\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    script = tmp_path / "script.py"
+    script.write_text(before + text + after)
+    command = [sys.executable, script, *pair]
+    if name == "mpi":
+        if not shutil.which("mpirun"):
+            pytest.skip("apt install openmpi-bin")
+        command = ["mpirun", "--oversubscribe", "-n", "3", sys.executable, "-m", "mpi4py.futures", script, *pair]
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(list(map(str, command)), cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "out").read_text()) == as_json(whole)
 
 
 def as_json(value):
