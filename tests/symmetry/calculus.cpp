@@ -247,11 +247,7 @@ class Judge {
 
   // n = x^ gain + bias, x^ of length one in the seen hull of the norm's input, dx^ = x^ turn.
   Wire norm(const Dense& hull, const Forms& turn, const std::string& name) {
-    const Dense unit = row_basis(row_basis(hull * seen_) * seen_.transpose());
-    const Tensor& gain = tensor(name + ".gain");
-    const Dense scale = gain.value.row(0).asDiagonal();
-    Wire out{with_row(unit * scale, Dense::Zero(1, d_)),
-             stack(unit * (turn * scale + diagonal(gain.change)), Forms(1, d_))};
+    Wire out = turned_units(hull, seen_, turn, tensor(name + ".gain"));
     if (has(name + ".bias")) add_to_base(out, tensor(name + ".bias"));
     return out;
   }
@@ -265,8 +261,6 @@ class Judge {
     }
     return y;
   }
-
-  Wire affine(const Wire& x) { return calculus_system::affine(system_, x); }
 
   // --- Rules: attention --------------------------------------------------------------------------
 
@@ -309,10 +303,9 @@ class Judge {
   // A norm of values has no gain.
   Wire values(const Attention& a, const Wire& source, const std::string& name, Index head) {
     const Wire v = linear(source, name + a.value_map(), head * a.v_width, a.v_width);
-    const bool normed = a.value_norm && mistake_ != Mistake::value_norm_forgotten;
-    if (!normed) return affine(v);
+    if (!a.value_norm || mistake_ == Mistake::value_norm_forgotten) return affine(system_, v);
     const Tensor ones{Dense::Ones(1, a.v_width), Forms(1, a.v_width)};
-    return calculus_system::normed(system_, v, ones, forgets_length());
+    return normed(system_, v, ones, forgets_length());
   }
 
   // A latent may turn and (eps = 0) scale, as any vector in front of an rms norm; what reads it
@@ -320,7 +313,9 @@ class Judge {
   Wire latent(const Wire& x, const std::string& name, Index width) {
     if (width == 0) return x;
     const Wire c = linear(x, name, 0, width);
-    return mistake_ == Mistake::latent_norm_forgotten ? affine(c) : normed(c, name + ".norm.gain");
+    return mistake_ == Mistake::latent_norm_forgotten
+               ? affine(system_, c)
+               : normed(system_, c, tensor(name + ".norm.gain"), forgets_length());
   }
 
   // Logits are two sums. The rotating one has one key for all heads, so that all queries must agree
@@ -335,16 +330,18 @@ class Judge {
     const std::vector<Rotation> turning = rotations(part);
     const std::vector<Rotation> still = {{Dense::Identity(plain, plain), true}};
     const Tensor& o = tensor(name + "o.weight");
-    const Wire shared = affine(linear(x, name + "k_rotary", 0, rotating));
+    const Wire shared = affine(system_, linear(x, name + "k_rotary", 0, rotating));
     Wire out{Dense(0, d_), Forms(0, d_)};
     Wire constant{Dense::Zero(1, d_), Forms(1, d_)};
     for (Index head = 0; head < a.heads; ++head) {
       rotations_ = turning;
-      logits(a, affine(linear(of_q, name + "q_rotary", head * rotating, rotating)), shared);
+      logits(a, affine(system_, linear(of_q, name + "q_rotary", head * rotating, rotating)),
+             shared);
       rotations_ = still;
-      logits(a, affine(linear(of_q, name + "q", head * plain, plain)),
-             affine(linear(of_kv, name + "k", head * plain, plain)));
-      gather(affine(linear(of_kv, name + "v", head * dv, dv)), o, head * dv, false, out, constant);
+      logits(a, affine(system_, linear(of_q, name + "q", head * plain, plain)),
+             affine(system_, linear(of_kv, name + "k", head * plain, plain)));
+      gather(affine(system_, linear(of_kv, name + "v", head * dv, dv)), o, head * dv, false, out,
+             constant);
     }
     return {with_row(out.value, constant.value), stack(out.change, constant.change)};
   }
@@ -356,7 +353,8 @@ class Judge {
     const std::string gain = name + "_norm.gain";
     std::vector<Wire> heads;
     Wire all;
-    if (a.qk_norm == QkNorm::joint) all = normed(linear(x, name, 0, count * dk), gain);
+    if (a.qk_norm == QkNorm::joint)
+      all = normed(system_, linear(x, name, 0, count * dk), tensor(gain), forgets_length());
     for (Index head = 0; head < count; ++head) {
       if (a.qk_norm == QkNorm::joint) {
         heads.push_back({all.value.middleCols(head * dk, dk),
@@ -364,13 +362,10 @@ class Judge {
         continue;
       }
       const Wire own = linear(x, name, head * dk, dk);
-      heads.push_back(a.has_qk_norm() ? normed(own, gain) : affine(own));
+      heads.push_back(a.has_qk_norm() ? normed(system_, own, tensor(gain), forgets_length())
+                                      : affine(system_, own));
     }
     return heads;
-  }
-
-  Wire normed(const Wire& x, const std::string& gain) {
-    return calculus_system::normed(system_, x, tensor(gain), forgets_length());
   }
 
   // q R_t k^T changes by nothing that depends on the key or its distance t. R_t is a sum of fixed
@@ -396,10 +391,7 @@ class Judge {
     if (e.shared_width == 0) return out;
     if (e.shared_gate) system_.require(linear(x, layer + "ffn.shared.router", 0, 1).change);
     const Wire shared = neurons(f, x, layer + "ffn.shared.", e.shared_width);
-    const Index n = out.base();
-    return {with_row(with_row(out.value.topRows(n), shared.value.topRows(shared.base())),
-                     out.value.row(n)),
-            stack(stack(out.change.top(n), shared.change.top(shared.base())), out.change.row(n))};
+    return beside(out, shared);
   }
 
   // Each reads the stream by a norm of its own, and what it writes is normed in front of the sum.
@@ -408,17 +400,16 @@ class Judge {
     const FeedForward& f = a_.layer(layer_of(layer)).ffn;
     const std::string name = layer + "ffn.";
     const Wire sum = experts(f, reading("ffn.norm"), reading("ffn.router.norm"), name);
-    const Index m = f.experts.shared_width;
-    const Wire shared = neurons(f, reading("ffn.shared.norm"), name + "shared.", m);
+    const Wire shared =
+        neurons(f, reading("ffn.shared.norm"), name + "shared.", f.experts.shared_width);
     return norm_of_sum({norm_of_sum({sum}, name + "experts.post_norm"),
                         norm_of_sum({shared}, name + "shared.post_norm")},
                        name + "post_norm");
   }
 
-  Wire experts(const FeedForward& f, const Wire& x, const Wire& routed_by,
-               const std::string& name) {
+  Wire experts(const FeedForward& f, const Wire& x, const Wire& by, const std::string& name) {
     const Wire out = neurons(f, x, name, f.neurons());
-    const Wire logits = linear(routed_by, name + "router", 0, f.experts.count);
+    const Wire logits = linear(by, name + "router", 0, f.experts.count);
     require_routing(system_, f.experts, logits, tensors_, name, mistake_);
     if (!f.biases.down) return out;
     return with_expert_biases(out, tensor(name + "down.bias"), f.experts.renormalised);
@@ -456,9 +447,8 @@ class Judge {
       pooled = activated(system_, a_.pooler_activation, linear(x, "head.pooler", 0, d_));
     if (a_.output.has(Output::pooled)) system_.require(pooled.change);
     if (a_.output.has(Output::classes) && !a_.transforms_classes()) {
-      const bool second = a_.output.has(Output::tokens);
-      require_logits(
-          linear(a_.classes_pooled ? pooled : x, second ? "head.classes" : "head", 0, a_.classes));
+      const char* head = a_.output.has(Output::tokens) ? "head.classes" : "head";
+      require_logits(linear(a_.classes_pooled ? pooled : x, head, 0, a_.classes));
     }
     if (!a_.output.has(Output::tokens) && !a_.transforms_classes()) return;
     if (!a_.head_transform) return token_logits(x);
@@ -480,16 +470,12 @@ class Judge {
                 x.change * head.value.transpose() + x.value * head.change.transposed()};
       if (has("head.bias")) add_to_base(logits, tensor("head.bias"));
     }
-    require_logits(std::move(logits));
+    require_logits(logits);
   }
 
   // Log-probabilities: nothing changes but by a number common to all logits.
-  void require_logits(Wire logits) {
-    if (a_.forgets_common_logit()) {
-      logits.change -= system_.wire(logits.value.rows(), 1, System::shared) *
-                       Dense(Dense::Ones(1, logits.value.cols()));
-    }
-    system_.require(logits.change);
+  void require_logits(const Wire& logits) {
+    require_scores(system_, logits.change, a_.forgets_common_logit(), System::shared);
   }
 
   const Architecture& a_;

@@ -10,14 +10,11 @@ void require_routing(System& system, const Experts& experts, const Wire& logits,
   const bool forgets = experts.scoring == Scoring::softmax
                            ? mistake != regauge::Mistake::router_shift_forgotten
                            : mistake == regauge::Mistake::sigmoid_forgotten;
-  const Forms common = system.wire(logits.value.rows(), 1, System::sublayer);
-  const Dense ones = Dense::Ones(1, experts.count);
-  system.require(forgets ? logits.change - common * ones : logits.change);
+  require_scores(system, logits.change, forgets);
   // What is only compared must keep every difference: an equation that no derivative of the output
   // knows.
   if (experts.selection_bias && mistake != regauge::Mistake::choice_forgotten) {
-    const Forms same_for_all = system.wire(1, 1, System::sublayer);
-    system.require(tensors.at(name + "selection.bias").change - same_for_all * ones);
+    require_scores(system, tensors.at(name + "selection.bias").change, true);
   }
 }
 

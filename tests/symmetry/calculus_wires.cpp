@@ -94,10 +94,24 @@ Forms scaled(System& system, const Wire& x) {
   return scales;
 }
 
-void require_scores(System& system, const Forms& change, bool forgets_common) {
-  const Forms common = system.wire(change.rows(), 1, System::sublayer);
+Wire beside(const Wire& first, const Wire& second) {
+  const Index n = first.base(), m = second.base();
+  return {with_row(with_row(first.value.topRows(n), second.value.topRows(m)), first.value.row(n)),
+          stack(stack(first.change.top(n), second.change.top(m)), first.change.row(n))};
+}
+
+Wire turned_units(const Dense& hull, const Dense& seen, const Forms& turn, const Tensor& gain) {
+  const Dense unit = row_basis(row_basis(hull * seen) * seen.transpose());
+  const Dense scale = gain.value.row(0).asDiagonal();
+  return {with_row(unit * scale, Dense::Zero(1, scale.cols())),
+          stack(unit * (turn * scale + diagonal(gain.change)), Forms(1, scale.cols()))};
+}
+
+void require_scores(System& system, const Forms& change, bool forgets_common,
+                    System::Stage common) {
+  if (!forgets_common) return system.require(change);
   const Dense ones = Dense::Ones(1, change.cols());
-  system.require(forgets_common ? change - common * ones : change);
+  system.require(change - system.wire(change.rows(), 1, common) * ones);
 }
 
 Wire activated(System& system, Activation kind, const Wire& x) {

@@ -52,6 +52,10 @@ Wire times_gain(const Wire& x, const Tensor& gain);
 // With a bias of each expert, weighed as the expert is. Weights that sum to one make a constant of
 // what all biases have in common.
 Wire with_expert_biases(const Wire& out, const Tensor& biases, bool sum_to_one);
+// What two branches write, which have one constant in common: that of the first.
+Wire beside(const Wire& first, const Wire& second);
+// x^ gain, x^ of length one in the seen hull of a norm's input, dx^ = x^ turn.
+Wire turned_units(const Dense& hull, const Dense& seen, const Forms& turn, const Tensor& gain);
 // The wire changes by an affine map of itself, and is handed on as such.
 Wire affine(System& system, const Wire& x);
 // An rms norm of its own: the vector may turn and, where lengths are forgotten, scale; its
@@ -60,7 +64,8 @@ Wire normed(System& system, const Wire& x, const Tensor& gain, bool forgets_leng
 // Each coordinate scales by itself: the scales, a single row.
 Forms scaled(System& system, const Wire& x);
 // Scores change by nothing, or by a number that each row has in common.
-void require_scores(System& system, const Forms& change, bool forgets_common);
+void require_scores(System& system, const Forms& change, bool forgets_common,
+                    System::Stage common = System::sublayer);
 // Through an activation: a smooth one passes nothing on, ReLU a positive scale per coordinate, a
 // squared one its square.
 Wire activated(System& system, Activation kind, const Wire& x);
