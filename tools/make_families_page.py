@@ -34,13 +34,22 @@ AUTO = ["AutoModelForSpeechSeq2Seq", "AutoModelForCTC", "AutoModelForSeq2SeqLM",
 
 # The default values are ELECTRA small's, whose embedding is narrower than its stream.
 ELECTRA_BASE = dict(hidden_size=768, embedding_size=768, num_attention_heads=12, intermediate_size=3072)
+# ESM-2 of 650 million parameters; the default values are ESM-1b's.
+ESM2 = dict(
+    vocab_size=33, hidden_size=1280, num_hidden_layers=33, num_attention_heads=20, intermediate_size=5120, pad_token_id=1,
+    mask_token_id=32, position_embedding_type="rotary", emb_layer_norm_before=False)
 # What a family needs beside the default values, which do not make a model by themselves, or one that is not read.
 SETTINGS = {
     "deepseek_v2": dict(num_experts_per_tok=6),
     "deepseek_v2-direct": dict(num_experts_per_tok=6),
     "deepseek_v2-grouped": dict(num_experts_per_tok=6, n_group=8, topk_group=3),
+    "beit": dict(use_relative_position_bias=True, use_mean_pooling=False),  # a bare model counts as it is
+    "beit-absolute": dict(use_absolute_position_embeddings=True, use_mean_pooling=False),
+    "beit-shared": dict(use_shared_relative_position_bias=True, use_mean_pooling=False),
     "electra": ELECTRA_BASE,
     "electra-discriminator": ELECTRA_BASE,
+    "esm": ESM2,
+    "esm-dropout": dict(**ESM2, token_dropout=True),
     "glm4_moe": dict(head_dim=128),
     "nemotron": dict(num_key_value_heads=8),
     "qwen3_5": dict(vision_config=dict(out_hidden_size=4096)),
