@@ -146,7 +146,7 @@ void experts_across_groups(const Architecture& a, P& p) {
 // The factors stay where they are.
 void experts_without_their_factors(const Architecture& a, P& p) { exchange_experts(a, p, 0, 1); }
 
-// A norm may forget what all have in common, and no token may choose one of them.
+// A norm may forget what all have in common, and an expert may be one that no token chooses.
 void factors_of_experts(const Architecture&, P& p) {
   Matrix<double>& factors = p["layers.0.ffn.experts.scale.gain"];
   for (Eigen::Index e = 0; e < factors.cols(); ++e) factors(0, e) *= 1 + static_cast<double>(e);
