@@ -369,3 +369,27 @@ def test_a_full_disk(big, models, tmp_path):
     refused(*asked, preexec_fn=small_disk(100))
     assert list(tmp_path.iterdir()) == []
     run(*asked)
+
+
+def test_a_wide_model(tmp_path):
+    """It is seen through random directions, which follow from the hashes of all tensors: parts hash in the round in
+    which they recognise layers."""
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=256, hidden_size=1024, num_hidden_layers=5, num_attention_heads=8, num_key_value_heads=4,
+        intermediate_size=2304,
+    )  # fmt: skip
+    model = transformers.LlamaForCausalLM(config).to(torch.bfloat16)
+    assert model.num_parameters() * config.hidden_size > 5e10
+    a, b = tmp_path / "a", tmp_path / "b"
+    model.save_pretrained(a)
+    run("act", a, "--random", 1, "-o", b)
+    whole = run("diff", a, b, "--json", "--all", expect=(0, 1)).stdout
+    assert json.loads(whole)["statement"] == "other-coordinates"
+    first = make_parts(2, tmp_path / "1", "diff", a, b)
+    second = make_parts(2, tmp_path / "2", "diff", a, b, after=[tmp_path / "1"])
+    assert set(json.loads(second[0].read_text())["loops"]) == {"hash tensors", "recognise layers"}
+    third = make_parts(2, tmp_path / "3", "diff", a, b, after=[tmp_path / "1", tmp_path / "2"])
+    assert set(json.loads(third[0].read_text())["loops"]) == {"compare layers"}
+    assert run("diff", "--join", *first, *second, *third, "--json", "--all").stdout == whole
+    assert run("diff", "--join", tmp_path / "1", "--json", "--all").stdout == whole
