@@ -34,17 +34,14 @@ AUTO = ["AutoModelForSpeechSeq2Seq", "AutoModelForCTC", "AutoModelForSeq2SeqLM",
 
 # The default values are ELECTRA small's, whose embedding is narrower than its stream.
 ELECTRA_BASE = dict(hidden_size=768, embedding_size=768, num_attention_heads=12, intermediate_size=3072)
-<<<<<<< HEAD
 GEMMA4_26B = dict(
     hidden_size=2816, intermediate_size=2112, num_hidden_layers=30, num_attention_heads=16, num_key_value_heads=8, head_dim=256,
     global_head_dim=512, num_global_key_value_heads=2, attention_k_eq_v=True, hidden_size_per_layer_input=0, sliding_window=1024,
     enable_moe_block=True, num_experts=128, top_k_experts=8, moe_intermediate_size=704)
-=======
 # ESM-2 of 650 million parameters; the default values are ESM-1b's.
 ESM2 = dict(
     vocab_size=33, hidden_size=1280, num_hidden_layers=33, num_attention_heads=20, intermediate_size=5120, pad_token_id=1,
     mask_token_id=32, position_embedding_type="rotary", emb_layer_norm_before=False)
->>>>>>> encoders
 # What a family needs beside the default values, which do not make a model by themselves, or one that is not read.
 SETTINGS = {
     "deepseek_v2": dict(num_experts_per_tok=6),
@@ -55,13 +52,10 @@ SETTINGS = {
     "beit-shared": dict(use_shared_relative_position_bias=True, use_mean_pooling=False),
     "electra": ELECTRA_BASE,
     "electra-discriminator": ELECTRA_BASE,
-<<<<<<< HEAD
     "gemma4_text-experts": GEMMA4_26B,
     "gemma4-experts": dict(text_config=GEMMA4_26B, vision_config={}),
-=======
     "esm": ESM2,
     "esm-dropout": dict(**ESM2, token_dropout=True),
->>>>>>> encoders
     "glm4_moe": dict(head_dim=128),
     "nemotron": dict(num_key_value_heads=8),
     "qwen3_5": dict(vision_config=dict(out_hidden_size=4096)),
