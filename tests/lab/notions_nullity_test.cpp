@@ -192,7 +192,12 @@ INSTANTIATE_TEST_SUITE_P(Encoders, EncoderNullity, ::testing::Range(0, 6));
 // ModernBERT in small, without a head of its own and with one; biases; and some drawn at random.
 Architecture bare(int index) {
   if (index < 2) return modernbert_architecture(index == 0 ? 34 : 30, index + 1, index == 0);
-  if (index > 3) return bare_architecture(static_cast<std::uint64_t>(index));
+  if (index > 3) {
+    Architecture a = bare_architecture(static_cast<std::uint64_t>(index));
+    a.norm_eps = 0;  // a table that goes into a norm with eps takes it up (docs/findings.md, 8)
+    for (Layer& kind : a.kinds) kind.ffn.activation = Activation::gelu;  // a ReLU may be stuck
+    return a;
+  }
   Architecture a = modernbert_architecture(40, 1, false);
   a.norm_bias = true;
   if (index == 3) {
