@@ -74,8 +74,8 @@ const char* group_of(const std::string& option) {
     const auto add = [&](const char* group, const Words& names) {
       for (const auto& name : names) result["--" + name] = group;
     };
-    add("What is written", {"output", "a-out", "dtype", "untie", "certificate", "repair", "html",
-                            "save-element", "report", "picture", "to"});
+    add("What is written", {"output", "a-out", "dtype", "untie", "certificate", "in-toto", "repair",
+                            "html", "card", "save-element", "report", "picture", "to"});
     add("What is printed", {"json", "all", "dry-run"});
     add("Which element", {"element", "random", "only", "inverse"});
     add("How it is aligned", {"method", "scope", "stream", "neurons", "compact", "starts",

@@ -2,7 +2,7 @@
 
 #include "dividing.h"
 #include "print.h"
-#include "regauge/equivalence/certificate.h"
+#include "regauge/equivalence/in_toto.h"
 #include "residual_table.h"
 #include "verb.h"
 
@@ -40,7 +40,7 @@ void add_verify(CLI::App& app, int& exit_code) {
     const Model a = Model::open(options->a);
     const Model b = Model::open(options->b);
     const auto undivided = make_progress_of(options->jobs);
-    const Checkpoint proof = Checkpoint::open(options->certificate);
+    const Checkpoint proof = Checkpoint::open(certificate_of(options->certificate));
     dividing.begin(
         {},
         {{options->a, &a.checkpoint}, {options->b, &b.checkpoint}, {options->certificate, &proof}},

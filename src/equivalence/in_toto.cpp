@@ -69,6 +69,30 @@ Json at(const Json& object, const char* key) {
   return object.is_object() ? object.value(key, Json()) : Json();
 }
 
+// Of the kind that save_in_toto writes.
+Json checked_statement(const std::filesystem::path& path) {
+  Json statement = statement_in(path);
+  if (text_at(statement, "_type") != kStatement) refuse(path, "this is no statement of in-toto");
+  if (const std::string type = text_at(statement, "predicateType"); type != kPredicate) {
+    refuse(path, fmt::format("its predicate is {}, and not {}", type, kPredicate));
+  }
+  return statement;
+}
+
+// The certificate that lies beside the statement.
+std::string certificate_named(const std::filesystem::path& path, const Json& statement) {
+  std::string name = text_at(at(at(statement, "predicate"), "certificate"), "name");
+  if (name.empty() || std::filesystem::path(name).filename() != name) {
+    refuse(path, "it names no certificate that could lie beside it");
+  }
+  const auto certificate = path.parent_path() / name;
+  if (!std::filesystem::exists(certificate)) {
+    refuse(path, fmt::format("its certificate {} does not lie beside it", name));
+  }
+  if (is_in_toto(certificate)) refuse(path, fmt::format("{} is no certificate", name));
+  return name;
+}
+
 // As a list of names and hashes: the order of subjects says nothing.
 std::map<std::string, std::string> listed(const Json& subjects) {
   std::map<std::string, std::string> files;
@@ -129,25 +153,19 @@ bool is_in_toto(const std::filesystem::path& path) {
   return head.front() == '{' && head.back() != 0;
 }
 
+std::filesystem::path certificate_of(const std::filesystem::path& path) {
+  return is_in_toto(path) ? path.parent_path() / certificate_named(path, checked_statement(path))
+                          : path;
+}
+
 Verification verify_in_toto(const Model& a, const Model& b, const std::filesystem::path& path,
                             Progress& progress) {
-  const Json statement = statement_in(path);
-  if (text_at(statement, "_type") != kStatement) refuse(path, "this is no statement of in-toto");
-  if (const std::string type = text_at(statement, "predicateType"); type != kPredicate) {
-    refuse(path, fmt::format("its predicate is {}, and not {}", type, kPredicate));
-  }
-  const Json predicate = at(statement, "predicate"), named = at(predicate, "certificate");
-  const std::string name = text_at(named, "name");
-  if (name.empty() || std::filesystem::path(name).filename() != name) {
-    refuse(path, "it names no certificate that could lie beside it");
-  }
+  const Json statement = checked_statement(path), predicate = at(statement, "predicate");
+  const std::string name = certificate_named(path, statement);
   const auto certificate = path.parent_path() / name;
-  if (!std::filesystem::exists(certificate)) {
-    refuse(path, fmt::format("its certificate {} does not lie beside it", name));
-  }
-  if (is_in_toto(certificate)) refuse(path, fmt::format("{} is no certificate", name));
   Verification result = verify(a, b, certificate, progress);
-  if (sha256_of_file(certificate, progress) != text_at(at(named, "digest"), "sha256")) {
+  if (sha256_of_file(certificate, progress) !=
+      text_at(at(at(predicate, "certificate"), "digest"), "sha256")) {
     result.problems.push_back(
         fmt::format("{} is not the certificate that the statement names", name));
   }

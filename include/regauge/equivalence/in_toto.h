@@ -12,4 +12,8 @@ namespace regauge {
 void save_in_toto(const Diff& found, const Certificate& certificate,
                   const std::filesystem::path& file, const std::filesystem::path& path);
 
+// The certificate that a statement names, or the path itself. Throws UsageError where there is
+// none.
+std::filesystem::path certificate_of(const std::filesystem::path& path);
+
 }  // namespace regauge
