@@ -139,3 +139,13 @@ def test_nothing_is_stated_of_models_that_differ(regauge, tmp_path):
     assert not (tmp_path / "verdict.json").exists() and not (tmp_path / "proof.safetensors").exists()
     said = subprocess.run([os.environ["REGAUGE"], "diff", *pair, "--in-toto", tmp_path / "verdict.json"], capture_output=True, text=True, check=False)
     assert said.returncode == 2 and "--certificate" in said.stderr
+
+
+def test_parts_take_a_statement(regauge, made, tmp_path):
+    for part in ("1/2", "2/2"):
+        regauge("verify", made.a, made.b, made.file, "--part", part, "-o", tmp_path / part[0])
+    assert "holds" in regauge("verify", "--join", tmp_path / "1", tmp_path / "2")
+    false = made.beside(tmp_path, changed(made.statement, statement="identical"))
+    for part in ("1/2", "2/2"):
+        regauge("verify", made.a, made.b, false, "--part", part, "-o", tmp_path / f"false-{part[0]}")
+    assert "at most" in regauge("verify", "--join", tmp_path / "false-1", tmp_path / "false-2", expect=1)
