@@ -83,7 +83,9 @@ void Dividing::find_arguments(const std::vector<std::string*>& paths) const {
   }
   for (const auto* path : paths) {
     if (path->empty()) {
-      throw UsageError(fmt::format("{}: {} files or folders are needed", verb_, paths.size()));
+      throw UsageError(
+          fmt::format("{0}: {1} {2} to be named; see regauge {0} --help", verb_, paths.size(),
+                      paths.size() == 1 ? "file or folder is" : "files or folders are"));
     }
   }
 }

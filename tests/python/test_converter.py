@@ -1,6 +1,7 @@
 """Every family that llama.cpp's converter knows: its file of a fixture is the same model, number by number."""
 
 import json
+import re
 import shutil
 
 import llama_cpp
@@ -36,6 +37,7 @@ KNOWN = {
     "olmoe": {},
     "minimax_m2": dict(scoring_func="sigmoid"),
     "mixtral": {},
+    "mixtral, 4 experts": dict(num_local_experts=4),
     "qwen2_moe": {},
     "glm4_moe": {},
     "glm4_moe, normed": dict(use_qk_norm=True),
@@ -79,6 +81,9 @@ def made(tmp_path_factory):
         if layers == "normed":
             gains = numpy.linspace(0.5, 1.5, 8, dtype=numpy.float32)
             weights |= {f"model.layers.{n}.self_attn.{part}_norm.weight": gains for n in (0, 1) for part in "qk"}
+        elif layers == "4 experts":
+            weights = {key: value[:4] if key.endswith("moe.gate.weight") else value for key, value in weights.items()
+                       if not re.search(r"experts\.[4-7]\.", key)}  # fmt: skip
         elif layers:
             weights, changes = repeated(weights, int(layers)), {**changes, "num_hidden_layers": int(layers)}
         if fixture.startswith(("gemma3", "gemma4")):  # whose converter counts the words
