@@ -101,8 +101,10 @@ std::vector<Subject> subjects() {
 
 Matrix<double> function(const Architecture& a, const Parameters<double>& parameters) {
   Random random(5, "input");
-  const std::int64_t table = a.has_position_table() ? a.max_positions : 7;
-  Matrix<double> input(table - (a.class_token ? 1 : 0),
+  const Attention& first = a.kinds.front().attention;
+  const std::int64_t table = a.has_position_table() || first.grid ? a.max_positions : 7;
+  const bool square = first.grid && first.positions == Positions::rotary;
+  Matrix<double> input(square ? 9 : table - a.placed_rows(),
                        a.input == Input::vectors ? a.input_width : 2);
   for (auto& entry : input.reshaped<Eigen::RowMajor>()) entry = random.normal();
   if (a.input == Input::tokens) {
