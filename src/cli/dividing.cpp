@@ -105,10 +105,11 @@ const nlohmann::json& Dividing::options() const { return records().front().asked
 
 void Dividing::make_part(const std::function<void()>& work, const std::string& path) const {
   if (path.empty()) throw UsageError(fmt::format("{}: say where the part goes: -o PART", verb_));
-  try {
+  const auto share = [&] {
     work();
-  } catch (const Parts::ShareDone&) {
-  }
+    return true;
+  };
+  static_cast<void>(unless_others_find(share));  // its record says what was found
   write_part(parts_->own(), path);
   say_done(path);
 }

@@ -162,7 +162,14 @@ void SymmetryBuilder::add_router(std::int64_t layer) {
   }
   const Reader router = add_reader(at + ".router", experts.router_bias, wire, std::move(columns));
   if (experts.router_bias) add_common_constant(router.bias);
-  if (experts.scoring == Scoring::softmax) add_common_column(router, wire.norm, stream_axis());
+  if (experts.scoring == Scoring::softmax) {
+    Axis axis = stream_axis();
+    // A norm forgets the stream's length and not its sign.
+    if (const std::string length = stream_length(layer); has_space(length)) {
+      axis.push_back({.space = length, .take = AxisPart::Take::signs, .repeat = a_.width});
+    }
+    add_common_column(router, wire.norm, std::move(axis));
+  }
   if (experts.shared_width == 0) return;
   if (experts.shared_gate) add_reader(at + ".shared.router", false, wire, {});
   const Wire read = experts.own_norms ? wire_behind(layer, shape.norm_before_shared()) : wire;

@@ -338,6 +338,7 @@ class Diagnostician {
         layer.attention.positions = Positions::none;
       layer.attention.rotary_dims = 0;
       layer.attention.rotary_frequencies.clear();
+      layer.attention.grid = layer.attention.positions != Positions::none && layer.attention.grid;
       still_layers.push_back(std::move(layer));
     }
     Architecture still = shape_;
