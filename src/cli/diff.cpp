@@ -198,12 +198,11 @@ void add_diff(CLI::App& app, int& exit_code) {
     const bool certify = same && !options->certificate.empty() && result.no_certificate.empty();
     if (certify) {
       notes = {options->certificate, fingerprint(a, *progress), fingerprint(b, *progress)};
-      save_certificate(symmetry_of(result.architecture),
-                       {result.a_from_b, notes.a, notes.b, result.residuals}, options->certificate);
+      const Certificate proof{result.a_from_b, notes.a, notes.b, result.residuals};
+      save_certificate(symmetry_of(result.architecture), proof, options->certificate);
       same = confirm(a, b, options->certificate, result, *progress);
       if (same && !options->in_toto.empty()) {
-        save_in_toto(result, {result.a_from_b, notes.a, notes.b, result.residuals},
-                     options->certificate, options->in_toto);
+        save_in_toto(result, proof, options->certificate, options->in_toto);
       }
     }
     exit_code = same ? 0 : 1;

@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-
 #include "diff_text.h"
-#include "regauge/base/error.h"
+#include "io/partial.h"
 #include "regauge/base/printable.h"
 #include "regauge/base/version.h"
 
@@ -75,9 +73,7 @@ void write_diff_card(const std::filesystem::path& path, const Model& a, const Mo
                         tensor_table(a, b, result));
   }
   card += fmt::format("\n<sub>regauge {}</sub>\n", version());
-  std::ofstream out(path, std::ios::binary);
-  out << card;
-  if (!out.flush()) throw FileError(fmt::format("[diff] {} could not be written", path.string()));
+  io::write_new(path, card);
 }
 
 }  // namespace regauge::cli

@@ -9,6 +9,7 @@
 #include "diff_page_style.h"
 #include "diff_text.h"
 #include "io/page.h"
+#include "io/partial.h"
 
 namespace regauge::cli {
 namespace {
@@ -282,7 +283,7 @@ class Page {
 
 void write_diff_page(const std::filesystem::path& path, const Model& a, const Model& b,
                      const Diff& result, const PageNotes& notes) {
-  io::write_page(path, Page(a, b, result, notes).text());
+  io::write_new(path, Page(a, b, result, notes).text());
 }
 
 }  // namespace regauge::cli

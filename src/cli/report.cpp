@@ -1,6 +1,6 @@
 #include "connect/report.h"
 
-#include "io/page.h"
+#include "io/partial.h"
 #include "print.h"
 #include "regauge/base/error.h"
 #include "verb.h"
@@ -41,7 +41,7 @@ void add_report(CLI::App& app, int& exit_code) {
       plans.push_back(connect::read_experiment(file));
     }
     const connect::Summary summary = connect::summarise(records, plans);
-    if (!options->output.empty()) io::write_page(options->output, connect::report_page(summary));
+    if (!options->output.empty()) io::write_new(options->output, connect::report_page(summary));
     if (options->json) {
       answer_json(to_json(summary));
     } else {

@@ -8,6 +8,7 @@
 #include "equivalence/in_toto.h"
 #include "io/base64.h"
 #include "io/json.h"
+#include "io/partial.h"
 #include "io/sha256.h"
 #include "regauge/base/error.h"
 #include "regauge/base/version.h"
@@ -141,10 +142,7 @@ void save_in_toto(const Diff& found, const Certificate& certificate,
                             {"declarations", found.declarations},
                             {"notCompared", found.not_compared},
                             {"tensors", tensors}}}};
-  std::ofstream out(path, std::ios::binary);
-  out << statement.dump(2) << '\n';
-  if (!out.flush())
-    throw FileError(fmt::format("[in-toto] {} could not be written", path.string()));
+  io::write_new(path, statement.dump(2) + "\n");
 }
 
 bool is_in_toto(const std::filesystem::path& path) {

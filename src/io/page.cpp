@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "page_style.h"
-#include "partial.h"
 #include "regauge/base/printable.h"
 
 namespace regauge::io {
@@ -45,12 +44,6 @@ std::string html_page(std::string_view title, std::string_view style, std::strin
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" />\n"
       "<title>{}</title>\n<style>{}{}</style>\n</head>\n<body>\n{}</body>\n</html>\n",
       escaped(title), kPageStyle, style, body);
-}
-
-void write_page(const std::filesystem::path& path, const std::string& page) {
-  PartialPath partial(path, false);
-  write_file(partial.path(), page, partial.target());
-  partial.commit();
 }
 
 }  // namespace regauge::io

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -14,8 +13,5 @@ std::string escaped(std::string_view text);
 
 // A whole page: the common look, then `style` (CSS) and `body` (HTML) as they are. `title` is text.
 std::string html_page(std::string_view title, std::string_view style, std::string_view body);
-
-// Beside and rename. Throws UsageError if the file exists already, FileError on other failures.
-void write_page(const std::filesystem::path& path, const std::string& page);
 
 }  // namespace regauge::io

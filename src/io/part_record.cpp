@@ -160,9 +160,7 @@ void write_part(const PartRecord& record, const std::filesystem::path& path) {
         "[parts] {} is there already and says something else; remove it or choose another name",
         path.string()));
   }
-  io::PartialPath partial(path, false);
-  io::write_file(partial.path(), text, partial.target());
-  partial.commit();
+  io::write_new(path, text);
 }
 
 json asked_of(const std::string& verb, json options,

@@ -164,4 +164,10 @@ void write_file(const fs::path& path, const std::string& text, const fs::path& s
   file.close();
 }
 
+void write_new(const fs::path& path, const std::string& text) {
+  PartialPath partial(path, false);
+  write_file(partial.path(), text, partial.target());
+  partial.commit();
+}
+
 }  // namespace regauge::io

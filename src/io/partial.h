@@ -52,5 +52,7 @@ void link_or_copy(const std::filesystem::path& from, const std::filesystem::path
 
 void write_file(const std::filesystem::path& path, const std::string& text,
                 const std::filesystem::path& shown);
+// A new file, whole or not at all. Throws as PartialPath does.
+void write_new(const std::filesystem::path& path, const std::string& text);
 
 }  // namespace regauge::io

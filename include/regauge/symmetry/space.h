@@ -51,8 +51,8 @@ struct Space {
   // A leader whose blocks are signed permutations, up to lengths, leads coordinates: one number of
   // this space for each. `lift`: the heads to which the leader is lifted first, as in an AxisPart.
   std::string lift = {};
-  // A space of signed permutations that acts after this one on each of its blocks, and makes other
-  // members of them where it goes first.
+  // The space of an exchange of coordinates that acts behind this one, on every block. Where one
+  // element follows another, its blocks are carried back through the exchange of the first.
   std::string exchanged_by = {};
 
   // Of all members the inverse is the transpose.

@@ -4,7 +4,7 @@
 
 #include "connect/chart.h"
 #include "connect/measure.h"
-#include "io/page.h"
+#include "io/partial.h"
 #include "lab_verb.h"
 #include "print.h"
 #include "regauge/arch/joint_architecture.h"
@@ -171,7 +171,7 @@ void add_barrier(CLI::App& app, int& exit_code) {
     const Pair pair(*options, *progress);
     const lab::Line line =
         options->in_double ? pair.line<double>(*progress) : pair.line<float>(*progress);
-    if (!options->picture.empty()) io::write_page(options->picture, picture(line, options->align));
+    if (!options->picture.empty()) io::write_new(options->picture, picture(line, options->align));
     if (options->json) {
       nlohmann::json result = {{"a", options->a}, {"b", options->b}, {"data", options->data.spec}};
       if (options->data.spec != "self") result["split"] = options->data.split;
