@@ -231,6 +231,24 @@ const std::vector<Notion>& notions() {
          a.kinds[0].attention.window = 5;
          a.causal = false;
        }},
+      {"ClassesOfTheMean",
+       [](Architecture& a) {
+         a.output = Output::classes;
+         a.classes = 3;
+         a.causal = false;
+         a.mean_position = a.head_transform = a.head_bias = true;
+       }},
+      {"Classes",
+       [](Architecture& a) {
+         a.output = Output::classes;
+         a.classes = 3;
+       }},
+      {"Pooled",
+       [](Architecture& a) {
+         a.output = Output::pooled;
+         a.pooler = true;
+         a.causal = false;
+       }},
       {"ClampWithoutOffset", [](Architecture& a) { a.kinds[0].ffn.limit = 0.5; }},
       {"Window", [](Architecture& a) { a.kinds[0].attention.window = 5; }},
       {"GatedRelu", [](Architecture& a) { a.kinds[0].ffn.activation = Activation::relu; }},

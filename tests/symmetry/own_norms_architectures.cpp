@@ -14,8 +14,7 @@ Architecture own_norms_architecture(std::uint64_t seed) {
     Experts& experts = ffn.experts;
     ffn.biases = {};
     experts.count = 2 + random.below(3);
-    experts.active =
-        2 + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(experts.count - 1)));
+    experts.active = 2 + random.below(experts.count - 1);
     experts.renormalised = random.coin();
     if (random.below(4) == 0) experts.scoring = Scoring::sigmoid;
     if (random.coin()) experts.router_scale = 0.5;

@@ -53,8 +53,10 @@ std::optional<Element> stream_map(const Symmetry& symmetry, const std::string& t
   return found;
 }
 
-// The same to a length: where norms forget it, the stream may be longer or shorter.
+// The same to a length: where norms forget it, the stream may be longer or shorter. Never where the
+// shapes differ, as those of a table of tokens and a head of classes.
 bool nearly(const Matrix<double>& a, const Matrix<double>& b, double share = kNearly) {
+  if (a.rows() != b.rows() || a.cols() != b.cols()) return false;
   const double length = a.cwiseProduct(b).sum() / b.squaredNorm();
   return length > 0 && (a - length * b).norm() < share * a.norm();
 }

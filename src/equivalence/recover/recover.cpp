@@ -323,7 +323,7 @@ class Finder {
     while (!known_.is_all() && known_.dimension() > before) {
       before = known_.dimension();
       StreamCorrelation vectors(symmetry_, enlarged_);
-      vectors.add(symmetry_, a_form_.layer(-1), b_moved(-1));
+      vectors.add(symmetry_, in_order(a_form_.layer(-1)), b_moved(-1));
       for (std::int64_t layer = 0; layer < symmetry_.architecture.layers; ++layer) {
         auto [a, b] = both(layer);
         act_on_layer(symmetry_, turn_latents(layer, a, b), layer, b);
@@ -408,11 +408,21 @@ class Finder {
   StreamCorrelation anchors(std::int64_t most) const {
     StreamCorrelation sum(symmetry_, enlarged_);
     if (rounding_ > kCoarse) {
-      sum.add(symmetry_, a_form_.ends<float>(most), b_moved_on(-1).ends<float>(most), most);
+      sum.add(symmetry_, in_order(a_form_.ends<float>(most)), b_moved_on(-1).ends<float>(most),
+              most);
     } else {
-      sum.add(symmetry_, a_form_.ends<double>(most), b_moved_on(-1).ends<double>(most), most);
+      sum.add(symmetry_, in_order(a_form_.ends<double>(most)), b_moved_on(-1).ends<double>(most),
+              most);
     }
     return sum;
+  }
+
+  // Without the maps whose units are put in order by way of the stream.
+  template <class Scalar>
+  static Parameters<Scalar> in_order(Parameters<Scalar> ends) {
+    ends.erase("head.transform.weight");
+    ends.erase("head.pooler.weight");
+    return ends;
   }
 
   void measure_anchors() {
