@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "regauge/base/version.h"
+
 namespace regauge::cli {
 namespace {
 
@@ -40,7 +42,8 @@ std::string coloured(const std::string& text, Colour colour) {
   return plain ? text : fmt::format("\x1b[1;{}m{}\x1b[0m", static_cast<int>(colour), text);
 }
 
-void answer_json(const nlohmann::json& value) {
+void answer_json(nlohmann::json value) {
+  if (value.is_object()) value["regauge"] = version();
   write_out(value.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n");
 }
 

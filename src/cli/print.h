@@ -61,7 +61,8 @@ void say(fmt::format_string<Shown<T>...> format, const T&... values) {
 enum class Colour { red = 31, green = 32, yellow = 33 };
 std::string coloured(const std::string& text, Colour colour);
 
-// To standard output, indented, in ASCII; strings that are not UTF-8 lose the bytes that are not.
-void answer_json(const nlohmann::json& value);
+// To standard output, indented, in ASCII, with this version; strings that are not UTF-8 lose the
+// bytes that are not.
+void answer_json(nlohmann::json value);
 
 }  // namespace regauge::cli

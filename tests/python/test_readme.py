@@ -16,9 +16,9 @@ DOCUMENTS = sorted(
 )
 
 
-def consoles():
+def consoles(document):
     """(command, what is printed) of the blocks that are marked, in their order."""
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / document).read_text()
     steps = []
     for block in re.findall(r"<!-- example: console -->\n```console\n(.*?)^```$", text, re.S | re.M):
         for line in block.splitlines():
@@ -33,13 +33,14 @@ def squeezed(line):
     return " ".join(line.split())
 
 
-def test_the_console_prints_what_the_readme_says(tmp_path):
+@pytest.mark.parametrize("document", ["README.md", "docs/index.md"])
+def test_the_console_prints_what_the_page_says(document, tmp_path):
     program = os.environ.get("REGAUGE")
     if not program:
         pytest.fail("set REGAUGE to the built program")
     environment = {**os.environ, "PATH": f"{pathlib.Path(program).resolve().parent}{os.pathsep}{os.environ['PATH']}"}
-    assert len(consoles()) >= 5
-    for command, expected in consoles():
+    assert len(consoles(document)) >= 5
+    for command, expected in consoles(document):
         result = subprocess.run(
             ["sh", "-c", command],
             cwd=tmp_path,
