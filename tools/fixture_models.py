@@ -131,6 +131,9 @@ def models():
         "qwen3_next": (tf.Qwen3NextForCausalLM, tf.Qwen3NextConfig(**delta, **shared)),
         "glm4_moe": (tf.Glm4MoeForCausalLM, tf.Glm4MoeConfig(
             **small, head_dim=8, attention_bias=True, moe_intermediate_size=7, **ROUTED, n_shared_experts=2)),
+        "dots1": (tf.Dots1ForCausalLM, tf.Dots1Config(
+            **small, head_dim=8, attention_bias=True, moe_intermediate_size=7, **ROUTED, n_shared_experts=2,
+            max_window_layers=small["num_hidden_layers"])),
         "deepseek_v3": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
             **{**SMALL, **IDS, "hidden_size": 20}, num_key_value_heads=4, moe_intermediate_size=5, **ROUTED, kv_lora_rank=9,
             q_lora_rank=11, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=6)),

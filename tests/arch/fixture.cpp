@@ -38,6 +38,7 @@ const std::vector<std::string>& fixture_names() {
                                                  "qwen3_5_moe_text",
                                                  "qwen3_next",
                                                  "glm4_moe",
+                                                 "dots1",
                                                  "deepseek_v3",
                                                  "deepseek_v3-direct",
                                                  "deepseek_v3-yarn",

@@ -24,7 +24,7 @@ transformers.utils.logging.disable_progress_bar()
 
 FAMILIES = [
     "llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "gemma2", "gemma3", "gemma4_text", "gemma4_text-experts", "olmo2", "phi", "cohere", "gpt2",
-    "qwen3_moe", "qwen3_moe-dense", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next", "glm4_moe", "deepseek_v3", "deepseek_v3-direct", "deepseek_v3-yarn", "mixtral", "olmoe", "qwen2_moe", "gpt_oss",
+    "qwen3_moe", "qwen3_moe-dense", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next", "glm4_moe", "dots1", "deepseek_v3", "deepseek_v3-direct", "deepseek_v3-yarn", "mixtral", "olmoe", "qwen2_moe", "gpt_oss",
     "t5", "t5-tied", "t5-encoder", "mt5", "bart", "marian", "marian-separate", "mbart", "pegasus", "m2m_100", "whisper", "wav2vec2", "wav2vec2-stable", "hubert", "hubert-stable",
     "olmo3", "glm4", "exaone4", "exaone4-full", "cohere2", "vaultgemma",
     "deepseek_v2", "deepseek_v2-direct", "deepseek_v2-grouped", "granitemoe", "ernie4_5_moe", "minimax_m2",
