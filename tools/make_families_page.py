@@ -56,6 +56,7 @@ SETTINGS = {
     "gemma4-experts": dict(text_config=GEMMA4_26B, vision_config={}),
     "esm": ESM2,
     "esm-dropout": dict(**ESM2, token_dropout=True),
+    "dots1": dict(hidden_size=4096, n_routed_experts=128, num_experts_per_tok=6, n_shared_experts=2, first_k_dense_replace=1),
     "glm4_moe": dict(head_dim=128),
     "nemotron": dict(num_key_value_heads=8),
     "qwen3_5": dict(vision_config=dict(out_hidden_size=4096)),

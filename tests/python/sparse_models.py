@@ -42,6 +42,9 @@ SPARSE = {
         num_experts_per_tok=2, decoder_sparse_step=2, mlp_only_layers=[3])),
     "glm4_moe: sigmoid scores, groups, a bias that selects": (tf.Glm4MoeForCausalLM, tf.Glm4MoeConfig(
         **SIZES, **GQA, head_dim=8, moe_intermediate_size=11, use_qk_norm=True, **ROUTED)),
+    "dots1: the same, and norms of queries and keys always": (tf.Dots1ForCausalLM, tf.Dots1Config(
+        **SIZES, **GQA, head_dim=8, moe_intermediate_size=11, norm_topk_prob=True, n_shared_experts=1,
+        max_window_layers=SIZES["num_hidden_layers"], **ROUTED)),
     "deepseek_v3: latents of queries, keys and values": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
         **SIZES, num_key_value_heads=4, moe_intermediate_size=11, **ROUTED, **LATENT, q_lora_rank=11)),
     "deepseek_v3-direct: latents of keys and values": (tf.DeepseekV3ForCausalLM, tf.DeepseekV3Config(
