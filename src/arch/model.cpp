@@ -9,6 +9,7 @@
 #include "config.h"
 #include "family.h"
 #include "io/companions.h"
+#include "io/packings/unread.h"
 #include "layout_builder.h"
 #include "regauge/arch/layout.h"
 #include "regauge/base/error.h"
@@ -139,7 +140,9 @@ void check_tensors(const Family& family, const Checkpoint& checkpoint, const Lay
           head ? " (if the head is the token table, the config must say that they are tied)" : ""));
       continue;
     }
-    if (without_ones(tensor->shape) != without_ones(stored.shape)) {
+    const io::UnreadPacking* unread = io::UnreadPacking::of(*tensor);
+    const bool is_any_shape = unread != nullptr && tensor->shape.empty();
+    if (!is_any_shape && without_ones(tensor->shape) != without_ones(stored.shape)) {
       problems.push_back(fmt::format("tensor '{}' is [{}]; the config asks for [{}]", stored.name,
                                      fmt::join(tensor->shape, ", "),
                                      fmt::join(stored.shape, ", ")));
@@ -161,7 +164,7 @@ void check_tensors(const Family& family, const Checkpoint& checkpoint, const Lay
     }
     const StoredTensor* original =
         stored.copy_of.empty() ? nullptr : checkpoint.find(stored.copy_of);
-    if (original == nullptr) continue;
+    if (original == nullptr || unread != nullptr) continue;
     if (!same_bytes(checkpoint, *original, *tensor)) {
       problems.push_back(fmt::format(
           "the config ties '{}' to '{}', but the file holds two different tensors; transformers 5 "
@@ -171,6 +174,9 @@ void check_tensors(const Family& family, const Checkpoint& checkpoint, const Lay
     }
   }
   if (problems.empty()) return;
+  for (const auto& tensor : checkpoint.tensors()) {
+    if (const auto* unread = io::UnreadPacking::of(tensor)) throw UsageError(unread->reason());
+  }
   const std::string where = fmt::format("[{}] {}: ", family.name, checkpoint.path().string());
   throw UsageError(where + fmt::format("{}", fmt::join(problems, "\n" + where)));
 }
@@ -252,7 +258,9 @@ template Matrix<float> Model::read(std::string_view, std::int64_t) const;
 template Matrix<double> Model::read(std::string_view, std::int64_t) const;
 
 Numbers Model::numbers(const Layout::Home& home) const {
-  const Numbers all = checkpoint.numbers(checkpoint.at(home.holder.name));
+  const StoredTensor& tensor = checkpoint.at(home.holder.name);
+  if (const auto* packing = io::UnreadPacking::of(tensor)) throw UsageError(packing->reason());
+  const Numbers all = checkpoint.numbers(tensor);
   const std::int64_t size = all.count() / home.holder.slices;
   return all.range(home.slice * size, size);
 }

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "io/packings/unread.h"
 #include "regauge/base/error.h"
 #include "regauge/io/packing.h"
 
@@ -19,6 +20,9 @@ bool works_in_double(const StoredTensor& tensor) {
 
 ParameterSource::ParameterSource(const Model& model, Architecture target, Patches patches)
     : model_(model), target_(std::move(target)), patches_(std::move(patches)) {
+  for (const StoredTensor& tensor : model.checkpoint.tensors()) {
+    if (const auto* unread = io::UnreadPacking::of(tensor)) throw UsageError(unread->reason());
+  }
   for (const auto& spec : parameter_specs(model.architecture)) held_.insert(spec.name);
   for (const auto& spec : parameter_specs(target_)) {
     const bool untied_head = spec.name == "head.weight" && model.architecture.tied;

@@ -3,7 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <map>
 
+#include "io/packings/unread.h"
 #include "print.h"
 #include "regauge/arch/apart.h"
 #include "regauge/arch/towers.h"
@@ -140,6 +142,22 @@ void print_not_understood(const Model& model) {
   }
 }
 
+// The tensors whose numbers are held in a way that is not read, by its name.
+std::map<std::string, std::vector<std::string>> unread_types(const Model& model) {
+  std::map<std::string, std::vector<std::string>> types;
+  for (const StoredTensor& tensor : model.checkpoint.tensors()) {
+    if (io::UnreadPacking::of(tensor) != nullptr) types[tensor.type_name()].push_back(tensor.name);
+  }
+  return types;
+}
+
+void print_unread_types(const Model& model) {
+  for (const auto& [type, tensors] : unread_types(model)) {
+    answer("  not read: the numbers of {} tensors of type {}, {} among them\n", tensors.size(),
+           type, tensors.front());
+  }
+}
+
 // What a remote model has cost so far.
 void print_traffic() {
   const RemoteTraffic traffic = remote_traffic();
@@ -158,6 +176,7 @@ void print_text(const Model& model, const Symmetry& symmetry) {
          format_name(model.layout.format()));
   print_shape(a);
   print_not_understood(model);
+  print_unread_types(model);
   print_traffic();
   answer("\n  {:<30} {:<26} {:>6} {:>14} {:>14}\n", "factor", "group", "times", "dimension",
          "components");
@@ -223,6 +242,7 @@ Json as_json(const Model& model, const Symmetry& symmetry) {
           {"log2_components", symmetry.log2_components()},
           {"unclaimed", model.unclaimed},
           {"unread", model.unread},
+          {"unread_types", unread_types(model)},
           {"apart", apart.tensors},
           {"apart_keys", apart_keys},
           {"not_understood", not_understood}};

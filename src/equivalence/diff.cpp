@@ -7,10 +7,12 @@
 #include <map>
 #include <set>
 
+#include "base/jobs.h"
 #include "equivalence/beside/not_compared.h"
 #include "equivalence/beside/unread.h"
 #include "equivalence/beside/vocabulary.h"
 #include "equivalence/tolerances.h"
+#include "io/steps.h"
 #include "nearest.h"
 #include "regauge/arch/joint_architecture.h"
 
@@ -153,6 +155,51 @@ Statement statement_of(const Diff& result) {
   return statement_of_same(result.a_from_b.is_identity(), result.residuals);
 }
 
+// Of each tensor of block formats how many blocks have a step that the format's own quantiser would
+// not have chosen for the numbers that they hold. What such a step hides beyond the one that its
+// codes need is not taken as rounding.
+std::vector<std::string> unearned_lines(const Model& model, const char* name, Progress& progress) {
+  constexpr std::size_t kMostLines = 20;
+  std::vector<const StoredTensor*> quantised;
+  std::int64_t bytes = 0;
+  for (const StoredTensor& tensor : model.checkpoint.tensors()) {
+    if (tensor.plain_type() || std::ranges::count(model.unread, tensor.name) > 0) continue;
+    quantised.push_back(&tensor);
+    bytes += tensor.bytes;
+  }
+  std::vector<std::string> lines;
+  std::size_t more = 0;
+  progress.start("looking at steps", bytes);
+  for_each_job(
+      std::ssize(quantised), progress,
+      [&](std::int64_t i, Progress& own) {
+        const StoredTensor& tensor = *quantised[static_cast<std::size_t>(i)];
+        const StepCount count = count_steps(model.checkpoint, tensor);
+        model.checkpoint.release(tensor);
+        own.advance(tensor.bytes);
+        return count;
+      },
+      [&](std::int64_t i, StepCount count) {
+        if (count.unearned == 0) return;
+        if (lines.size() == kMostLines) {
+          ++more;
+          return;
+        }
+        const StoredTensor& tensor = *quantised[static_cast<std::size_t>(i)];
+        const std::int64_t cols = tensor.shape.back();
+        lines.push_back(fmt::format(
+            "{} of {} blocks of {} in {} have a larger step than the quantiser of {} gives such "
+            "numbers (the first begins at row {}, column {}): only the step that their codes need "
+            "is taken as rounding",
+            count.unearned, count.blocks, tensor.name, name, tensor.type_name(), count.first / cols,
+            count.first % cols));
+      });
+  progress.finish();
+  if (more > 0)
+    lines.push_back(fmt::format("and so have blocks of {} tensors more of {}", more, name));
+  return lines;
+}
+
 // Which of the two was rounded, a line or none.
 std::vector<std::string> rounding_line(const std::vector<TensorResidual>& residuals) {
   std::map<Relation, std::int64_t> counts;
@@ -257,9 +304,16 @@ Diff diff(const Model& a, const Model& b, Progress& progress, const Patches& pat
   if (result.a_from_b.is_identity()) {
     result.reasons.insert(result.reasons.end(), unread.equal.begin(), unread.equal.end());
   }
+  result.statement = statement_of(result);
+  if (result.statement != Statement::identical) {
+    for (const auto& [model, name] : {std::pair(&a, "A"), std::pair(&b, "B")}) {
+      for (auto& line : unearned_lines(*model, name, progress)) {
+        result.reasons.push_back(std::move(line));
+      }
+    }
+  }
   a.checkpoint.require_intact();
   b.checkpoint.require_intact();
-  result.statement = statement_of(result);
   if (result.verdict == Verdict::same) {
     for (auto& line : rounding_line(result.residuals)) result.reasons.push_back(std::move(line));
     result.no_certificate = like_honest_line(result.residuals);

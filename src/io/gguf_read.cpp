@@ -10,6 +10,7 @@
 #include "describe.h"
 #include "gguf.h"
 #include "json.h"
+#include "packings/unread.h"
 
 namespace regauge::io {
 namespace {
@@ -186,18 +187,21 @@ json take_value(Cursor& cursor, std::uint32_t type, int depth) {
   return nullptr;
 }
 
-DType read_type(std::uint32_t number, const std::string& where) {
+// The type, or what one is called that is not read.
+struct GgmlType {
+  std::optional<DType> dtype;
+  std::string name;
+};
+
+GgmlType read_type(std::uint32_t number, const std::string& where) {
+  constexpr std::uint32_t kNewer = 43, kMost = 1024;  // llama.cpp counts on
   const std::string_view type = ggml_type_name(number);
-  if (type.empty()) {
+  if (type.empty() && (number < kNewer || number >= kMost)) {
     throw CorruptFile(Corruption::unknown_dtype,
                       fmt::format("{}: {} is not a tensor type of GGUF", where, number));
   }
-  const auto dtype = dtype_from_name(type);
-  if (!dtype) {
-    throw UsageError(
-        fmt::format("{}: {} tensors are not read; convert to F16 or Q8_0", where, type));
-  }
-  return *dtype;
+  if (type.empty()) return {std::nullopt, fmt::format("number {} of GGUF's types", number)};
+  return {dtype_from_name(type), std::string(type)};
 }
 
 // The tensor's offset is still relative to the data when this returns.
@@ -215,7 +219,8 @@ StoredTensor take_tensor(Cursor& cursor) {
     // A size of 2^63 or more turns negative here and fails below.
     tensor.shape.insert(tensor.shape.begin(), static_cast<std::int64_t>(size));
   }
-  tensor.dtype = read_type(cursor.take<std::uint32_t>(), where);
+  const GgmlType type = read_type(cursor.take<std::uint32_t>(), where);
+  tensor.dtype = type.dtype.value_or(DType::u8);
   const auto offset = cursor.take<std::uint64_t>();
 
   const auto elements = element_count(tensor.shape);
@@ -236,7 +241,22 @@ StoredTensor take_tensor(Cursor& cursor) {
                       fmt::format("{}: offset {} is past any file", where, offset));
   }
   tensor.offset = static_cast<std::int64_t>(offset);
+  if (!type.dtype) {
+    UnreadPacking::put_in_place(
+        tensor, type.name,
+        fmt::format("{}: {} tensors are not read; convert to F16 or Q8_0", where, type.name));
+  }
   return tensor;
+}
+
+// Of types that are not read, whose size is not known: they reach to the next tensor, of those that
+// are sorted by offset, or to the end of the data.
+void measure_unread(std::vector<StoredTensor>& tensors, std::int64_t size) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (UnreadPacking::of(tensors[i]) == nullptr) continue;
+    const std::int64_t end = i + 1 < tensors.size() ? tensors[i + 1].offset : size;
+    tensors[i].bytes = std::max<std::int64_t>(end - tensors[i].offset, 0);
+  }
 }
 
 std::int64_t read_alignment(const json& config, const std::string& where) {
@@ -347,6 +367,7 @@ GgufContents parse_gguf(const ByteRange& file, const std::string& name) {
             [](const StoredTensor& a, const StoredTensor& b) {
               return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
             });
+  measure_unread(contents.tensors, size - start);
   check_tiling(contents.tensors, alignment, size - start, cursor.where());
   for (StoredTensor& tensor : contents.tensors) tensor.offset += start;
   return contents;

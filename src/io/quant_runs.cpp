@@ -135,11 +135,12 @@ void iq4_nl_run(float scale, std::span<const float> values, Run& run) {
 constexpr std::array<std::int8_t, 15> kFp4Sorted = {-12, -8, -6, -4, -3, -2, -1, 0,
                                                     1,   2,  3,  4,  6,  8,  12};
 void mxfp4_run(float scale, std::span<const float> values, Run& run) {
+  constexpr float kLeast = 0x1p-127F;  // levels are doubled; that of a block of zeros is no larger
   run.step = scale;
   run.first_code = -12;
   run.last_code = 12;
   run.levels = kFp4Sorted;
-  set_used(run, reach_of(values, 0, scale), 12, 0.5);
+  set_used(run, reach_of(values, 0, scale), 12, scale > kLeast ? 0.5 : 0);
   run.cut_first = run.cut_last = 3 * std::abs(scale) * run.used;
 }
 

@@ -1,6 +1,7 @@
 #include "quants.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -119,7 +120,11 @@ void q8_k(const std::uint8_t* block, float* out) {
 
 void q1_0(const std::uint8_t* block, float* out) {
   const float d = scale_at(block, 0);
-  for (std::size_t i = 0; i < 128; ++i) out[i] = (block[2 + i / 8] >> (i % 8)) & 1 ? d : -d;
+  const float by_sign[2] = {-d, d};
+  for (std::size_t byte = 0; byte < 16; ++byte) {
+    const unsigned signs = block[2 + byte];
+    for (std::size_t i = 0; i < 8; ++i) out[8 * byte + i] = by_sign[(signs >> i) & 1];
+  }
 }
 
 // 32 two-bit codes in bits `shift` and above of 32 bytes; runs of 16 with a scale each.
@@ -282,10 +287,17 @@ float mxfp4_scale(std::uint8_t exponent) {
 }
 
 float nvfp4_scale(std::uint8_t bits) {
-  if (bits == 0x7f) return 0;
-  const int exponent = (bits >> 3) & 15, mantissa = bits & 7;
-  const auto significand = static_cast<float>(exponent == 0 ? mantissa : 8 + mantissa);
-  return std::ldexp(significand, std::max(exponent, 1) - 11);
+  static const auto scales = [] {
+    std::array<float, 256> all{};
+    for (int i = 0; i < 256; ++i) {
+      const int exponent = (i >> 3) & 15, mantissa = i & 7;
+      const auto significand = static_cast<float>(exponent == 0 ? mantissa : 8 + mantissa);
+      all[static_cast<std::size_t>(i)] =
+          i == 0x7f ? 0 : std::ldexp(significand, std::max(exponent, 1) - 11);
+    }
+    return all;
+  }();
+  return scales[bits];
 }
 
 void dequantise(DType dtype, std::span<const std::byte> bytes, float* values) {

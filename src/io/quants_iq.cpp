@@ -46,10 +46,15 @@ constexpr auto kSigns = [] {
 }();
 
 // Seven signs; the eighth makes the number of negative ones even.
-unsigned eight_signs(std::uint32_t seven) {
-  seven &= 127;
-  return seven | (static_cast<unsigned>(std::popcount(seven)) & 1) << 7;
-}
+constexpr auto kEightSigns = [] {
+  std::array<std::uint8_t, 128> result{};
+  for (unsigned seven = 0; seven < 128; ++seven) {
+    const unsigned odd = static_cast<unsigned>(std::popcount(seven)) & 1;
+    result[seven] = static_cast<std::uint8_t>(seven | odd << 7);
+  }
+  return result;
+}();
+unsigned eight_signs(std::uint32_t seven) { return kEightSigns[seven & 127]; }
 
 void put(const std::array<std::int8_t, 8>& word, float scale, unsigned signs, float* out) {
   for (std::size_t i = 0; i < 8; ++i) {

@@ -101,7 +101,7 @@ void add_safetensors_cases(std::vector<Case>& cases) {
         safetensors(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"y":0}})", "a")},
        {bad_entry, "dtype is a number",
         safetensors(R"({"x":{"dtype":8,"shape":[1],"data_offsets":[0,1]}})", "a")},
-       {unknown_dtype, "F7", safetensors(one(entry("F7", "[1]", "[0,1]")), "a")},
+       {unknown_dtype, "f7", safetensors(one(entry("f7", "[1]", "[0,1]")), "a")},
        {unknown_dtype, "a type of GGUF", safetensors(one(entry("Q8_0", "[32]", "[0,34]")))},
        {bad_shape, "negative", safetensors(one(entry("U8", "[-1]", "[0,1]")), "a")},
        {bad_shape, "a fraction", safetensors(one(entry("U8", "[1.0]", "[0,1]")), "a")},

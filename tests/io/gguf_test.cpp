@@ -56,11 +56,17 @@ TEST(Gguf, IsKnownByItsFirstBytes) {
   EXPECT_EQ(values_of(Checkpoint::open(folder / "two.gguf"), "a"), std::vector<double>{'x'});
 }
 
-TEST(Gguf, KnowsTypesThatItDoesNotRead) {
+TEST(Gguf, ListsTypesThatItDoesNotRead) {
   const TemporaryFolder folder;
   write_bytes(folder / "x.gguf",
               gguf_bytes({}, {gguf_tensor("a", {256}, 42, 0)}, std::string(84, 'x')));
-  EXPECT_THROW(Checkpoint::open(folder / "x.gguf"), UsageError);
+  const Checkpoint checkpoint = Checkpoint::open(folder / "x.gguf");
+  const StoredTensor& tensor = checkpoint.at("a");
+  EXPECT_EQ(tensor.type_name(), "Q2_0");
+  EXPECT_EQ(tensor.shape, Shape{256});
+  EXPECT_EQ(tensor.bytes, 84);
+  std::vector<float> values(256);
+  EXPECT_THROW(checkpoint.numbers(tensor).decode<float>(values), UsageError);
 }
 
 // Part `index` from 0 of `count`, with one number in one tensor.

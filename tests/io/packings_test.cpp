@@ -209,7 +209,21 @@ TEST(PackedMistakes, SettingsThatDoNotFitAreNamed) {
       with("fp8-blocks", "/quantization_config/weight_block_size", {128, 128}).find("128 x 128"),
       std::string::npos);
   EXPECT_NE(with("mlx-4", "/quantization/group_size", 64).find("groups of 64"), std::string::npos);
-  EXPECT_NE(with("mlx-4", "/quantization/mode", "nvfp4").find("nvfp4"), std::string::npos);
+}
+
+TEST(PackedMistakes, AModeThatIsNotReadIsNamed) {
+  Layer of = layer("mlx-4");
+  of.config["quantization"]["mode"] = "nvfp4";
+  const Checkpoint checkpoint = of.open();
+  const StoredTensor& tensor = checkpoint.at("layer.weight");
+  EXPECT_EQ(tensor.shape, (std::vector<std::int64_t>{32, 64}));
+  std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
+  try {
+    checkpoint.numbers(tensor).decode<float>(values);
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("nvfp4"), std::string::npos) << error.what();
+  }
 }
 
 TEST(PackedMistakes, AGroupThatIsNotThereIsNamed) {

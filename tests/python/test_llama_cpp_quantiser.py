@@ -146,6 +146,7 @@ def outside(answer):
 def is_the_same(regauge, original, copy):
     answer = json.loads(regauge("diff", original, copy, "--json"))
     assert outside(answer) == {} and answer["statement"] == "same-numbers"
+    assert not any("larger step" in reason for reason in answer["reasons"])
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +239,7 @@ def test_an_importance_matrix(regauge, tmp_path, request, kind, numbers):
     for a, b in ((original, copy), (copy, original)):
         answer = json.loads(regauge("diff", a, b, "--json", expect=1))
         assert answer["statement"] == "undecided", outside(answer)
+        assert not any("larger step" in reason for reason in answer["reasons"])
         cut = [tensor["tensor"] for tensor in answer["tensors"] if not tensor["agrees"]]
         assert cut
         for name in cut:

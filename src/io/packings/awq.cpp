@@ -9,6 +9,8 @@ namespace regauge::io {
 namespace {
 
 constexpr std::int64_t kInWord = 8;
+constexpr double kLeastRange =
+    1.01e-5;  // a smaller one is taken as large, and F16 rounds the scale
 constexpr std::array<std::uint8_t, 8> kOrder = {0, 4, 1, 5, 2, 6, 3, 7};
 
 }  // namespace
@@ -56,7 +58,8 @@ void join_awq(const nlohmann::json& settings, Joiner& joiner) {
         .scales = Grouped::plain(1),
         .packed_zeros = Grouped::PackedZeros{2, places, Grid::unsigned_integers(4).values},
         .divided_in = DType::f16,
-        .cuts_off = true};
+        .cuts_off = true,
+        .least = Grouped::of_integers(4, DType::f16, kLeastRange / 15)};
     joiner.join(stem + ".weight", {out, in}, std::make_shared<Grouped>(std::move(plan)),
                 {&codes, &scales, &zeros});
   }

@@ -85,7 +85,8 @@ void join_four_bits(const StoredTensor& codes, const StoredTensor& blob, std::st
                      .codes = places,
                      .grid = Grid(map_of(map, 16, joiner)),
                      .blocks = {1, state.block, 1, 1},
-                     .scales = Grouped::plain(1)};
+                     .scales = Grouped::plain(1),
+                     .least = Grouped::of_all(0.99)};
   if (absmax.dtype == DType::u8) {
     const StoredTensor& second =
         joiner.require(codes.name + ".nested_absmax", codes, "scales of its scales");
@@ -147,7 +148,8 @@ void join_eight_bits(const StoredTensor& codes, const StoredTensor& scales, cons
                      .blocks = {1, codes.shape[1], 1, 1},
                      .scales = Grouped::plain(1),
                      .factor = 7.874015718698502e-3F,  // 1 / 127, as bitsandbytes has it
-                     .divided_in = DType::f16};        // to which it rounds weights first
+                     .divided_in = DType::f16,         // to which it rounds weights first
+                     .least = Grouped::of_all(0.99)};
   joiner.join(codes.name, codes.shape, std::make_shared<Grouped>(std::move(plan)), parts);
 }
 

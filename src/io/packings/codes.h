@@ -36,6 +36,10 @@ struct Codes {
                   std::span<std::uint8_t> codes) const;
   void read_columns(std::span<const std::byte> bytes, const Window& window,
                     std::span<std::uint8_t> codes) const;
+  void read_stream(std::span<const std::byte> bytes, const Window& window,
+                   std::span<std::uint8_t> codes) const;
+  void split_word(std::uint32_t held, std::int64_t skipped, std::int64_t count,
+                  std::uint8_t* to) const;
   void read_words(std::span<const std::byte> bytes, const Window& window,
                   std::span<std::uint8_t> codes) const;
 };

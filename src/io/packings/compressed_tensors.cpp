@@ -131,7 +131,8 @@ void join_integers(const Integers& of, const Declared& declared, Joiner& joiner)
       .grid = of.packed ? Grid::integers_around(of.bits, beyond) : Grid::two_complement(beyond),
       .blocks = blocks,
       .scales = Grouped::plain(1),
-      .divided_in = of.scales.dtype};
+      .divided_in = of.scales.dtype,
+      .least = Grouped::of_integers(of.bits, of.scales.dtype)};
   std::vector<const StoredTensor*> parts = {&of.codes, &of.scales};
   if (const StoredTensor* zeros = add_zeros(of, joiner, plan)) parts.push_back(zeros);
   if (const StoredTensor* order = joiner.find(of.stem + ".weight_g_idx")) {
@@ -206,7 +207,8 @@ void join_pairs(const StoredTensor& codes, const std::string& stem, Joiner& join
                      .grid = Grid::e2m1(1),
                      .blocks = {1, kBlock, cols / kBlock, 1},
                      .scales = Grouped::powers_of_two(1),
-                     .divided_in = DType::bf16};
+                     .divided_in = DType::bf16,
+                     .least = Grouped::of_powers_or(1)};
   joiner.join(name, std::move(shape), std::make_shared<Grouped>(std::move(plan)),
               {&codes, &scales});
 }

@@ -102,6 +102,21 @@ std::string name_of(std::string_view codes, std::int64_t rows, std::int64_t cols
   return fmt::format("{} with a scale for each block of {} x {}", codes, blocks.rows, blocks.cols);
 }
 
+// All quantisers divide by the largest size of a block, or by the power of two above that. One
+// scale for a matrix may be that of several which are computed together (queries, keys and values),
+// whose largest sizes differ. fbgemm_fp8 takes no scale below kLeastOfRow.
+Grouped::Least least_of(const StoredTensor& codes, std::int64_t cols,
+                        const Grouped::Blocks& blocks) {
+  constexpr double kOfBlock = 0.85;  // E5M2 has nothing between 0.857 and 1
+  constexpr double kOfFour = 0.98, kOfSeveral = 1.0 / 64;
+  constexpr double kLeastOfRow = 1.01 / (448 * 512);
+  if (codes.dtype == DType::i8) return Grouped::of_powers_or(kOfFour);
+  const bool whole = blocks.cols >= cols && blocks.rows >= codes.shape[codes.shape.size() - 2];
+  if (whole) return Grouped::of_all(kOfSeveral);
+  const bool of_row = blocks.cols >= cols && blocks.rows == 1;
+  return Grouped::of_powers_or(kOfBlock, of_row ? kLeastOfRow : 0);
+}
+
 }  // namespace
 
 void join_floats8(const StoredTensor& codes, const StoredTensor& scales,
@@ -128,7 +143,8 @@ void join_floats8(const StoredTensor& codes, const StoredTensor& scales,
       .grid = pairs ? Grid::e2m1(1) : Grid::floats8(codes.dtype),
       .blocks = blocks,
       .scales = scales.dtype == DType::u8 ? Grouped::powers_of_two(1) : Grouped::plain(1),
-      .divided_in = scales.dtype};
+      .divided_in = scales.dtype,
+      .least = least_of(codes, cols, blocks)};
   joiner.join(codes.name, std::move(shape), std::make_shared<Grouped>(std::move(plan)),
               {&codes, &scales});
 }

@@ -124,7 +124,8 @@ void join_gptq(const json& settings, Joiner& joiner) {
         .packed_zeros = Grouped::PackedZeros{2, zeros, std::move(values)},
         .groups = groups,
         .divided_in = DType::f16,
-        .cuts_off = true};
+        .cuts_off = true,
+        .least = Grouped::of_integers(layer.bits, DType::f16)};
     std::vector<const StoredTensor*> parts = {&codes, &layer.scales, &layer.zeros};
     if (layer.order != nullptr) parts.push_back(layer.order);
     joiner.join(stem + ".weight", {layer.out, layer.in}, std::make_shared<Grouped>(std::move(plan)),

@@ -27,6 +27,15 @@ Grid::Grid(std::vector<float> numbers, double beyond)
   std::sort(sorted.begin(), sorted.end());
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
   if (sorted.size() < 2) return;
+  is_even_ = true;
+  for (std::size_t i = 2; i < sorted.size(); ++i) {
+    is_even_ = is_even_ && sorted[i] - sorted[i - 1] == sorted[1] - sorted[0];
+  }
+  for (const double number : sorted) {
+    const auto at = std::find_if(values.begin(), values.end(),
+                                 [&](float value) { return double{value} == number; });
+    ascending_.push_back(static_cast<std::size_t>(at - values.begin()));
+  }
   for (std::size_t code = 0; code < values.size(); ++code) {
     if (!std::isfinite(values[code])) continue;
     const auto at = std::lower_bound(sorted.begin(), sorted.end(), double{values[code]});
@@ -39,17 +48,41 @@ Grid::Grid(std::vector<float> numbers, double beyond)
   }
 }
 
+double Grid::needed(std::size_t code, double share) const {
+  const auto half = [&](std::size_t at) { return std::max(below[at], above[at]); };
+  if (is_even_ || !(share > 0) || !std::isfinite(values[code])) return half(code) * share;
+  const double scaled = values[code] / share;
+  const auto behind =
+      std::lower_bound(ascending_.begin(), ascending_.end(), scaled,
+                       [&](std::size_t at, double number) { return values[at] < number; });
+  if (behind == ascending_.begin()) return half(*behind) * share;
+  const auto before = behind - 1;
+  const bool after =
+      behind != ascending_.end() && values[*behind] - scaled < scaled - values[*before];
+  return half(after ? *behind : *before) * share;
+}
+
+double Grid::reach() const {
+  if (ascending_.empty()) return 0;
+  const double least = values[ascending_.front()], most = values[ascending_.back()];
+  return least < 0 ? std::min(-least, most) : most;
+}
+
 Grid Grid::unsigned_integers(int bits, double beyond) {
   std::vector<float> values;
   for (int code = 0; code < 1 << bits; ++code) values.push_back(static_cast<float>(code));
-  return Grid(std::move(values), beyond);
+  Grid grid(std::move(values), beyond);
+  grid.integers = Integers::from_first;
+  return grid;
 }
 
 Grid Grid::integers_around(int bits, double beyond) {
   std::vector<float> values;
   const int middle = 1 << (bits - 1);
   for (int code = 0; code < 1 << bits; ++code) values.push_back(static_cast<float>(code - middle));
-  return Grid(std::move(values), beyond);
+  Grid grid(std::move(values), beyond);
+  grid.integers = Integers::from_first;
+  return grid;
 }
 
 Grid Grid::two_complement(double beyond) {
@@ -57,7 +90,9 @@ Grid Grid::two_complement(double beyond) {
   for (int code = 0; code < 256; ++code) {
     values.push_back(static_cast<float>(code < 128 ? code : code - 256));
   }
-  return Grid(std::move(values), beyond);
+  Grid grid(std::move(values), beyond);
+  grid.integers = Integers::with_sign;
+  return grid;
 }
 
 Grid Grid::floats8(DType dtype) {

@@ -4,11 +4,13 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace regauge::io {
 namespace {
 
-// Rows that are decoded together: those whose codes share cache lines where streams run down.
+// Rows that are decoded together: those whose codes share cache lines where streams run down, or
+// have their words side by side.
 constexpr std::int64_t kPanelRows = 16, kPanelRowsDown = 64, kPanelNumbers = 4096;
 constexpr std::size_t kWorthATable = 24;  // numbers that share a scale
 
@@ -118,10 +120,17 @@ Grouped::Read Grouped::plain(std::size_t part) {
 Grouped::Read Grouped::powers_of_two(std::size_t part) {
   return [part](std::span<const Numbers> parts, std::int64_t first, std::int64_t stride,
                 std::span<float> values) {
+    static const auto powers = [] {
+      std::array<float, 256> all;
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        all[i] = std::ldexp(1.0F, static_cast<int>(i) - 127);
+      }
+      return all;
+    }();
     const auto bytes = parts[part].bytes();
     for (std::size_t i = 0; i < values.size(); ++i) {
       const auto at = static_cast<std::size_t>(first + static_cast<std::int64_t>(i) * stride);
-      values[i] = std::ldexp(1.0F, static_cast<int>(bytes[at]) - 127);
+      values[i] = powers[static_cast<std::size_t>(bytes[at])];
     }
   };
 }
@@ -136,8 +145,9 @@ void Grouped::for_each_run(std::span<const Numbers> parts, std::int64_t first, s
   Scales scales(plan_, parts);
   std::vector<std::uint8_t> codes;
   const auto total = static_cast<std::int64_t>(count);
+  const bool in_a_row = plan_.codes.along_rows && plan_.codes.word_bytes == 4;
   const std::int64_t most_rows =
-      std::max(plan_.codes.along_rows ? kPanelRows : kPanelRowsDown, kPanelNumbers / cols);
+      std::max(in_a_row ? kPanelRows : kPanelRowsDown, kPanelNumbers / cols);
   for (std::int64_t done = 0; done < total;) {
     const std::int64_t at = first + done, left = total - done;
     const std::int64_t row = at / cols % rows, col = at % cols;
@@ -176,34 +186,167 @@ void Grouped::for_each_run(std::span<const Numbers> parts, std::int64_t first, s
   }
 }
 
+namespace {
+
+// The numbers of a run of codes; `value` says what a code stands for. Without a table the compiler
+// takes many at a time.
+template <class Code, class Value>
+void put_run(std::span<const Code> codes, float scale, float zero, bool added, float factor,
+             Value value, float* to) {
+  const std::size_t count = codes.size();
+  const Code* const from = codes.data();
+  if (added) {
+    for (std::size_t k = 0; k < count; ++k) to[k] = value(from[k]) * scale + zero;
+  } else if (factor != 1) {
+    for (std::size_t k = 0; k < count; ++k) to[k] = (value(from[k]) - zero) * scale * factor;
+  } else if (zero != 0) {
+    for (std::size_t k = 0; k < count; ++k) to[k] = (value(from[k]) - zero) * scale;
+  } else {
+    for (std::size_t k = 0; k < count; ++k) to[k] = value(from[k]) * scale;
+  }
+}
+
+}  // namespace
+
 void Grouped::decode(std::span<const Numbers> parts, std::int64_t first,
                      std::span<float> values) const {
-  const float* const grid = plan_.grid.values.data();
-  const bool added = plan_.added;
-  const float factor = plan_.factor;
-  const auto number = [=](std::uint8_t code, float scale, float zero) {
-    return added ? grid[code] * scale + zero : (grid[code] - zero) * scale * factor;
-  };
+  const Grid& grid = plan_.grid;
+  const int least = static_cast<int>(grid.values.front());
   std::array<float, 16> table;
-  const std::size_t distinct = plan_.grid.values.size();
   const auto use = [&](std::size_t i, std::span<const std::uint8_t> run, float scale, float zero,
                        float) {
-    float* const to = values.data() + i;
-    const std::uint8_t* const codes = run.data();
-    const std::size_t count = run.size();
-    if (distinct <= table.size() && count >= kWorthATable) {
-      for (std::size_t code = 0; code < distinct; ++code) {
-        table[code] = number(static_cast<std::uint8_t>(code), scale, zero);
+    const auto put = [&](auto value) {
+      put_run(run, scale, zero, plan_.added, plan_.factor, value, values.data() + i);
+    };
+    if (grid.integers == Grid::Integers::from_first) {
+      put([least](std::uint8_t code) { return static_cast<float>(code + least); });
+    } else if (grid.integers == Grid::Integers::with_sign) {
+      put([](std::uint8_t code) { return static_cast<float>(static_cast<std::int8_t>(code)); });
+    } else if (grid.values.size() <= table.size() && run.size() >= kWorthATable) {
+      for (std::size_t code = 0; code < grid.values.size(); ++code) {
+        const auto one = static_cast<std::uint8_t>(code);
+        put_run(
+            std::span<const std::uint8_t>(&one, 1), scale, zero, plan_.added, plan_.factor,
+            [&](std::uint8_t at) { return grid.values[at]; }, &table[code]);
       }
       const float* const numbers = table.data();
-      for (std::size_t k = 0; k < count; ++k) to[k] = numbers[codes[k]];
-    } else if (!added && zero == 0 && factor == 1) {
-      for (std::size_t k = 0; k < count; ++k) to[k] = grid[codes[k]] * scale;
+      float* const to = values.data() + i;
+      for (std::size_t k = 0; k < run.size(); ++k) to[k] = numbers[run[k]];
     } else {
-      for (std::size_t k = 0; k < count; ++k) to[k] = number(codes[k], scale, zero);
+      float* const to =
+          values.data() + i;  // looked up first, so that the products go many at a time
+      const float* const numbers = grid.values.data();
+      for (std::size_t k = 0; k < run.size(); ++k) to[k] = numbers[run[k]];
+      put_run(
+          std::span<const float>(to, run.size()), scale, zero, plan_.added, plan_.factor,
+          [](float value) { return value; }, to);
     }
   };
   for_each_run(parts, first, values.size(), use);
+}
+
+Grouped::Least Grouped::of_integers(int bits, DType divided_in, double floor) {
+  const double least = 1 - 1.5 / ((1 << bits) - 1) - 2 * division_error(divided_in);
+  return [=](float scale) { return std::abs(scale) > floor ? std::max(least, 0.0) : 0; };
+}
+
+Grouped::Least Grouped::of_all(double share) {
+  return [=](float scale) { return scale != 0 ? share : 0; };
+}
+
+Grouped::Least Grouped::of_powers_or(double share, double floor) {
+  return [=](float scale) {
+    int exponent = 0;
+    const bool power = std::abs(std::frexp(scale, &exponent)) == 0.5F;
+    return std::abs(scale) > floor ? (power ? share / 2 : share) : 0;
+  };
+}
+
+// The codes that a block uses, as numbers, and what else it has.
+struct Grouped::Reached {
+  float low = std::numeric_limits<float>::infinity();
+  float high = -std::numeric_limits<float>::infinity();
+  float scale = 0, zero = 0;
+  std::int64_t first = -1;
+};
+
+std::int64_t Grouped::block_of(std::int64_t number) const {
+  const auto& [matrices, rows, cols] = plan_.shape;
+  const std::int64_t row = number / cols, col = number % cols;
+  const std::int64_t bands = (rows - 1) / plan_.blocks.rows + 1;
+  const std::int64_t band = row / rows * bands + row % rows / plan_.blocks.rows;
+  const std::int64_t group =
+      plan_.groups.empty() ? col / plan_.blocks.cols : plan_.groups[static_cast<std::size_t>(col)];
+  return band * cols + group;
+}
+
+// Of the range of codes: of a block with a zero from the lower end to the higher, counting the zero
+// (a zero in the middle may be that of a range that is as long on both sides); else of the size.
+double Grouped::share_of(const Reached& reached) const {
+  const auto [low, high, scale, zero, first] = reached;
+  const auto& values = plan_.grid.values;
+  if (plan_.added) return double{high - low} / (values.back() - values.front());
+  if (!plan_.zeros && !plan_.packed_zeros) {
+    return std::max(std::abs(low), std::abs(high)) / plan_.grid.reach();
+  }
+  const auto [least, most] = std::ranges::minmax(values);
+  const double used = std::max(high, zero) - std::min(low, zero);
+  const double share = used / (most - least);
+  if (zero != std::ceil((least + most) / 2)) return share;
+  return std::max<double>(share, std::max(high - zero, zero - low) / (most - zero));
+}
+
+Grouped::Needed Grouped::find_needed(std::span<const Numbers> parts) const {
+  Needed needed;
+  const auto& [matrices, rows, cols] = plan_.shape;
+  float second = 1;
+  if (plan_.second) {
+    parts[plan_.second->part].decode<float>({&second, 1});
+    if (!plan_.second->divides) second = 1 / second;
+  }
+  std::unordered_map<std::int64_t, Reached> band;  // of the blocks that began and have not ended
+  std::int64_t in_band = -1;
+  const auto close = [&] {
+    for (const auto& [block, reached] : band) {
+      ++needed.count.blocks;
+      const double share = share_of(reached);
+      if (!(share < plan_.least(reached.scale * second))) continue;
+      needed.shares.emplace(block, share);
+      if (share == 0) continue;  // zeros, whose step is any
+      ++needed.count.unearned;
+      if (needed.count.first < 0 || reached.first < needed.count.first) {
+        needed.count.first = reached.first;
+      }
+    }
+    band.clear();
+  };
+  const auto& values = plan_.grid.values;
+  const auto use = [&](std::size_t i, std::span<const std::uint8_t> codes, float scale, float zero,
+                       float) {
+    const std::int64_t block = block_of(static_cast<std::int64_t>(i));
+    if (block / cols != in_band) {
+      close();
+      in_band = block / cols;
+    }
+    Reached& reached = band[block];
+    if (reached.first < 0) reached.first = static_cast<std::int64_t>(i);
+    reached.scale = scale;
+    reached.zero = zero;
+    for (const std::uint8_t code : codes) {
+      reached.low = std::min(reached.low, values[code]);
+      reached.high = std::max(reached.high, values[code]);
+    }
+  };
+  for_each_run(parts, 0, static_cast<std::size_t>(matrices * rows * cols), use);
+  close();
+  return needed;
+}
+
+const Grouped::Needed& Grouped::needed(std::span<const Numbers> parts) const {
+  std::call_once(is_needed_found_, [&] {
+    if (plan_.least) needed_ = find_needed(parts);
+  });
+  return needed_;
 }
 
 void Grouped::rounding_bounds(std::span<const Numbers> parts, std::int64_t first,
@@ -211,8 +354,11 @@ void Grouped::rounding_bounds(std::span<const Numbers> parts, std::int64_t first
                               std::span<double> above) const {
   const Grid& grid = plan_.grid;
   const double division = division_error(plan_.divided_in);
+  const auto& shares = needed(parts).shares;
   const auto use = [&](std::size_t i, std::span<const std::uint8_t> codes, float scale, float zero,
                        float error) {
+    const auto unearned =
+        shares.empty() ? shares.end() : shares.find(block_of(first + static_cast<std::int64_t>(i)));
     const double factor = std::abs(static_cast<double>(plan_.factor));
     const double size = std::abs(static_cast<double>(scale)) * factor;
     for (std::size_t k = 0; k < codes.size(); ++k) {
@@ -222,7 +368,12 @@ void Grouped::rounding_bounds(std::span<const Numbers> parts, std::int64_t first
       const double value = std::abs(static_cast<double>(grid.values[code]));
       const double slack = division * (std::abs(values[i + k]) + (zero == 0 ? 0 : size * value)) +
                            error * factor * (value + std::max(grid.below[code], grid.above[code]));
-      const double down = grid.below[code] * size, up = grid.above[code] * size;
+      double down = grid.below[code] * size, up = grid.above[code] * size;
+      if (unearned != shares.end()) {
+        const double most = grid.needed(code, unearned->second) * size;
+        down = std::min(down, most);
+        up = std::min(up, most);
+      }
       below[i + k] = (scale < 0 ? up : down) + slack;
       above[i + k] = (scale < 0 ? down : up) + slack;
     }

@@ -3,13 +3,16 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "codes.h"
 #include "grid.h"
+#include "io/steps.h"
 #include "regauge/io/packing.h"
 
 namespace regauge::io {
@@ -43,6 +46,9 @@ class Grouped : public Packing {
     std::size_t part;
     bool divides;
   };
+  // The least share of the range of codes that the format's own quantiser lets a block of this
+  // scale use, before a second one is applied; 0 where it guarantees nothing.
+  using Least = std::function<double(float scale)>;
   struct Plan {
     std::string name;
     double typical_rounding;
@@ -60,6 +66,7 @@ class Grouped : public Packing {
     std::vector<std::int32_t> groups = {};  // of each column, if they are not in order
     DType divided_in = DType::f32;          // the type in which a quantiser divides by the scale
     bool cuts_off = false;  // a quantiser looks for the best range, and cuts off the rest
+    Least least = nullptr;  // null: nothing is guaranteed
   };
   explicit Grouped(Plan plan) : plan_(std::move(plan)) {}
 
@@ -67,6 +74,14 @@ class Grouped : public Packing {
   static Read plain(std::size_t part);
   // Powers of two, of which U8 holds the exponents.
   static Read powers_of_two(std::size_t part);
+
+  // Of quantisers that choose the scale by the ends of a block, or by its largest size, for codes
+  // at even distances: what rounding the scale, the zero and the quotient may take. No block needs
+  // a scale of at most `floor`, which the quantiser puts in the place of smaller ones.
+  static Least of_integers(int bits, DType divided_in, double floor = 0);
+  // The same share of all blocks; or half of it where the scale is a power of two.
+  static Least of_all(double share);
+  static Least of_powers_or(double share, double floor = 0);
 
   const Plan& plan() const { return plan_; }
   std::string name() const override { return plan_.name; }
@@ -77,15 +92,30 @@ class Grouped : public Packing {
   void rounding_bounds(std::span<const Numbers> parts, std::int64_t first,
                        std::span<const double> values, std::span<double> below,
                        std::span<double> above) const override;
+  // Once the bounds of some number were asked for; none before.
+  const StepCount& found_steps() const { return needed_.count; }
   void block_ends(std::span<const Numbers> parts, std::int64_t first,
                   std::span<const double> values, std::span<signed char> ends) const override;
 
  private:
+  // What the codes of a block need of its step, for blocks of which that is less than they have.
+  struct Needed {
+    std::unordered_map<std::int64_t, double> shares;
+    StepCount count;
+  };
+  struct Reached;
+  std::int64_t block_of(std::int64_t number) const;
+  double share_of(const Reached& reached) const;
+  Needed find_needed(std::span<const Numbers> parts) const;
+  // Found when it is asked for first: a block may hold numbers of any place.
+  const Needed& needed(std::span<const Numbers> parts) const;
   template <class Use>
   void for_each_run(std::span<const Numbers> parts, std::int64_t first, std::size_t count,
                     Use use) const;
   class Scales;
   Plan plan_;
+  mutable std::once_flag is_needed_found_;
+  mutable Needed needed_;
 };
 
 }  // namespace regauge::io

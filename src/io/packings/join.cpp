@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "methods.h"
-#include "regauge/base/error.h"
+#include "unread.h"
 
 namespace regauge::io {
 namespace {
@@ -38,13 +38,13 @@ const json* object_at(const json& config, const char* key) {
   return found != config.end() && found->is_object() ? &*found : nullptr;
 }
 
-UsageError unknown(const std::string& name) {
+std::string unknown(const std::string& name) {
   std::string known = "MLX's";
   for (const Method& method : kMethods) known += fmt::format(", {}", method.name);
-  return UsageError(
-      fmt::format("[config] weights quantised by '{}' are not read (read are: {}); let its tool "
-                  "dequantise the model (transformers: model.dequantize()), save that and name it",
-                  name, known));
+  return fmt::format(
+      "[config] weights quantised by '{}' are not read (read are: {}); let its tool "
+      "dequantise the model (transformers: model.dequantize()), save that and name it",
+      name, known);
 }
 
 }  // namespace
@@ -60,8 +60,11 @@ void join_packed(json& config, std::vector<StoredTensor>& tensors, BytesOf bytes
     const auto* method = std::find_if(kMethods.begin(), kMethods.end(),
                                       [&](const Method& known) { return name == known.name; });
     if (!name.is_string()) return;  // no quantiser's, or of an older tool: the family refuses it
-    if (method == kMethods.end()) throw unknown(name.get<std::string>());
-    method->join(*settings, joiner);
+    if (method == kMethods.end()) {
+      join_unread(name.get<std::string>(), unknown(name.get<std::string>()), joiner);
+    } else {
+      method->join(*settings, joiner);
+    }
     config.erase(kSettings);
   } else {
     join_fp8(json(), joiner);  // its names say all

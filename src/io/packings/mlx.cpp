@@ -4,16 +4,27 @@
 #include "grouped.h"
 #include "methods.h"
 #include "regauge/base/error.h"
+#include "unread.h"
 
 namespace regauge::io {
 namespace {
 
 using nlohmann::json;
 
+constexpr double kLeastScale = 1.01e-7;  // in the place of smaller ones, rounded
+
 // What the config says of one layer, else of all.
 const json& settings_of(const json& settings, const std::string& stem) {
   const auto own = settings.find(stem);
   return own != settings.end() && own->is_object() ? *own : settings;
+}
+
+std::shared_ptr<const Packing> unread(const std::string& stem, const json& mode) {
+  return std::make_shared<UnreadPacking>(
+      fmt::format("MLX of mode {}", mode.dump()),
+      fmt::format("[config] the quantisation of '{}' has mode {}; affine is read: convert it, or "
+                  "compare the original",
+                  stem, mode.dump()));
 }
 
 }  // namespace
@@ -23,19 +34,18 @@ void join_mlx(const json& settings, Joiner& joiner) {
     const std::string stem = stem_of(codes, ".weight");
     if (stem.empty() || codes.dtype != DType::u32) continue;
     const json& own = settings_of(settings, stem);
-    if (const json mode = own.value("mode", json("affine")); mode != "affine") {
-      throw UsageError(
-          fmt::format("[config] the quantisation of '{}' has mode {}; affine is read: convert it, "
-                      "or compare the original",
-                      stem, mode.dump()));
-    }
+    const json mode = own.value("mode", json("affine"));
     const auto bits = static_cast<int>(setting(own, "bits", 4, 2, 8));
     const std::int64_t size = setting(own, "group_size", 64, 1, 4096);
     const StoredTensor& scales = joiner.require(stem + ".scales", codes, "scales");
-    const StoredTensor& biases = joiner.require(stem + ".biases", codes, "biases");
     if (codes.shape.empty() || codes.elements() == 0) continue;
     std::vector<std::int64_t> shape = codes.shape, groups = codes.shape;
     shape.back() = codes.shape.back() * kWordBits / bits;
+    if (mode != "affine") {
+      joiner.join(codes.name, std::move(shape), unread(stem, mode), {&codes, &scales});
+      continue;
+    }
+    const StoredTensor& biases = joiner.require(stem + ".biases", codes, "biases");
     groups.back() = shape.back() / size;
     const std::string hint = fmt::format(
         "the config says {} bits and groups of {}; is one of them another?", bits, size);
@@ -60,7 +70,8 @@ void join_mlx(const json& settings, Joiner& joiner) {
         .scales = Grouped::plain(1),
         .zeros = Grouped::plain(2),
         .added = true,
-        .divided_in = scales.dtype};
+        .divided_in = scales.dtype,
+        .least = Grouped::of_integers(bits, scales.dtype, kLeastScale)};
     joiner.join(codes.name, std::move(shape), std::make_shared<Grouped>(std::move(plan)),
                 {&codes, &scales, &biases});
   }

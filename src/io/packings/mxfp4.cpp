@@ -36,7 +36,8 @@ void join_mxfp4(const nlohmann::json& /*settings*/, Joiner& joiner) {
                        .codes = places,
                        .grid = Grid::e2m1(1),  // the largest of a block is below 8 of its scales
                        .blocks = {kBlock, 1, 1, blocks, out * blocks},
-                       .scales = Grouped::powers_of_two(1)};
+                       .scales = Grouped::powers_of_two(1),
+                       .least = Grouped::of_powers_or(1)};
     joiner.join(stem, {experts, blocks * kBlock, out}, std::make_shared<Grouped>(std::move(plan)),
                 {&codes, &scales});
   }

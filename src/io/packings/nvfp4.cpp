@@ -6,6 +6,16 @@
 #include "regauge/base/error.h"
 
 namespace regauge::io {
+namespace {
+
+// The scale of a block is the sixth part of its largest size, rounded to F8_E4M3: the code of 6 is
+// always used, or where that rounding is coarse one of 3 and more.
+double least_of_scale(float scale) {
+  constexpr float kLeastNormal = 0x1p-6F;
+  return scale >= kLeastNormal ? 0.9 : scale > 0 ? 0.49 : 0;
+}
+
+}  // namespace
 
 void join_nvfp4(const std::string& name, const StoredTensor& codes, const StoredTensor& scales,
                 const StoredTensor& second, SecondScale how, Joiner& joiner) {
@@ -32,7 +42,8 @@ void join_nvfp4(const std::string& name, const StoredTensor& codes, const Stored
                      .grid = Grid::e2m1(0),
                      .blocks = {1, kBlock, cols / kBlock, 1},
                      .scales = Grouped::plain(1),
-                     .second = Grouped::Second{2, how == SecondScale::divided_by}};
+                     .second = Grouped::Second{2, how == SecondScale::divided_by},
+                     .least = least_of_scale};
   joiner.join(name, std::move(shape), std::make_shared<Grouped>(std::move(plan)),
               {&codes, &scales, &second});
 }
