@@ -34,7 +34,10 @@ class Judge {
       seen_ = row_basis(centre).transpose();
     }
     for (const auto& [name, value] : random_parameters(architecture, seed)) {
-      tensors_[name] = {value, system_.parameter(value.rows(), value.cols(), stage_of(name))};
+      // What is gone through again is in the equations of every pass.
+      const bool again = a_.repeats_layers() && layer_of(name) >= 0;
+      tensors_[name] = {value, system_.parameter(value.rows(), value.cols(),
+                                                 again ? System::shared : stage_of(name))};
     }
   }
 
@@ -145,7 +148,9 @@ class Judge {
 
   Wire post_norm(std::int64_t first, std::int64_t last) {
     Wire x = embedded();
-    for (std::int64_t n = first; n < last; ++n) {
+    const std::int64_t passes = mistake_ == Mistake::passes_forgotten ? 1 : a_.passes;
+    for (std::int64_t pass = first * passes; pass < last * passes; ++pass) {
+      const std::int64_t n = pass / passes;
       const std::string layer = fmt::format("layers.{}.", n);
       x = norm_of_sum({x, attention(x, layer)}, layer + "attn.norm");
       if (a_.layer(n).has_ffn()) x = norm_of_sum({x, feed_forward(x, layer)}, layer + "ffn.norm");
@@ -218,8 +223,12 @@ class Judge {
     }
     for (const auto& row : rows) {
       const std::string norm = stack_ + "embed.norm";
-      Wire n = norm_of_row(row, tensor(norm + ".gain"), seen_ * seen_.transpose(), a_.norm_eps);
+      const Index w = a_.table_width();
+      const Dense centre = a_.maps_embedding() ? Dense(Dense::Identity(w, w).array() - 1.0 / static_cast<double>(w))
+                                               : Dense(seen_ * seen_.transpose());
+      Wire n = norm_of_row(row, tensor(norm + ".gain"), centre, a_.norm_eps);
       if (has(norm + ".bias")) add_to_base(n, tensor(norm + ".bias"));
+      if (a_.maps_embedding()) n = linear(n, "embed.map", 0, d_);
       system_.require((n.change - n.value * change.linear - change.constant) * seen);
       if (base.size() == 0) base = n.value;
       directions = with_row(directions, n.value - base);
@@ -231,12 +240,12 @@ class Judge {
     const Index n = seen_.cols();
     const Forms turn = seen_ * system_.skew(n, System::shared) * seen_.transpose();
     if (!forgets_length()) return {turn, turn};
-    return {turn, turn + diagonal(same(system_.wire(1, 1, System::shared), d_))};
+    return {turn, turn + diagonal(same(system_.wire(1, 1, System::shared), seen_.rows()))};
   }
 
   // A norm sees the sum of the wires and allows a similarity of it, up to what it does not see.
   void read_by_norm(const std::vector<Wire>& wires, const Similarity& change) {
-    Forms base(1, d_);
+    Forms base(1, seen_.rows());
     for (const auto& wire : wires) {
       const Forms excess = wire.change - wire.value * change.total;
       system_.require(excess.top(wire.base()) * seen_);
@@ -453,8 +462,21 @@ class Judge {
     if (!a_.output.has(Output::tokens) && !a_.transforms_classes()) return;
     if (!a_.head_transform) return token_logits(x);
     const Wire hidden =
-        activated(system_, a_.kinds[0].ffn.activation, linear(x, "head.transform", 0, d_));
-    token_logits(norm_of_sum({hidden}, a_.plain_stream() ? "head.transform.norm" : "head.norm"));
+        activated(system_, a_.kinds[0].ffn.activation, linear(x, "head.transform", 0, a_.head_width()));
+    token_logits(transformed(hidden, a_.plain_stream() ? "head.transform.norm" : "head.norm"));
+  }
+
+  // Behind the norm of the transform, which may be narrower than the stream.
+  Wire transformed(const Wire& hidden, const std::string& name) {
+    const Index w = a_.head_width();
+    if (w == d_) return norm_of_sum({hidden}, name);
+    const Dense stream = seen_;
+    seen_ = row_basis(Dense(Dense::Identity(w, w).array() - 1.0 / static_cast<double>(w))).transpose();
+    const Similarity change = similarity();
+    read_by_norm({hidden}, change);
+    const Wire out = norm(hidden.value, change.turn, name);
+    seen_ = stream;
+    return out;
   }
 
   void token_logits(const Wire& x) {
@@ -464,7 +486,7 @@ class Judge {
     } else {
       Tensor head = tensor("embed.tokens");
       if (mistake_ == Mistake::tie_forgotten) {
-        head.change = system_.parameter(head.value.rows(), d_, System::local);
+        head.change = system_.parameter(head.value.rows(), head.value.cols(), System::local);
       }
       logits = {x.value * head.value.transpose(),
                 x.change * head.value.transpose() + x.value * head.change.transposed()};

@@ -41,7 +41,8 @@ struct StreamFit {
 // added, each set in units of its own size, and the squared lengths of the coordinates. Tensors
 // count less where their rounding is enlarged.
 struct StreamCorrelation {
-  explicit StreamCorrelation(const Symmetry& symmetry, Enlarged enlarged = {});
+  explicit StreamCorrelation(const Symmetry& symmetry, Enlarged enlarged = {},
+                             std::string stream = "residual");
   // All tensors that live in the stream, of each at most `most` vectors, evenly spaced.
   template <class Scalar>
   void add(const Symmetry& symmetry, const Parameters<Scalar>& a, const Parameters<Scalar>& b,
@@ -52,6 +53,7 @@ struct StreamCorrelation {
   // As if b had been moved before.
   void move(const StreamFit& fit);
 
+  std::string stream;    // its space
   Matrix<double> cross;  // [D, D], or empty where the stream has no group
   Eigen::VectorXd squares_a, squares_b;
 
