@@ -29,15 +29,11 @@ class Judge {
         mistake_(mistake) {
     seen_ = Dense::Identity(d_, d_);
     if (layer_norm_ && mistake_ != Mistake::centring_forgotten) {
-      const Dense ones = Dense::Ones(d_, 1);
-      const Dense centre = seen_ - ones * ones.transpose() / static_cast<double>(d_);
-      seen_ = row_basis(centre).transpose();
+      seen_ = row_basis(centring(d_)).transpose();
     }
     for (const auto& [name, value] : random_parameters(architecture, seed)) {
-      // What is gone through again is in the equations of every pass.
-      const bool again = a_.repeats_layers() && layer_of(name) >= 0;
-      tensors_[name] = {value, system_.parameter(value.rows(), value.cols(),
-                                                 again ? System::shared : stage_of(name))};
+      const auto stage = stage_of(name, a_.repeats_layers());
+      tensors_[name] = {value, system_.parameter(value.rows(), value.cols(), stage)};
     }
   }
 
@@ -149,8 +145,8 @@ class Judge {
   Wire post_norm(std::int64_t first, std::int64_t last) {
     Wire x = embedded();
     const std::int64_t passes = mistake_ == Mistake::passes_forgotten ? 1 : a_.passes;
-    for (std::int64_t pass = first * passes; pass < last * passes; ++pass) {
-      const std::int64_t n = pass / passes;
+    for (std::int64_t i = first * passes; i < last * passes; ++i) {
+      const std::int64_t n = i / passes;
       const std::string layer = fmt::format("layers.{}.", n);
       x = norm_of_sum({x, attention(x, layer)}, layer + "attn.norm");
       if (a_.layer(n).has_ffn()) x = norm_of_sum({x, feed_forward(x, layer)}, layer + "ffn.norm");
@@ -223,9 +219,8 @@ class Judge {
     }
     for (const auto& row : rows) {
       const std::string norm = stack_ + "embed.norm";
-      const Index w = a_.table_width();
-      const Dense centre = a_.maps_embedding() ? Dense(Dense::Identity(w, w).array() - 1.0 / static_cast<double>(w))
-                                               : Dense(seen_ * seen_.transpose());
+      const Dense centre =
+          a_.maps_embedding() ? centring(a_.table_width()) : Dense(seen_ * seen_.transpose());
       Wire n = norm_of_row(row, tensor(norm + ".gain"), centre, a_.norm_eps);
       if (has(norm + ".bias")) add_to_base(n, tensor(norm + ".bias"));
       if (a_.maps_embedding()) n = linear(n, "embed.map", 0, d_);
@@ -240,12 +235,12 @@ class Judge {
     const Index n = seen_.cols();
     const Forms turn = seen_ * system_.skew(n, System::shared) * seen_.transpose();
     if (!forgets_length()) return {turn, turn};
-    return {turn, turn + diagonal(same(system_.wire(1, 1, System::shared), seen_.rows()))};
+    return {turn, turn + diagonal(same(system_.wire(1, 1, System::shared), d_))};
   }
 
   // A norm sees the sum of the wires and allows a similarity of it, up to what it does not see.
   void read_by_norm(const std::vector<Wire>& wires, const Similarity& change) {
-    Forms base(1, seen_.rows());
+    Forms base(1, d_);
     for (const auto& wire : wires) {
       const Forms excess = wire.change - wire.value * change.total;
       system_.require(excess.top(wire.base()) * seen_);
@@ -426,22 +421,14 @@ class Judge {
 
   Wire neurons(const FeedForward& f, const Wire& x, const std::string& name, Index m) {
     const Wire up = linear(x, name + "up", 0, m);
-    const bool clamped = f.limit > 0;
-    // What is clamped may not even scale.
-    const Activation kind = clamped ? Activation::silu : f.activation;
-    Wire hidden = activated(system_, kind, f.gated ? linear(x, name + "gate", 0, m) : up);
-    if (f.gated && clamped && mistake_ != Mistake::clamp_forgotten) {
-      system_.require(up.change);
-    } else if (f.gated) {
-      // The product with the gate is linear in each coordinate of the other branch.
-      const Forms scales = scaled(system_, up);
-      hidden.change += stack(diagonal(scales), Forms(1, m));
-    }
+    const bool clamped = f.limit > 0 && mistake_ != Mistake::clamp_forgotten;
+    const Wire gate = f.gated ? linear(x, name + "gate", 0, m) : Wire();
+    Wire hidden = fired(system_, f, gate, up, clamped);
     const std::string scale = name + "experts.scale.gain";
     if (has(scale)) hidden = times_factors(hidden, tensor(scale), f.width);
-    const bool biases_of_experts = f.experts.count > 0 && f.biases.down;
-    return biases_of_experts ? product(hidden, tensor(name + "down.weight"), 0, d_)
-                             : linear(hidden, name + "down", 0, d_);
+    if (f.experts.count > 0 && f.biases.down)
+      return product(hidden, tensor(name + "down.weight"), 0, d_);
+    return linear(hidden, name + "down", 0, d_);
   }
 
   // --- Rules: output -----------------------------------------------------------------------------
@@ -461,22 +448,16 @@ class Judge {
     }
     if (!a_.output.has(Output::tokens) && !a_.transforms_classes()) return;
     if (!a_.head_transform) return token_logits(x);
-    const Wire hidden =
-        activated(system_, a_.kinds[0].ffn.activation, linear(x, "head.transform", 0, a_.head_width()));
+    const Wire hidden = activated(system_, a_.kinds[0].ffn.activation,
+                                  linear(x, "head.transform", 0, a_.head_width()));
     token_logits(transformed(hidden, a_.plain_stream() ? "head.transform.norm" : "head.norm"));
   }
 
   // Behind the norm of the transform, which may be narrower than the stream.
   Wire transformed(const Wire& hidden, const std::string& name) {
-    const Index w = a_.head_width();
-    if (w == d_) return norm_of_sum({hidden}, name);
-    const Dense stream = seen_;
-    seen_ = row_basis(Dense(Dense::Identity(w, w).array() - 1.0 / static_cast<double>(w))).transpose();
-    const Similarity change = similarity();
-    read_by_norm({hidden}, change);
-    const Wire out = norm(hidden.value, change.turn, name);
-    seen_ = stream;
-    return out;
+    if (!a_.maps_embedding()) return norm_of_sum({hidden}, name);
+    return layer_normed(system_, hidden, tensor(name + ".gain"), tensor(name + ".bias"),
+                        forgets_length());
   }
 
   void token_logits(const Wire& x) {

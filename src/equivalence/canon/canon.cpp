@@ -186,8 +186,8 @@ class Canonical {
     Matrix<double> map = fixing(group, sum);
     double determined = make_orthogonal(map, false);
     // Few tokens span less than the stream: what attention makes of them spans more.
-    for (std::int64_t layer = 0;
-         determined < kUndetermined && layer < symmetry_.architecture.layers && space.name != kTables;
+    for (std::int64_t layer = 0; determined < kUndetermined &&
+                                 layer < symmetry_.architecture.layers && space.name != kTables;
          ++layer) {
       const Matrix<double> further = through_attention(layer, sum.transpose());
       if (further.norm() > 0) sum += further.transpose() * (sum.norm() / further.norm());
@@ -262,8 +262,8 @@ class Canonical {
     }
     if (close > 0) {
       limits_.push_back(fmt::format(
-          "{}: {} of {} neighbours in the order of coordinates differ by rounding alone", space.name,
-          close, parts.size() - 1));
+          "{}: {} of {} neighbours in the order of coordinates differ by rounding alone",
+          space.name, close, parts.size() - 1));
     }
     step.maps[space.name] = BlockMap<double>(space.count, 1, std::move(places), signs);
     return step;

@@ -35,10 +35,6 @@ namespace {
 
 constexpr std::int64_t kVectors = 2;  // of embedding and of head, for each coordinate of the stream
 constexpr double kElsewhere = 0.1;  // of the distance in place: a row that belongs to another place
-bool is_table(std::string_view tensor) {
-  return tensor == "embed.tokens" || tensor == "embed.positions" || tensor == "embed.types";
-}
-
 constexpr auto kAll = std::numeric_limits<std::int64_t>::max();
 
 // Rows to rows, where runs of `size` rows stay together: `outer` says where each run goes.
@@ -98,7 +94,9 @@ class Finder {
   void embedding_and_head() {
     if (has_scales_) recover_scales(symmetry_, a_form_.layer(-1), b_moved(-1), found_);
     convolutions();
-    tables();
+    if (symmetry_.architecture.maps_embedding()) {
+      take(recover_tables(symmetry_, a_form_.layer(-1), b_moved(-1), rounding_, limits_).maps);
+    }
     note_other_places();
     if (!symmetry_.architecture.convolutions.empty()) {
       const auto signs =
@@ -261,27 +259,6 @@ class Finder {
       take({{channels.name, BlockMap<double>(channels.count, 1, places,
                                              channels.is_signs() ? turned : Matrix<double>())}});
     }
-  }
-
-  // The coordinates of tables that a map brings into the stream, by the tables alone: what the map
-  // writes is in no order yet.
-  void tables() {
-    const std::string name = "embed.residual";
-    if (symmetry_.find_space(name) == nullptr) return;
-    const auto in = [](Parameters<double> ends) {
-      std::erase_if(ends, [](const auto& entry) { return !is_table(entry.first); });
-      return ends;
-    };
-    StreamCorrelation rows(symmetry_, enlarged_, name);
-    rows.add(symmetry_, in(a_form_.layer(-1)), in(b_moved(-1)));
-    const StreamFit fit = fit_stream(symmetry_, rows, rounding_);
-    take({{name, fit.map}});
-    if (fit.reversed) {
-      take({{name + ".sign", BlockMap<double>(1, 1, {}, Matrix<double>::Constant(1, 1, -1))}});
-    }
-    if (fit.known.is_all()) return;
-    limits_.push_back(fmt::format("the tables determine {} of their {} coordinates",
-                                  fit.known.dimension(), rows.cross.rows()));
   }
 
   // Behind a positional convolution coordinates of the stream that it reads alike could change

@@ -7,6 +7,7 @@
 
 #include "equivalence/read_part.h"
 #include "regauge/arch/parameters.h"
+#include "regauge/symmetry/element.h"
 
 namespace regauge {
 
@@ -60,6 +61,12 @@ struct StreamCorrelation {
  private:
   Enlarged enlarged_;
 };
+
+// Of tables that a map brings into the stream: what carries b's coordinates to a's, by the tables
+// alone, since what the map writes is in no order yet. `limits`: what they do not determine.
+Element recover_tables(const Symmetry& symmetry, const Parameters<double>& a,
+                       const Parameters<double>& b, double rounding,
+                       std::vector<std::string>& limits);
 
 // For symmetries whose stream has a group.
 StreamFit fit_stream(const Symmetry& symmetry, const StreamCorrelation& sum, double rounding);
