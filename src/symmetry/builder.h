@@ -26,8 +26,11 @@ class SymmetryBuilder {
   // stream.cpp: the stream's group, the lengths that norms forget, the wires.
   void add_stream();
   std::string stream_of(std::int64_t layer) const;  // its space
-  void add_table_stream();  // of tables that a map brings into the stream
+  void add_table_stream();                          // of tables that a map brings into the stream
   void add_stream_exceptions();
+  std::int64_t width_of(const std::string& stream) const {
+    return stream == table_stream() ? a_.table_width() : a_.width;
+  }
   std::string table_stream() const { return a_.maps_embedding() ? "embed.residual" : "residual"; }
   // A space whose coordinates turn.
   bool turns(const std::string& stream) const {

@@ -231,7 +231,7 @@ void SymmetryBuilder::add_stream_scale(std::int64_t layer) {
 Axis SymmetryBuilder::stream_axis(const std::string& stream) const {
   Axis axis;
   if (has_space(stream)) axis.push_back({.space = stream});
-  append_scalar(axis, stream + ".sign", a_.width, false);
+  append_scalar(axis, stream + ".sign", width_of(stream), false);
   return axis;
 }
 
@@ -243,7 +243,7 @@ Axis SymmetryBuilder::reader_rows(const Wire& wire) const {
     axis.push_back({.space = wire.norm, .dual = true, .take = AxisPart::Take::diagonal});
   }
   if (has_space(wire.stream)) axis.push_back({.space = wire.stream, .dual = true});
-  append_scalar(axis, wire.stream + ".sign", a_.width, true);
+  append_scalar(axis, wire.stream + ".sign", width_of(wire.stream), true);
   append_scalar(axis, wire.scale, a_.width, true);
   return axis;
 }

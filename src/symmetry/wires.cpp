@@ -82,8 +82,9 @@ void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Re
   }
 }
 
-// The constant of the one wire that the embedding's map and every layer write: what reads it makes up
-// for it, and where it meets the sum again, attention brings it back. What counts as it is has none.
+// The constant of the one wire that the embedding's map and every layer write: what reads it makes
+// up for it, and where it meets the sum again, attention brings it back. What counts as it is has
+// none.
 void SymmetryBuilder::add_repeated_constants() {
   if (a_.output.has(Output::hidden)) return;
   const std::string norm = a_.last_norm(a_.layers - 1);

@@ -26,16 +26,13 @@ Architecture repeated_architecture(std::uint64_t seed) {
   Random random(seed, "repeated");
   Architecture a = albert_architecture(4 + 2 * random.below(2), 2 + random.below(2));
   a.layers = 1 + random.below(2);
-  a.embedding_width = 3 + random.below(4);
+  a.embedding_width = 4 + random.below(a.width - 3);
   a.token_types = random.below(3);
   a.norm_eps = random.uniform() < 0.5 ? 0 : 0.01;
-  if (random.uniform() < 0.3) a.position_table = PositionTable::none;
-  if (a.position_table == PositionTable::none) a.max_positions = 0;
   Layer& layer = a.kinds[0];
   layer.ffn.width = 3 + random.below(4);
   layer.ffn.gated = random.uniform() < 0.3;
   layer.ffn.biases.up = random.uniform() < 0.7;
-  layer.ffn.activation = random.uniform() < 0.3 ? Activation::relu : Activation::gelu;
   layer.attention.qk_width = 2 + random.below(2);
   layer.attention.v_width = 2 + random.below(2);
   switch (random.below(5)) {
@@ -59,6 +56,8 @@ Architecture repeated_architecture(std::uint64_t seed) {
       a.output.add(Output::pooled);
       a.pooler = true;
   }
+  // A transform of ReLUs may write 0, which no norm can divide.
+  if (!a.head_transform && random.uniform() < 0.4) layer.ffn.activation = Activation::relu;
   if (a.has_head() && random.uniform() < 0.3) a.log_probabilities = true;
   validate(a);
   return a;

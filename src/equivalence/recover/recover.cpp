@@ -410,10 +410,19 @@ class Finder {
   // Embedding and head, of each at most so many vectors.
   StreamCorrelation anchors(std::int64_t most) const {
     StreamCorrelation sum(symmetry_, enlarged_);
+    const auto add = [&](auto a, const auto& b) {
+      // A map out of narrow tables is small beside what is in no order yet.
+      for (const char* units : {"head.pooler", "head.transform"}) {
+        const bool apart = symmetry_.architecture.maps_embedding();
+        if (apart && symmetry_.find_space(units) != nullptr)
+          a.erase(units + std::string(".weight"));
+      }
+      sum.add(symmetry_, a, b, most);
+    };
     if (rounding_ > kCoarse) {
-      sum.add(symmetry_, a_form_.ends<float>(most), b_moved_on(-1).ends<float>(most), most);
+      add(a_form_.ends<float>(most), b_moved_on(-1).ends<float>(most));
     } else {
-      sum.add(symmetry_, a_form_.ends<double>(most), b_moved_on(-1).ends<double>(most), most);
+      add(a_form_.ends<double>(most), b_moved_on(-1).ends<double>(most));
     }
     return sum;
   }

@@ -131,8 +131,7 @@ StreamFit fit_rotation(const Space& space, const Orthogonal& group, const Stream
 
 }  // namespace
 
-StreamCorrelation::StreamCorrelation(const Symmetry& symmetry, Enlarged enlarged,
-                                     std::string of)
+StreamCorrelation::StreamCorrelation(const Symmetry& symmetry, Enlarged enlarged, std::string of)
     : stream(std::move(of)), enlarged_(std::move(enlarged)) {
   const Space* space = symmetry.find_space(stream);
   const auto size = space == nullptr ? 0 : space->size();

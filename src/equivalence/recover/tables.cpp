@@ -19,8 +19,7 @@ Element recover_tables(const Symmetry& symmetry, const Parameters<double>& a,
   Element found;
   found.maps[name] = fit.map;
   if (fit.reversed) {
-    found.maps[name + ".sign"] =
-        BlockMap<double>(1, 1, {}, Matrix<double>::Constant(1, 1, -1));
+    found.maps[name + ".sign"] = BlockMap<double>(1, 1, {}, Matrix<double>::Constant(1, 1, -1));
   }
   if (!fit.known.is_all()) {
     limits.push_back(fmt::format("the tables determine {} of their {} coordinates",
