@@ -252,7 +252,7 @@ TEST_P(ProteinsNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(Proteins, ProteinsNullity, ::testing::Range(0, 4));
 
-// ALBERT in small, and drawn ones.
+// ALBERT in small, and drawn ones whose tables are at least 4 wide.
 class RepeatedNullity : public ::testing::TestWithParam<int> {};
 
 TEST_P(RepeatedNullity, IsTheDimensionOfTheGroup) {

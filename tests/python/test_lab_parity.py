@@ -177,9 +177,8 @@ MODELS = {
     "albert: hidden state and pooler": (tf.AlbertModel, tf.AlbertConfig(**ENCODER, embedding_size=11, hidden_act="relu")),
     "albert: classes of a sentence": (tf.AlbertForSequenceClassification, tf.AlbertConfig(
         **ENCODER, embedding_size=11, num_labels=7)),
-    "albert: classes of words": (tf.AlbertForTokenClassification, tf.AlbertConfig(
-        **ENCODER, embedding_size=11, num_labels=7)),
-    "albert: answers": (tf.AlbertForQuestionAnswering, tf.AlbertConfig(**ENCODER, embedding_size=24)),
+    "albert: classes of words": (tf.AlbertForTokenClassification, tf.AlbertConfig(**ENCODER, embedding_size=11, num_labels=7)),
+    "albert: answers": (tf.AlbertForQuestionAnswering, tf.AlbertConfig(**ENCODER, embedding_size=20)),
     "mpnet: hidden state and pooler": (tf.MPNetModel, tf.MPNetConfig(**MPNET)),
     "mpnet: masked words, tied": (tf.MPNetForMaskedLM, tf.MPNetConfig(**MPNET)),
     "mpnet: masked words, untied": (tf.MPNetForMaskedLM, tf.MPNetConfig(**MPNET, tie_word_embeddings=False)),

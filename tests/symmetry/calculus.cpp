@@ -450,14 +450,10 @@ class Judge {
     if (!a_.head_transform) return token_logits(x);
     const Wire hidden = activated(system_, a_.kinds[0].ffn.activation,
                                   linear(x, "head.transform", 0, a_.head_width()));
-    token_logits(transformed(hidden, a_.plain_stream() ? "head.transform.norm" : "head.norm"));
-  }
-
-  // Behind the norm of the transform, which may be narrower than the stream.
-  Wire transformed(const Wire& hidden, const std::string& name) {
-    if (!a_.maps_embedding()) return norm_of_sum({hidden}, name);
-    return layer_normed(system_, hidden, tensor(name + ".gain"), tensor(name + ".bias"),
-                        forgets_length());
+    const std::string name = a_.plain_stream() ? "head.transform.norm" : "head.norm";
+    if (!a_.maps_embedding()) return token_logits(norm_of_sum({hidden}, name));
+    token_logits(layer_normed(system_, hidden, tensor(name + ".gain"), tensor(name + ".bias"),
+                              forgets_length()));
   }
 
   void token_logits(const Wire& x) {
