@@ -28,6 +28,7 @@ MROPE = dict(rope_type="default", rope_theta=1000000.0, mrope_section=[1, 1, 1])
 DINOV2 = dict(hidden_size=20, mlp_ratio=2, num_hidden_layers=2, num_attention_heads=4, image_size=12, patch_size=4)
 SQUARE = dict(hidden_size=16, intermediate_size=19, num_hidden_layers=2, num_attention_heads=2, image_size=12, patch_size=4)
 ESM = dict(pad_token_id=1, mask_token_id=30, position_embedding_type="rotary")
+ALBERT = dict(**{**SMALL, "num_hidden_layers": 4}, embedding_size=11)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
               high_freq_factor=4.0, original_max_position_embeddings=256)  # kept, kept, ramp, divided
 
@@ -243,6 +244,10 @@ def models():
         "esm": (tf.EsmForMaskedLM, tf.EsmConfig(**SMALL, **ESM, token_dropout=False, emb_layer_norm_before=True)),
         "esm-dropout": (tf.EsmForMaskedLM, tf.EsmConfig(**SMALL, **ESM, token_dropout=True, emb_layer_norm_before=False)),
         "esm-dropout-hidden": (tf.EsmModel, tf.EsmConfig(**SMALL, **ESM, token_dropout=True, emb_layer_norm_before=False)),
+        "albert": (tf.AlbertForMaskedLM, tf.AlbertConfig(**ALBERT)),
+        "albert-pretraining": (tf.AlbertForPreTraining, tf.AlbertConfig(**ALBERT, num_hidden_groups=2)),
+        "albert-hidden": (tf.AlbertModel, tf.AlbertConfig(**ALBERT, num_hidden_groups=2)),
+        "albert-classes": (tf.AlbertForSequenceClassification, tf.AlbertConfig(**ALBERT, num_labels=5)),
         # v1.1: a gate, and a head of its own, which transformers unties through the file alone
         "t5": (tf.T5ForConditionalGeneration, tf.T5Config(
             **T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),

@@ -112,6 +112,7 @@ void visit_model(A& a, Visit&& visit) {
   visit("width", a.width);
   visit("layers", a.layers);
   visit("encoder_layers", a.encoder_layers);
+  visit("passes", a.passes);
   visit("input", a.input);
   visit("vocabulary", a.vocabulary);
   visit("encoder_vocabulary", a.encoder_vocabulary);
@@ -130,6 +131,7 @@ void visit_model(A& a, Visit&& visit) {
   visit("embedding_scale", a.embedding_scale);
   visit("dropped_token", a.dropped_token);
   visit("embedding_norm", a.embedding_norm);
+  visit("embedding_width", a.embedding_width);
   visit("bare_first_attention", a.bare_first_attention);
   visit("sinusoids", a.sinusoids);
   visit("first_position", a.first_position);
@@ -307,6 +309,8 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
                                           "pooler_activation",
                                           "classes_pooled",
                                           "encoder_layers",
+                                          "passes",
+                                          "embedding_width",
                                           "encoder_vocabulary",
                                           "encoder_positions",
                                           "convolutions",

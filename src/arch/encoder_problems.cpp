@@ -13,6 +13,19 @@ bool is_plain_stack(const Architecture& a) {
          });
 }
 
+// A stack of its own that norms sums and reads tables alone, with biases everywhere (ALBERT).
+bool is_post_norm_encoder(const Architecture& a) {
+  return a.encoder_layers == 0 && a.input == Input::tokens && a.input_width == 0 &&
+         a.norm == Norm::layer && a.norm_bias && a.position_table == PositionTable::learned &&
+         std::ranges::all_of(a.kinds, [](const Layer& kind) {
+           const Attention& of = kind.attention;
+           const bool plain = (of.positions == Positions::none) && !of.has_qk_norm() && !of.gate &&
+                              !of.sinks && !of.has_latents() && !of.contacts;
+           return kind.norms_sum() && kind.has_ffn() && kind.ffn.experts.count == 0 && plain &&
+                  of.biases == Attention::Biases{true, true, true, true} && kind.ffn.biases.down;
+         });
+}
+
 bool is_square_with_class_token(std::int64_t buckets) {
   const std::int64_t differences = side_of(buckets - 3);
   return differences % 2 == 1;
@@ -73,6 +86,18 @@ std::vector<std::string> problems_of_encoder(const Architecture& a) {
            a.input_width == 0 && !a.causal && a.norm_eps > 0),
       "dropped_token is a token of an encoder with norm_eps above 0, or -1, without an embedding "
       "norm, a position table, token types or vectors");
+  require(a.passes > 0, "passes is not a positive number");
+  require(a.embedding_width >= 0 && a.embedding_width <= a.width,
+          "embedding_width is not a number from 0 to width");
+  require(!a.repeats_layers() || a.maps_embedding(), "passes above 1 need an embedding_width");
+  require(!a.maps_embedding() ||
+              (is_post_norm_encoder(a) && a.embedding_norm && a.repeats_layers() &&
+               (!a.has_head() || a.head_bias) && (a.tied ? a.head_transform : true) &&
+               (!a.head_transform || a.output.has(Output::tokens))),
+          "embedding_width needs passes above 1, an embedding norm, tokens, positions 'learned', "
+          "placement 'post', norm "
+          "'layer', biases of q, k, v, o, down, norms and head, a plain attention of one kind of "
+          "stack, and a transform in front of a tied head");
   require(!a.has_contacts() || (plain && !vectors && !a.causal && !a.log_probabilities),
           "contacts need tokens, a plain encoder and logits that count");
   return problems;

@@ -16,9 +16,10 @@ class SpecList {
   void add_if(bool present, std::string name, std::int64_t rows, std::int64_t cols) {
     if (present) add(std::move(name), rows, cols);
   }
-  void add_norm(const std::string& name) {
-    add(name + ".gain", 1, a_.width);
-    add_if(a_.norm_bias, name + ".bias", 1, a_.width);
+  void add_norm(const std::string& name) { add_norm(name, a_.width); }
+  void add_norm(const std::string& name, std::int64_t width) {
+    add(name + ".gain", 1, width);
+    add_if(a_.norm_bias, name + ".bias", 1, width);
   }
   void add_layer_norm(const std::string& name, std::int64_t width) {
     add(name + ".gain", 1, width);
@@ -64,7 +65,8 @@ void add_convolutions(SpecList& specs, const Architecture& a) {
 }
 
 void add_embedding(SpecList& specs, const Architecture& a) {
-  specs.add_if(a.input == Input::tokens, "embed.tokens", a.vocabulary, a.width);
+  const std::int64_t width = a.table_width();
+  specs.add_if(a.input == Input::tokens, "embed.tokens", a.vocabulary, width);
   if (!a.encodes_vectors()) {
     add_convolutions(specs, a);
     if (a.input_norm) specs.add_layer_norm("embed.input.norm", a.mapped_width());
@@ -76,15 +78,16 @@ void add_embedding(SpecList& specs, const Architecture& a) {
   specs.add_if(a.distillation_token, "embed.distillation_token", 1, a.width);
   specs.add_if(a.registers > 0, "embed.registers", a.registers, a.width);
   specs.add_if(a.position_table == PositionTable::learned, "embed.positions", a.max_positions,
-               a.width);
-  specs.add_if(a.token_types > 0, "embed.types", a.token_types, a.width);
+               width);
+  specs.add_if(a.token_types > 0, "embed.types", a.token_types, width);
   if (a.has_positional()) {
     specs.add("embed.positional.weight", a.positional_kernel,
               a.width * (a.width / a.positional_groups));
     specs.add("embed.positional.length", 1, a.positional_kernel);
     specs.add("embed.positional.bias", 1, a.width);
   }
-  if (a.embedding_norm) specs.add_norm("embed.norm");
+  if (a.embedding_norm) specs.add_norm("embed.norm", width);
+  if (a.maps_embedding()) specs.add_linear("embed.map", width, a.width, true);
   if (a.encoder_layers == 0) return;
   specs.add_if(a.encoder_vocabulary > 0, "encoder.embed.tokens", a.encoder_vocabulary, a.width);
   if (a.encodes_vectors()) add_convolutions(specs, a);
@@ -205,11 +208,11 @@ std::vector<ParameterSpec> specs_alone(const Architecture& a) {
   specs.leave_layers();
   if (a.plain_stream()) specs.add_norm("head.norm");
   if (a.head_transform) {
-    specs.add_linear("head.transform", a.width, a.width, a.transform_bias);
-    specs.add_norm(transform_norm(a));
+    specs.add_linear("head.transform", a.width, a.head_width(), a.transform_bias);
+    specs.add_norm(transform_norm(a), a.head_width());
   }
   if (a.has_head()) {
-    specs.add_if(!a.tied, "head.weight", a.width, a.outputs());
+    specs.add_if(!a.tied, "head.weight", a.head_width(), a.outputs());
     specs.add_if(a.head_bias, "head.bias", 1, a.outputs());
   }
   if (a.pooler) specs.add_linear("head.pooler", a.width, a.width, true);

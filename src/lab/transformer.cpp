@@ -132,7 +132,8 @@ class Transformer::Pass {
   // The stream x behind the layers [first, last).
   at::Tensor layers(at::Tensor x, const at::Tensor& encoded, std::int64_t first_layer,
                     std::int64_t last_layer, const Batch& batch) const {
-    for (std::int64_t n = first_layer; n < last_layer; ++n) {
+    for (std::int64_t pass = first_layer * a_.passes; pass < last_layer * a_.passes; ++pass) {
+      const std::int64_t n = pass / a_.passes;
       const Layer& layer = a_.layer(n);
       const std::string at = fmt::format("layers.{}.", n);
       const auto attn = [&](const at::Tensor& y) {
@@ -274,7 +275,8 @@ class Transformer::Pass {
                                    : at::embedding(table, numbers(batch.types, shape)));
     }
     if (a_.has_positional()) x = x + positional(a_, p_, x);
-    return embedding_normed(x, a_.encoder_layers);
+    x = embedding_normed(x, a_.encoder_layers);
+    return a_.maps_embedding() ? linear("embed.map", x) : x;
   }
 
   at::Tensor linear(const std::string& name, const at::Tensor& x) const {

@@ -26,7 +26,17 @@ class SymmetryBuilder {
   // stream.cpp: the stream's group, the lengths that norms forget, the wires.
   void add_stream();
   std::string stream_of(std::int64_t layer) const;  // its space
+  void add_table_stream();                          // of tables that a map brings into the stream
   void add_stream_exceptions();
+  std::int64_t width_of(const std::string& stream) const {
+    return stream == table_stream() ? a_.table_width() : a_.width;
+  }
+  std::string table_stream() const { return a_.maps_embedding() ? "embed.residual" : "residual"; }
+  // A space whose coordinates turn.
+  bool turns(const std::string& stream) const {
+    const Space* space = find_space(stream);
+    return space != nullptr && space->is_orthogonal();
+  }
   Wire wire_into(std::int64_t layer, bool attention) const;
   Wire wire_behind(std::int64_t layer, const char* norm) const;  // of the layer, on a plain sum
   Wire wire_into_keys(std::int64_t layer) const;                 // and values
@@ -40,6 +50,7 @@ class SymmetryBuilder {
   // embedding.cpp
   void add_embedding();
   void add_embedding_norm(std::int64_t layer);  // of the stack that begins there
+  void add_embedding_map();
   void add_embedding_exchanges();
   void add_deep_input(std::int64_t layer);
 
@@ -69,6 +80,7 @@ class SymmetryBuilder {
   void add_writer(const std::string& name, bool has_bias, const Wire& wire, Axis rows,
                   const std::string& behind);
   void add_constants(std::int64_t layer, bool attention, const Reader& reader);
+  void add_repeated_constants();
   std::int64_t raw_wire_constants(std::int64_t layer) const;
   std::int64_t seen_of_raw_constant(std::int64_t layer) const;
 

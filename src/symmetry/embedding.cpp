@@ -6,8 +6,8 @@
 namespace regauge {
 
 void SymmetryBuilder::add_embedding() {
-  Axis cols = stream_axis();
-  append_scalar(cols, embedding_scale_space(), a_.width, false);
+  Axis cols = stream_axis(table_stream());
+  append_scalar(cols, embedding_scale_space(), a_.table_width(), false);
   const bool pinned = rotates_ && a_.position_table == PositionTable::sinusoidal;
   // The norm that reads the tables, where it is a layer norm, does not see their mean.
   const bool mean_unseen = layer_norm() && (plain() || a_.embedding_norm) && !a_.has_positional();
@@ -33,9 +33,20 @@ void SymmetryBuilder::add_embedding() {
   if (a_.encodes_vectors()) cols = stream_axis(stream_of(0));
   add_table("encoder.embed.positions", false, true);
   add_embedding_exchanges();
+  if (a_.maps_embedding()) return add_embedding_map();
   if (!a_.embedding_norm) return;
   add_embedding_norm(a_.encoder_layers);
   if (a_.encoder_layers > 0) add_embedding_norm(0);
+}
+
+// The norm of narrow tables, and the map that reads it and writes to the stream.
+void SymmetryBuilder::add_embedding_map() {
+  const std::string norm = "embed.norm", stream = table_stream();
+  add_gain_space(norm, stream);
+  add_pre_norm(norm, stream);
+  const Wire wire{norm, "", turns(stream) ? stream : "", stream};
+  add_reader("embed.map", true, wire, writer_cols(wire_into(0, true)));
+  add_norm_shift(norm, stream_axis(stream), {});
 }
 
 // What writes to the stream behind a layer, where vectors stand.
@@ -78,9 +89,9 @@ void SymmetryBuilder::add_embedding_exchanges() {
   const auto exchange = [&](std::string name, Effect from, Effect to, bool mean_counted) {
     Shift shift;
     shift.name = std::move(name);
-    shift.length = a_.width;
+    shift.length = a_.table_width();
     shift.sums_to_zero = mean_unseen && mean_counted;  // the mean is a writer's shift already
-    shift.dimension = a_.width - (shift.sums_to_zero ? 1 : 0);
+    shift.dimension = shift.length - (shift.sums_to_zero ? 1 : 0);
     shift.axis = axis;
     shift.effects = {std::move(from), std::move(to)};
     add_shift(std::move(shift));
@@ -156,7 +167,7 @@ void SymmetryBuilder::add_embedding_exchanges() {
     Shift shift;
     shift.name = "embed.tokens.mean";
     shift.length = shift.dimension = 1;
-    append_scalar(shift.axis, "residual.sign", 1, false);
+    append_scalar(shift.axis, table_stream() + ".sign", 1, false);
     append_scalar(shift.axis, embedding_scale_space(), 1, false);
     Effect effect;
     effect.kind = Effect::Kind::add_all;

@@ -132,7 +132,8 @@ void SymmetryBuilder::add_feed_forward(std::int64_t layer) {
     const bool encoder = layer + 1 == a_.encoder_layers, last = layer + 1 == a_.layers;
     // The last gain is read by heads alone, the encoder's by keys and values: it may be folded into
     // them.
-    const bool folds = !a_.output.has(Output::hidden) && (a_.head_transform || !a_.tied);
+    const bool folds =
+        !a_.output.has(Output::hidden) && (a_.head_transform || !a_.tied) && !a_.repeats_layers();
     if (encoder || (last && folds)) add_gain_space(norm);
     add_post_norm(norm, encoder ? Wire{norm, ""} : wire_into(layer + 1, true));
   }

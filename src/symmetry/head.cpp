@@ -13,7 +13,8 @@ void SymmetryBuilder::add_head() {
     if ((!a_.tied || a_.head_transform) && !seen) add_gain_space(norm);
     add_pre_norm(norm);
   }
-  const Wire wire{norm, ""};
+  Wire wire{norm, ""};
+  if (a_.repeats_layers()) wire = wire_into(a_.layers, true);
   if (a_.pooler) add_pooler(wire);
   Reader classes;
   const bool classes_alone = a_.output.has(Output::classes) && !a_.transforms_classes();
@@ -40,7 +41,9 @@ void SymmetryBuilder::add_head() {
     }
     add_token_head(norm, std::move(head_rows));
   }
-  const bool may_shift = (!seen || a_.head_transform) && (!a_.tied || a_.head_bias);
+  if (a_.repeats_layers()) add_repeated_constants();
+  const bool repeated = a_.repeats_layers() && !a_.head_transform;  // that one
+  const bool may_shift = !repeated && (!seen || a_.head_transform) && (!a_.tied || a_.head_bias);
   if (constant_behind(norm) && may_shift && !symmetry_.norms.at(norm).readers.empty()) {
     add_norm_shift(norm, shift_axis, {});
   }
@@ -59,9 +62,9 @@ void SymmetryBuilder::add_token_head(const std::string& norm, Axis rows) {
   NormSite& site = symmetry_.norms.at(norm);
   if (a_.tied) {
     // A change of the table's length is undone by the norm in front of the head.
-    append_scalar(tensor(site.gain()).cols, embedding_scale_space(), a_.width, true);
+    append_scalar(tensor(site.gain()).cols, embedding_scale_space(), a_.head_width(), true);
     if (a_.norm_bias) {
-      append_scalar(tensor(site.bias).cols, embedding_scale_space(), a_.width, true);
+      append_scalar(tensor(site.bias).cols, embedding_scale_space(), a_.head_width(), true);
     }
     site.readers.push_back({"embed.tokens", bias, true});
     return;
@@ -124,15 +127,16 @@ void SymmetryBuilder::add_head_transform(const Wire& wire) {
   Axis neurons;
   Axis gain;
   if (a_.tied) {
-    if (has_space("residual")) {
-      neurons = {{.space = "residual", .take = AxisPart::Take::permutation}};
-      gain = {{.space = "residual"}};
+    const std::string stream = table_stream();
+    if (has_space(stream)) {
+      neurons = {{.space = stream, .take = AxisPart::Take::permutation}};
+      gain = {{.space = stream}};
     }
-    append_scalar(gain, "residual.sign", a_.width, false);
+    append_scalar(gain, stream + ".sign", a_.head_width(), false);
   } else {
     add_space({.name = "head.transform",
                .category = Category::ffn,
-               .count = a_.width,
+               .count = a_.head_width(),
                .shuffle = Shuffle::symmetric});
     neurons = gain = {{.space = "head.transform"}};
   }
@@ -140,7 +144,7 @@ void SymmetryBuilder::add_head_transform(const Wire& wire) {
     add_space({.name = "head.transform.scale",
                .category = Category::scales,
                .group = Scaling(Scaling::Kind::positive)});
-    append_scalar(neurons, "head.transform.scale", a_.width, false);
+    append_scalar(neurons, "head.transform.scale", a_.head_width(), false);
   }
   const Reader reader{"head.transform.weight", a_.transform_bias ? "head.transform.bias" : "",
                       false};
@@ -149,7 +153,7 @@ void SymmetryBuilder::add_head_transform(const Wire& wire) {
   if (a_.transform_bias) tensor(reader.bias).cols = neurons;
   symmetry_.norms.at(wire.norm).readers.push_back(reader);
   add_reader_shift(wire.norm, reader);
-  if (constant_behind(wire.norm) && !a_.output.has(Output::hidden)) {
+  if (constant_behind(wire.norm) && !a_.output.has(Output::hidden) && !a_.repeats_layers()) {
     add_norm_shift(wire.norm, stream_axis(), {});
   }
   const std::string norm = transform_norm(a_);
@@ -193,10 +197,10 @@ void SymmetryBuilder::add_common_constant(const std::string& bias) {
 void SymmetryBuilder::add_common_column(const Reader& reader, const std::string& norm, Axis axis) {
   Shift shift;
   shift.name = reader.weight + ".constant";
-  shift.length = a_.width;
+  shift.length = rows(reader.weight);
   // Along 1 the freedom is that of the unread part, or of the constant below.
   shift.sums_to_zero = layer_norm();
-  shift.dimension = visible_width();
+  shift.dimension = shift.length - (layer_norm() ? 1 : 0);
   shift.axis = std::move(axis);
   for (auto& part : shift.axis) part.dual = true;
   Effect effect;

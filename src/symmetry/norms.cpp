@@ -32,10 +32,10 @@ void SymmetryBuilder::add_norm(const std::string& name, Axis gain, Axis bias) {
 }
 
 void SymmetryBuilder::add_pre_norm(const std::string& name, const std::string& stream) {
-  if (rotates_) {
+  if (turns(stream)) {
     add_norm(name, {}, {});
     // The stream's rotation meets the bias as it meets a reader, through the gain.
-    if (a_.norm_bias) tensor(name + ".bias").cols = {{.space = "residual", .through = name}};
+    if (a_.norm_bias) tensor(name + ".bias").cols = {{.space = stream, .through = name}};
     return;
   }
   Axis gain;
@@ -140,7 +140,7 @@ void SymmetryBuilder::add_reader_shift(const std::string& norm, const Reader& re
   shift.name = reader.weight + ".unread";
   shift.axis = tensor(reader.weight).cols;
   for (const auto& part : tensor(reader.weight).rows) {
-    if (part.space == "residual.sign")
+    if (part.space.ends_with("residual.sign"))
       append_scalar(shift.axis, part.space, cols(reader.weight), true);
   }
   shift.length = shift.dimension = cols(reader.weight);

@@ -44,7 +44,7 @@ Allows least_allowed(const Architecture& a) {
   const auto meet = [&](bool present, Allows allowed) {
     if (present) least = std::min(least, allowed);
   };
-  meet(!a.plain_stream() || a.embedding_norm, Allows::permutations);
+  meet(!a.plain_stream() || a.norms_embedding(), Allows::permutations);
   for (const auto& kind : a.kinds) meet(kind.norms_output(), Allows::permutations);
   meet(a.tied, Allows::permutations);
   meet(a.output.has(Output::hidden), Allows::nothing);
@@ -89,6 +89,7 @@ void SymmetryBuilder::add_stream() {
                .count = a_.width,
                .shuffle = Shuffle::symmetric});
   }
+  if (a_.maps_embedding()) add_table_stream();
   add_stream_exceptions();
   if (!lengths_free_) return;
   const auto add_length = [&](std::string name) {
@@ -99,7 +100,7 @@ void SymmetryBuilder::add_stream() {
   // The gain in front of a tied head, which would undo the table's length, is seen as it is.
   const bool length_seen = a_.tied && !a_.head_transform && a_.output.has(Output::hidden);
   const bool table_has_length = !fixed_table && !length_seen;
-  if (plain() && (a_.embedding_norm || table_has_length)) add_length("residual.scale");
+  if (plain() && (a_.norms_embedding() || table_has_length)) add_length("residual.scale");
   if (a_.embedding_norm && table_has_length) {
     const bool rows_alone = a_.input == Input::tokens &&
                             a_.position_table != PositionTable::learned && a_.token_types == 0 &&
@@ -119,15 +120,40 @@ void SymmetryBuilder::add_stream() {
   if (a_.embedding_norm && a_.class_token) add_counted_shift("embed.class_token.scale", 1);
   if (!plain()) {
     for (std::int64_t layer = 0; layer < a_.layers; ++layer) {
-      const bool raw = layer == 0 && !a_.embedding_norm;
-      if (!raw || table_has_length) add_length(fmt::format("layers.{}.attn.input", layer));
+      const bool raw = layer == 0 && !a_.norms_embedding();
+      const bool has_length = a_.repeats_layers() ? layer == 0 && !a_.output.has(Output::hidden)
+                                                  : !raw || table_has_length;
+      if (has_length) add_length(fmt::format("layers.{}.attn.input", layer));
       if (a_.layer(layer).has_ffn()) add_length(fmt::format("layers.{}.ffn.input", layer));
     }
   }
 }
 
+// The tables' own coordinates: a tied head reads them behind a gain, and else they may turn.
+void SymmetryBuilder::add_table_stream() {
+  const std::string name = table_stream();
+  if (!a_.tied) {
+    add_space({.name = name,
+               .category = Category::residual,
+               .group = Orthogonal(Matrix<double>::Ones(1, a_.table_width()))});
+    return;
+  }
+  add_space({.name = name,
+             .category = Category::residual,
+             .count = a_.table_width(),
+             .shuffle = Shuffle::symmetric});
+  add_space({.name = name + ".sign",
+             .category = Category::residual,
+             .group = Scaling(Scaling::Kind::signs)});
+}
+
 // Freedoms of a layer norm model that exist in few places (docs/findings.md): counted only.
 void SymmetryBuilder::add_stream_exceptions() {
+  if (a_.repeats_layers()) {
+    // The shear below: what the layers themselves write leaves it alone only where p is 1/gain.
+    add_counted_shift("layers.0.attn.input.shear", 1);
+    return;
+  }
   if (!layer_norm() || is_tied(0)) return;
   const bool raw = !plain() && !a_.embedding_norm;
   const bool fixed_table = a_.position_table == PositionTable::sinusoidal;
@@ -160,6 +186,11 @@ SymmetryBuilder::Wire SymmetryBuilder::wire_into(std::int64_t layer, bool attent
   Wire wire;
   if (!attention) {
     wire.norm = fmt::format("layers.{}.attn.norm", layer);
+  } else if (a_.repeats_layers()) {
+    // One wire, which the map of the embedding writes and every layer: behind no one norm.
+    if (layer == a_.layers) wire.norm = a_.last_norm(layer - 1);
+    wire.scale = "layers.0.attn.input";
+    return wire;
   } else if (layer != a_.stack_of(layer)) {
     wire.norm = a_.last_norm(layer - 1);
   } else if (a_.embedding_norm) {
@@ -200,7 +231,7 @@ void SymmetryBuilder::add_stream_scale(std::int64_t layer) {
 Axis SymmetryBuilder::stream_axis(const std::string& stream) const {
   Axis axis;
   if (has_space(stream)) axis.push_back({.space = stream});
-  append_scalar(axis, stream + ".sign", a_.width, false);
+  append_scalar(axis, stream + ".sign", width_of(stream), false);
   return axis;
 }
 
@@ -212,7 +243,7 @@ Axis SymmetryBuilder::reader_rows(const Wire& wire) const {
     axis.push_back({.space = wire.norm, .dual = true, .take = AxisPart::Take::diagonal});
   }
   if (has_space(wire.stream)) axis.push_back({.space = wire.stream, .dual = true});
-  append_scalar(axis, wire.stream + ".sign", a_.width, true);
+  append_scalar(axis, wire.stream + ".sign", width_of(wire.stream), true);
   append_scalar(axis, wire.scale, a_.width, true);
   return axis;
 }

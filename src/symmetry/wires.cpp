@@ -42,6 +42,7 @@ void SymmetryBuilder::add_writer(const std::string& name, bool has_bias, const W
 // attention).
 void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Reader& reader) {
   const Wire wire = wire_into(layer, attention);
+  if (attention && a_.repeats_layers()) return add_value_shift(layer, reader, wire);
   const std::string at = fmt::format("layers.{}.{}", layer, attention ? "attn" : "ffn");
   if (plain() && !(attention && reads_embedding(layer))) {
     const bool read_again = attention && a_.layer(layer).shared_norm;
@@ -79,6 +80,38 @@ void SymmetryBuilder::add_constants(std::int64_t layer, bool attention, const Re
     // c in R^D and the values' constant against all that the next norm sees.
     add_counted_shift(at + ".constants", a_.width + (attention ? values : 0) - visible_width());
   }
+}
+
+// The constant of the one wire that the embedding's map and every layer write: what reads it makes
+// up for it, and where it meets the sum again, attention brings it back. What counts as it is has
+// none.
+void SymmetryBuilder::add_repeated_constants() {
+  if (a_.output.has(Output::hidden)) return;
+  const std::string norm = a_.last_norm(a_.layers - 1);
+  std::vector<Effect> further;
+  const auto gained = [&](std::string tensor, double factor) {
+    Effect effect;
+    effect.kind = Effect::Kind::add_gained;
+    effect.tensor = std::move(tensor);
+    effect.norm = norm;
+    effect.factor = factor;
+    further.push_back(std::move(effect));
+  };
+  gained("embed.map.bias", 1);
+  for (std::int64_t layer = 0; layer < a_.layers; ++layer) {
+    const std::string at = fmt::format("layers.{}.attn", layer);
+    for (const char* reader : {".q", ".k", ".v"}) {
+      Effect effect;
+      effect.kind = Effect::Kind::norm_reader;
+      effect.tensor = at + reader + ".weight";
+      effect.target = at + reader + ".bias";
+      effect.norm = norm;
+      further.push_back(std::move(effect));
+    }
+    gained(at + ".o.bias", -1);
+    if (layer + 1 < a_.layers) gained(a_.last_norm(layer) + ".bias", 1);
+  }
+  add_norm_shift(norm, stream_axis(), std::move(further));
 }
 
 // Constants of the raw sum of embedding tables that its readers can take: none where no table can

@@ -126,6 +126,8 @@ constexpr Near kNear[] = {
     {"esm", R"({"position_embedding_type": "absolute"})", "position_embedding_type"},
     {"esm", R"({"position_embedding_type": null})", "position_embedding_type"},
     {"esm", R"({"is_folding_model": true})", "is_folding_model"},
+    {"albert", R"({"inner_group_num": 2})", "inner_group_num"},
+    {"albert", R"({"num_hidden_layers": 1})", "passes"},
     {"esm-dropout", R"({"emb_layer_norm_before": true})", "dropped_token"},
     {"esm-dropout", R"({"mask_token_id": null})", "mask_token_id"},
     {"esm-dropout", R"({"mask_token_id": 31})", "dropped_token"},

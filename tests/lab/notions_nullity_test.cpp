@@ -252,5 +252,17 @@ TEST_P(ProteinsNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(Proteins, ProteinsNullity, ::testing::Range(0, 4));
 
+// ALBERT in small, and drawn ones whose tables are at least 4 wide.
+class RepeatedNullity : public ::testing::TestWithParam<int> {};
+
+TEST_P(RepeatedNullity, IsTheDimensionOfTheGroup) {
+  const int index = GetParam();
+  const Architecture a = index < 2 ? albert_architecture(index == 0 ? 6 : 8, 3 - index)
+                                   : repeated_architecture(static_cast<std::uint64_t>(index));
+  expect_complete(a, symmetry_of(a).dimension());
+}
+
+INSTANTIATE_TEST_SUITE_P(Repeated, RepeatedNullity, ::testing::Range(0, 16));
+
 }  // namespace
 }  // namespace regauge

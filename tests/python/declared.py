@@ -11,7 +11,8 @@ def declared_outputs(model, *inputs, **named):
         return of_towers
     result = model(*inputs, **named)
     if "prediction_logits" in result:
-        found = [result.prediction_logits, result.seq_relationship_logits]
+        order = "sop_logits" if "sop_logits" in result else "seq_relationship_logits"  # of two sentences
+        found = [result.prediction_logits, result[order]]
     elif "distillation_logits" in result:
         found = [torch.cat([result.cls_logits, result.distillation_logits], -1)]
     elif "start_logits" in result:

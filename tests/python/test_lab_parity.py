@@ -169,6 +169,16 @@ MODELS = {
     "esm-dropout: classes": (tf.EsmForSequenceClassification, tf.EsmConfig(**PROTEIN, token_dropout=True, num_labels=7)),
     "esm-dropout: classes of residues": (tf.EsmForTokenClassification, tf.EsmConfig(
         **PROTEIN, token_dropout=True, num_labels=7)),
+    "albert: masked words, tied": (tf.AlbertForMaskedLM, tf.AlbertConfig(**ENCODER, embedding_size=11)),
+    "albert: masked words, untied, two groups": (tf.AlbertForMaskedLM, tf.AlbertConfig(
+        **{**ENCODER, "num_hidden_layers": 4}, embedding_size=11, num_hidden_groups=2, tie_word_embeddings=False)),
+    "albert: masked words, order of sentences and pooler": (tf.AlbertForPreTraining, tf.AlbertConfig(
+        **ENCODER, embedding_size=11)),
+    "albert: hidden state and pooler": (tf.AlbertModel, tf.AlbertConfig(**ENCODER, embedding_size=11, hidden_act="relu")),
+    "albert: classes of a sentence": (tf.AlbertForSequenceClassification, tf.AlbertConfig(
+        **ENCODER, embedding_size=11, num_labels=7)),
+    "albert: classes of words": (tf.AlbertForTokenClassification, tf.AlbertConfig(**ENCODER, embedding_size=11, num_labels=7)),
+    "albert: answers": (tf.AlbertForQuestionAnswering, tf.AlbertConfig(**ENCODER, embedding_size=20)),
     "mpnet: hidden state and pooler": (tf.MPNetModel, tf.MPNetConfig(**MPNET)),
     "mpnet: masked words, tied": (tf.MPNetForMaskedLM, tf.MPNetConfig(**MPNET)),
     "mpnet: masked words, untied": (tf.MPNetForMaskedLM, tf.MPNetConfig(**MPNET, tie_word_embeddings=False)),

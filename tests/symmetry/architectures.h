@@ -114,6 +114,12 @@ Architecture mpnet_architecture(std::int64_t layers, std::int64_t positions);
 // norm.
 Architecture transform_architecture(bool tied, bool embedding_norm);
 
+// ALBERT in small: "bert" with 24 tokens in a narrow table, one layer that is gone through several
+// times, and a transform in front of the tied head; eps = 0.
+Architecture albert_architecture(std::int64_t width, std::int64_t passes);
+// The same with one layer or two, other heads, tables, outputs, activations and eps.
+Architecture repeated_architecture(std::uint64_t seed);
+
 // The same with several outputs, poolers, and classes of every position.
 Architecture outputs_architecture(std::uint64_t seed);
 

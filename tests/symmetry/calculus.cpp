@@ -29,12 +29,11 @@ class Judge {
         mistake_(mistake) {
     seen_ = Dense::Identity(d_, d_);
     if (layer_norm_ && mistake_ != Mistake::centring_forgotten) {
-      const Dense ones = Dense::Ones(d_, 1);
-      const Dense centre = seen_ - ones * ones.transpose() / static_cast<double>(d_);
-      seen_ = row_basis(centre).transpose();
+      seen_ = row_basis(centring(d_)).transpose();
     }
     for (const auto& [name, value] : random_parameters(architecture, seed)) {
-      tensors_[name] = {value, system_.parameter(value.rows(), value.cols(), stage_of(name))};
+      const auto stage = stage_of(name, a_.repeats_layers());
+      tensors_[name] = {value, system_.parameter(value.rows(), value.cols(), stage)};
     }
   }
 
@@ -145,7 +144,9 @@ class Judge {
 
   Wire post_norm(std::int64_t first, std::int64_t last) {
     Wire x = embedded();
-    for (std::int64_t n = first; n < last; ++n) {
+    const std::int64_t passes = mistake_ == Mistake::passes_forgotten ? 1 : a_.passes;
+    for (std::int64_t i = first * passes; i < last * passes; ++i) {
+      const std::int64_t n = i / passes;
       const std::string layer = fmt::format("layers.{}.", n);
       x = norm_of_sum({x, attention(x, layer)}, layer + "attn.norm");
       if (a_.layer(n).has_ffn()) x = norm_of_sum({x, feed_forward(x, layer)}, layer + "ffn.norm");
@@ -218,8 +219,11 @@ class Judge {
     }
     for (const auto& row : rows) {
       const std::string norm = stack_ + "embed.norm";
-      Wire n = norm_of_row(row, tensor(norm + ".gain"), seen_ * seen_.transpose(), a_.norm_eps);
+      const Dense centre =
+          a_.maps_embedding() ? centring(a_.table_width()) : Dense(seen_ * seen_.transpose());
+      Wire n = norm_of_row(row, tensor(norm + ".gain"), centre, a_.norm_eps);
       if (has(norm + ".bias")) add_to_base(n, tensor(norm + ".bias"));
+      if (a_.maps_embedding()) n = linear(n, "embed.map", 0, d_);
       system_.require((n.change - n.value * change.linear - change.constant) * seen);
       if (base.size() == 0) base = n.value;
       directions = with_row(directions, n.value - base);
@@ -417,22 +421,14 @@ class Judge {
 
   Wire neurons(const FeedForward& f, const Wire& x, const std::string& name, Index m) {
     const Wire up = linear(x, name + "up", 0, m);
-    const bool clamped = f.limit > 0;
-    // What is clamped may not even scale.
-    const Activation kind = clamped ? Activation::silu : f.activation;
-    Wire hidden = activated(system_, kind, f.gated ? linear(x, name + "gate", 0, m) : up);
-    if (f.gated && clamped && mistake_ != Mistake::clamp_forgotten) {
-      system_.require(up.change);
-    } else if (f.gated) {
-      // The product with the gate is linear in each coordinate of the other branch.
-      const Forms scales = scaled(system_, up);
-      hidden.change += stack(diagonal(scales), Forms(1, m));
-    }
+    const bool clamped = f.limit > 0 && mistake_ != Mistake::clamp_forgotten;
+    const Wire gate = f.gated ? linear(x, name + "gate", 0, m) : Wire();
+    Wire hidden = fired(system_, f, gate, up, clamped);
     const std::string scale = name + "experts.scale.gain";
     if (has(scale)) hidden = times_factors(hidden, tensor(scale), f.width);
-    const bool biases_of_experts = f.experts.count > 0 && f.biases.down;
-    return biases_of_experts ? product(hidden, tensor(name + "down.weight"), 0, d_)
-                             : linear(hidden, name + "down", 0, d_);
+    if (f.experts.count > 0 && f.biases.down)
+      return product(hidden, tensor(name + "down.weight"), 0, d_);
+    return linear(hidden, name + "down", 0, d_);
   }
 
   // --- Rules: output -----------------------------------------------------------------------------
@@ -452,9 +448,12 @@ class Judge {
     }
     if (!a_.output.has(Output::tokens) && !a_.transforms_classes()) return;
     if (!a_.head_transform) return token_logits(x);
-    const Wire hidden =
-        activated(system_, a_.kinds[0].ffn.activation, linear(x, "head.transform", 0, d_));
-    token_logits(norm_of_sum({hidden}, a_.plain_stream() ? "head.transform.norm" : "head.norm"));
+    const Wire hidden = activated(system_, a_.kinds[0].ffn.activation,
+                                  linear(x, "head.transform", 0, a_.head_width()));
+    const std::string name = a_.plain_stream() ? "head.transform.norm" : "head.norm";
+    if (!a_.maps_embedding()) return token_logits(norm_of_sum({hidden}, name));
+    token_logits(layer_normed(system_, hidden, tensor(name + ".gain"), tensor(name + ".bias"),
+                              forgets_length()));
   }
 
   void token_logits(const Wire& x) {
@@ -464,7 +463,7 @@ class Judge {
     } else {
       Tensor head = tensor("embed.tokens");
       if (mistake_ == Mistake::tie_forgotten) {
-        head.change = system_.parameter(head.value.rows(), d_, System::local);
+        head.change = system_.parameter(head.value.rows(), head.value.cols(), System::local);
       }
       logits = {x.value * head.value.transpose(),
                 x.change * head.value.transpose() + x.value * head.change.transposed()};

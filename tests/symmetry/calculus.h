@@ -37,6 +37,7 @@ enum class Mistake {
   stream_scale_forgotten,  // a number on the stream may change at will
   vectors_forgotten,       // nothing reads the vectors among tokens
   gelu_forgotten,          // nothing stands behind the last convolution
+  passes_forgotten,        // a layer is gone through once
   length_forgotten,        // a kernel is not divided by its length
 };
 

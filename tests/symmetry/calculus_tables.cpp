@@ -27,8 +27,8 @@ std::vector<Tensor> summed_tables(const Architecture& a, const Tensors& tensors,
   if (a.position_table == PositionTable::learned && a.max_positions > first) {
     const Tensor& positions = tensor(stack + "embed.positions");
     const Index rows = a.max_positions - first;
-    tables.push_back(
-        {positions.value.bottomRows(rows), positions.change.block(first, 0, rows, a.width)});
+    tables.push_back({positions.value.bottomRows(rows),
+                      positions.change.block(first, 0, rows, a.table_width())});
   }
   if (a.position_table == PositionTable::sinusoidal && a.max_positions > first) {
     const Dense positions = sinusoidal_hull(a, first);

@@ -10,6 +10,10 @@ Dense with_row(const Dense& top, const Dense& bottom) {
   return result;
 }
 
+Dense centring(Index n) {
+  return Dense::Identity(n, n) - Dense::Constant(n, n, 1.0 / static_cast<double>(n));
+}
+
 Forms same(const Forms& entry, Index n) { return entry * Dense::Ones(1, n); }
 
 Wire product(const Wire& x, const Tensor& weight, Index first, Index count) {
@@ -76,6 +80,19 @@ Wire affine(System& system, const Wire& x) {
   return affine_wire(x.value.topRows(x.base()), x.value.row(x.base()), change);
 }
 
+Wire layer_normed(System& system, const Wire& x, const Tensor& gain, const Tensor& bias,
+                  bool forgets_length) {
+  const Index d = x.value.cols();
+  const Dense seen = row_basis(centring(d)).transpose();
+  const Forms turn = seen * system.skew(d - 1, System::shared) * seen.transpose();
+  Forms total = turn;
+  if (forgets_length) total += diagonal(same(system.wire(1, 1, System::shared), d));
+  system.require((x.change - x.value * total) * seen);
+  Wire out = turned_units(x.value, seen, turn, gain);
+  add_to_base(out, bias);
+  return out;
+}
+
 Wire normed(System& system, const Wire& x, const Tensor& gain, bool forgets_length) {
   const Index d = x.value.cols();
   const Forms turn = system.skew(d, System::sublayer);
@@ -126,6 +143,19 @@ Wire activated(System& system, Activation kind, const Wire& x) {
   return out;
 }
 
+Wire fired(System& system, const FeedForward& f, const Wire& gate, const Wire& up, bool clamped) {
+  const Activation kind = f.limit > 0 ? Activation::silu : f.activation;
+  Wire hidden = activated(system, kind, f.gated ? gate : up);
+  if (!f.gated) return hidden;
+  if (clamped) {
+    system.require(up.change);
+  } else {
+    // The product with the gate is linear in each coordinate of the other branch.
+    hidden.change += stack(diagonal(scaled(system, up)), Forms(1, up.value.cols()));
+  }
+  return hidden;
+}
+
 Dense added(System& system, const Dense& hull, const Tensor& rows, const Similarity& stream,
             const Dense& seen) {
   system.require((rows.change - rows.value * stream.total) * seen);
@@ -155,7 +185,8 @@ Similarity scaled_stream(System& system, const Similarity& stream, const Tensor&
   return {stream.turn, stream.total + diagonal(same(relative, stream.turn.rows()))};
 }
 
-System::Stage stage_of(const std::string& name) {
+System::Stage stage_of(const std::string& name, bool again) {
+  if (again && layer_of(name) >= 0) return System::shared;
   if (name.find("norm.") != std::string::npos) return System::shared;
   const bool late = name.find("_conv.") != std::string::npos || name.ends_with("embed.positions");
   if (name.ends_with(".scale")) return System::shared;

@@ -38,6 +38,8 @@ struct AffineChange {
 };
 
 Dense with_row(const Dense& top, const Dense& bottom);
+// What a layer norm does first: x less its mean.
+Dense centring(Index n);
 // The same number n times.
 Forms same(const Forms& entry, Index n);
 // y = x W on columns [first, first + count) of the tensor.
@@ -61,6 +63,9 @@ Wire affine(System& system, const Wire& x);
 // An rms norm of its own: the vector may turn and, where lengths are forgotten, scale; its
 // direction times the gain is handed on.
 Wire normed(System& system, const Wire& x, const Tensor& gain, bool forgets_length);
+// A layer norm of what is as wide as it likes.
+Wire layer_normed(System& system, const Wire& x, const Tensor& gain, const Tensor& bias,
+                  bool forgets_length);
 // Each coordinate scales by itself: the scales, a single row.
 Forms scaled(System& system, const Wire& x);
 // Scores change by nothing, or by a number that each row has in common.
@@ -69,6 +74,9 @@ void require_scores(System& system, const Forms& change, bool forgets_common,
 // Through an activation: a smooth one passes nothing on, ReLU a positive scale per coordinate, a
 // squared one its square.
 Wire activated(System& system, Activation kind, const Wire& x);
+// What neurons write: an activation of one branch, times the other where there is a gate. What is
+// clamped may not even scale.
+Wire fired(System& system, const FeedForward& f, const Wire& gate, const Wire& up, bool clamped);
 // What is added to the stream where vectors stand fills its space and follows it, as far as a norm
 // sees: the hull with those rows.
 Dense added(System& system, const Dense& hull, const Tensor& rows, const Similarity& stream,
@@ -81,7 +89,8 @@ void gather(const Wire& v, const Tensor& o, Index row, bool sink, Wire& out, Wir
 Similarity scaled_stream(System& system, const Similarity& stream, const Tensor& number,
                          bool forgets_length);
 // When a parameter's changes are solved for.
-System::Stage stage_of(const std::string& name);
+// `again`: a layer's parameters are in the equations of every pass.
+System::Stage stage_of(const std::string& name, bool again);
 // Every sum of one row of each table.
 std::vector<Tensor> sums_of_rows(const std::vector<Tensor>& tables);
 

@@ -74,6 +74,9 @@ struct Architecture {
   std::int64_t width = 0;           // D
   std::int64_t layers = 0;          // L
   std::int64_t encoder_layers = 0;  // 0: there is one stack
+  // Each layer is gone through so many times, with the same parameters, before the next one
+  // (ALBERT).
+  std::int64_t passes = 1;
   // Layers need not be alike: their kinds, all different, in the order of their first layers, and
   // the kind of each layer. An empty pattern: all layers are of the first kind.
   std::vector<Layer> kinds = {Layer{}};
@@ -109,6 +112,9 @@ struct Architecture {
   // others are divided by 1 - s (ESM). -1: there is none.
   std::int64_t dropped_token = -1;
   bool embedding_norm = false;  // a norm with gain (and bias) on the embedded input
+  // Tables, embedding norm and tied head are so wide, and a map with a bias, embed.map, brings what
+  // they make into the stream (ALBERT); 0: they are as wide as the stream.
+  std::int64_t embedding_width = 0;
   // The first attention has no norm of its own: it reads what the embedding norm writes
   // (ModernBERT; pre only).
   bool bare_first_attention = false;
@@ -184,6 +190,14 @@ struct Architecture {
   std::int64_t source_positions() const {  // rows of the encoder's position table
     return encoder_positions > 0 ? encoder_positions : max_positions;
   }
+  bool maps_embedding() const { return embedding_width > 0; }
+  std::int64_t table_width() const { return maps_embedding() ? embedding_width : width; }
+  // The stream itself begins behind the embedding norm.
+  bool norms_embedding() const { return embedding_norm && !maps_embedding(); }
+  // A layer reads what it has written itself.
+  bool repeats_layers() const { return passes > 1; }
+  // Of what `head.weight` reads.
+  std::int64_t head_width() const { return head_transform ? table_width() : width; }
   bool encodes_vectors() const { return encoder_layers > 0 && input_width > 0; }
   bool has_positional() const { return positional_kernel > 0; }
   std::int64_t mapped_width() const {  // of the vectors that embed.input.weight reads
@@ -265,7 +279,7 @@ struct ParameterSpec {
 // The canonical tensors in the order of computation, their shapes, and which models have them.
 //   embed.tokens [V,D]                and/or embed.input.weight [input_width,D], embed.input.bias [1,D]
 //   embed.class_token [1,D]  embed.distillation_token [1,D]  embed.registers [R,D]  embed.positions [T,D]  embed.types [types,D]
-//   embed.norm.{gain,bias} [1,D]
+//   embed.norm.{gain,bias} [1,D]  embed.map.{weight [w,D],bias [1,D]}   of tables of width w, and so their norm
 //   encoder.embed.{tokens,positions,norm}    of an encoder-decoder's encoder, likewise
 //   embed.conv.I.weight [channels read * kernel, channels], embed.conv.I.bias [1,channels], for I = 0, 1, ...,
 //   embed.conv.I.norm.{gain,bias} [1,channels]; encoder.embed.conv.I likewise
@@ -304,7 +318,7 @@ struct ParameterSpec {
 // Behind the layers:
 //   encoder.norm.{gain,bias} [1,D]        of an encoder-decoder, behind its encoder; not for post
 //   head.norm.{gain,bias} [1,D]  head.transform.{weight [D,D],bias [1,D]}  head.transform.norm (post: head.norm)
-//   head.weight [D,outputs]               but for a tied model
+//   head.weight [D,outputs]               but for a tied model; the transform writes what is as wide as the tables
 //   head.bias [1,outputs]  head.pooler.{weight [D,D],bias [1,D]}
 //   head.classes.{weight [D,classes],bias [1,classes]}   beside a head of tokens
 //   head.distillation.{weight [D,classes],bias [1,classes]}   head.contacts.bias [1,1]

@@ -70,6 +70,7 @@ class Aligner {
 
   // Behind a transform the norm reads another space.
   bool reads_the_stream(const std::string& norm_input) const {
+    if (architecture_.maps_embedding() && norm_input == "embed.norm.input") return false;
     return !architecture_.head_transform ||
            norm_input != std::string(transform_norm(architecture_)) + ".input";
   }
@@ -110,11 +111,12 @@ class Aligner {
   }
 
   void align_stream() {
+    found_ = match_tables(symmetry_, scope_, a_, b_);
     if (movable("residual") == nullptr) return;
     StreamMatch<double> match(symmetry_);
     match.add(stream_);
     double value = 0;
-    found_ = match.solve(value);
+    found_.maps.merge(match.solve(value).maps);
     b_moved_ = moved();
   }
 

@@ -7,8 +7,6 @@
 namespace regauge {
 namespace {
 
-constexpr const char* kStream = "residual";
-constexpr const char* kSign = "residual.sign";
 constexpr double kMember = 1e-9;  // of a violation: closer is in the group
 
 bool acts(const Axis& axis, std::string_view space) {
@@ -27,10 +25,11 @@ Matrix<Scalar> from_origin(const Symmetry& symmetry, const std::string& name, Ma
 }  // namespace
 
 template <class Scalar>
-StreamMatch<Scalar>::StreamMatch(const Symmetry& symmetry)
+StreamMatch<Scalar>::StreamMatch(const Symmetry& symmetry, std::string stream)
     : symmetry_(symmetry),
-      space_(symmetry.find_space(kStream)),
-      common_sign_(symmetry.find_space(kSign) != nullptr) {
+      stream_(std::move(stream)),
+      space_(symmetry.find_space(stream_)),
+      common_sign_(symmetry.find_space(stream_ + ".sign") != nullptr) {
   const auto size = space_ == nullptr ? 0 : space_->size();
   cross_ = Matrix<Scalar>::Zero(size, size);
   if (exists() && !space_->is_orthogonal()) constant_ = cross_;
@@ -39,20 +38,23 @@ StreamMatch<Scalar>::StreamMatch(const Symmetry& symmetry)
 template <class Scalar>
 void StreamMatch<Scalar>::add(const Parameters<Scalar>& a, const Parameters<Scalar>& b) {
   if (!exists()) return;
-  for_axes(symmetry_, a, kStream, [&](const std::string& name, int axis, const AxisPart& part) {
-    const TensorAxes& axes = symmetry_.tensors.at(name);
-    if (acts(axes.rows, kStream) && acts(axes.cols, kStream)) return;  // quadratic in the map
-    const bool still = constant_.size() != 0 &&
-                       (part.take != AxisPart::Take::whole ||
-                        (common_sign_ && !acts(axis == 0 ? axes.rows : axes.cols, kSign)));
-    Matrix<Scalar>& sum = still ? constant_ : cross_;
-    if (axes.pinned && axis == 1) {
-      add_cross(from_origin(symmetry_, name, b.at(name)), from_origin(symmetry_, name, a.at(name)),
-                axis, sum);
-    } else {
-      add_cross(b.at(name), a.at(name), axis, sum);
-    }
-  });
+  for_axes(symmetry_, a, stream_.c_str(),
+           [&](const std::string& name, int axis, const AxisPart& part) {
+             const TensorAxes& axes = symmetry_.tensors.at(name);
+             if (acts(axes.rows, stream_) && acts(axes.cols, stream_))
+               return;  // quadratic in the map
+             const bool still =
+                 constant_.size() != 0 &&
+                 (part.take != AxisPart::Take::whole ||
+                  (common_sign_ && !acts(axis == 0 ? axes.rows : axes.cols, stream_ + ".sign")));
+             Matrix<Scalar>& sum = still ? constant_ : cross_;
+             if (axes.pinned && axis == 1) {
+               add_cross(from_origin(symmetry_, name, b.at(name)),
+                         from_origin(symmetry_, name, a.at(name)), axis, sum);
+             } else {
+               add_cross(b.at(name), a.at(name), axis, sum);
+             }
+           });
 }
 
 template <class Scalar>
@@ -76,14 +78,14 @@ Element StreamMatch<Scalar>::solve(double& value) const {
     const Matrix<double> cross = cross_.template cast<double>();
     Matrix<double> turn = orthogonal_procrustes(*group, cross);
     value = turn.cwiseProduct(cross).sum();
-    found.maps[kStream] = BlockMap<double>(1, space_->size(), {}, std::move(turn));
+    found.maps[stream_] = BlockMap<double>(1, space_->size(), {}, std::move(turn));
     return found;
   }
   if (!common_sign_) {
     UnitSimilarity<Scalar> similarity(*space_);
     similarity.plain = constant_;
     (similarity.turned.size() != 0 ? similarity.turned : similarity.plain) += cross_;
-    found.maps[kStream] = match_units(*space_, std::move(similarity), value);
+    found.maps[stream_] = match_units(*space_, std::move(similarity), value);
     return found;
   }
   for (const double sign : {1.0, -1.0}) {
@@ -93,8 +95,9 @@ Element StreamMatch<Scalar>::solve(double& value) const {
     BlockMap<double> map = match_units(*space_, std::move(similarity), worth);
     if (!found.maps.empty() && worth <= value) continue;
     value = worth;
-    found.maps[kStream] = std::move(map);
-    found.maps[kSign] = BlockMap<double>(1, 1, {}, Matrix<double>::Constant(1, 1, sign));
+    found.maps[stream_] = std::move(map);
+    found.maps[stream_ + ".sign"] =
+        BlockMap<double>(1, 1, {}, Matrix<double>::Constant(1, 1, sign));
   }
   return found;
 }
@@ -112,11 +115,31 @@ Element StreamMatch<Scalar>::solve_permutation() const {
   Matrix<double> map = Matrix<double>::Zero(space_->size(), space_->size());
   for (Eigen::Index i = 0; i < map.rows(); ++i) map(i, places.target(i)) = 1;
   if (group->violation(map) > kMember) return found;
-  found.maps[kStream] = BlockMap<double>(1, space_->size(), {}, std::move(map));
+  found.maps[stream_] = BlockMap<double>(1, space_->size(), {}, std::move(map));
   return found;
 }
 
 template class StreamMatch<float>;
 template class StreamMatch<double>;
+
+template <class Scalar>
+Element match_tables(const Symmetry& symmetry, const Scope& scope, const Parameters<Scalar>& a,
+                     const Parameters<Scalar>& b) {
+  StreamMatch<Scalar> match(symmetry, "embed.residual");
+  const Space* space = symmetry.find_space("embed.residual");
+  if (space == nullptr || !scope.contains(*space)) return {};
+  Parameters<Scalar> tables;
+  for (const char* name : {"embed.tokens", "embed.positions", "embed.types"}) {
+    if (const auto found = a.find(name); found != a.end()) tables.emplace(name, found->second);
+  }
+  match.add(tables, b);
+  double value = 0;
+  return match.solve(value);
+}
+
+template Element match_tables(const Symmetry&, const Scope&, const Parameters<float>&,
+                              const Parameters<float>&);
+template Element match_tables(const Symmetry&, const Scope&, const Parameters<double>&,
+                              const Parameters<double>&);
 
 }  // namespace regauge

@@ -2,6 +2,7 @@
 
 #include "regauge/arch/parameters.h"
 #include "regauge/symmetry/element.h"
+#include "regauge/symmetry/scope.h"
 #include "unit_match.h"
 
 namespace regauge {
@@ -11,7 +12,7 @@ namespace regauge {
 template <class Scalar>
 class StreamMatch {
  public:
-  explicit StreamMatch(const Symmetry& symmetry);
+  explicit StreamMatch(const Symmetry& symmetry, std::string stream = "residual");
 
   bool exists() const { return space_ != nullptr; }
   void add(const Parameters<Scalar>& a, const Parameters<Scalar>& b);
@@ -28,10 +29,17 @@ class StreamMatch {
 
  private:
   const Symmetry& symmetry_;
+  std::string stream_;       // its space
   const Space* space_;       // null: the stream has no group
   bool common_sign_;         // of all coordinates at once, where a layer norm sees their mean
   Matrix<Scalar> cross_;     // what rotates or changes its sign
   Matrix<Scalar> constant_;  // what only changes places
 };
+
+// How B's tables meet A's, where a map brings them into the stream: the best map of their
+// coordinates, if the scope has it.
+template <class Scalar>
+Element match_tables(const Symmetry& symmetry, const Scope& scope, const Parameters<Scalar>& a,
+                     const Parameters<Scalar>& b);
 
 }  // namespace regauge

@@ -159,10 +159,15 @@ class TwoStage {
   // What was done.
   std::string match_stream() {
     StreamMatch<double> match(symmetry_);
-    match.add(a_.layer(-1), b_.layer(-1));
+    const Parameters<double> a = a_.layer(-1);
+    Parameters<double> b = b_.layer(-1);
+    Element tables = match_tables(symmetry_, options_.scope, a, b);
+    act_on_layer(symmetry_, tables, -1, b);
+    match.add(a, b);
     double value = 0;
     found_ =
         options_.stream == StreamMap::permutation ? match.solve_permutation() : match.solve(value);
+    found_.maps.merge(tables.maps);
     return std::string(found_.maps.empty() ? "pinned" : stream_map_name(options_.stream));
   }
 

@@ -79,7 +79,8 @@ Matrix<Scalar> TokenStream<Scalar>::embedded(std::int64_t layer, const Parameter
       x.col(i).array() += static_cast<Scalar>(sinusoid(shape_, 0, i));
     }
   }
-  return shape_.embedding_norm ? normed(x, at + ".norm", ends) : x;
+  if (shape_.embedding_norm) x = normed(x, at + ".norm", ends);
+  return shape_.maps_embedding() ? linear(ends, at + ".map", x) : x;
 }
 
 template <class Scalar>
@@ -220,11 +221,13 @@ void TokenStream<Scalar>::advance(std::int64_t layer, const Parameters<Scalar>& 
     stream_ = embedded_;
   }
   if (!shape_.plain_stream()) {
-    attention_ = stream_;
-    stream_ = normed(stream_ + attended(layer, tensors), at + ".norm", tensors);
-    if (!shape_.layer(layer).has_ffn()) return;
-    feed_forward_ = stream_;
-    stream_ = normed(stream_ + fed_forward(layer, tensors), ffn + ".norm", tensors);
+    for (std::int64_t pass = 0; pass < shape_.passes; ++pass) {
+      attention_ = stream_;
+      stream_ = normed(stream_ + attended(layer, tensors), at + ".norm", tensors);
+      if (!shape_.layer(layer).has_ffn()) continue;
+      feed_forward_ = stream_;
+      stream_ = normed(stream_ + fed_forward(layer, tensors), ffn + ".norm", tensors);
+    }
     return;
   }
   const Layer& shape = shape_.layer(layer);

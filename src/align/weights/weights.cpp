@@ -89,8 +89,17 @@ class Search {
     return tensors;
   }
 
-  // Where a climb begins: the stream by single tokens, by embedding and head, as it is, at random.
+  // The coordinates of tables that a map brings into the stream come first.
   std::string begin(std::int64_t start) {
+    found_ = match_tables(symmetry_, options_.scope, *a_layer(-1), b_layer(-1));
+    Element tables = found_;
+    std::string name = begin_stream(start);
+    found_.maps.merge(tables.maps);
+    return name;
+  }
+
+  // Where a climb begins: the stream by single tokens, by embedding and head, as it is, at random.
+  std::string begin_stream(std::int64_t start) {
     if (!moves_stream_ || start == 2) return "as it is";
     const Space& stream = *symmetry_.find_space("residual");
     if (start < 2) {

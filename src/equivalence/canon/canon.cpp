@@ -27,25 +27,31 @@ namespace {
 
 constexpr double kUndetermined = 1e-6;
 
-// Nothing changes places along this axis: tokens, positions, classes.
-bool is_labelled(const Symmetry& symmetry, const Axis& axis) {
+constexpr const char* kTables = "embed.residual";  // of tables that a map brings into the stream
+
+// Nothing changes places along this axis: tokens, positions, classes, and what is in its places by
+// now, the coordinates of tables that a map reads.
+bool is_labelled(const Symmetry& symmetry, const Space& stream, const Axis& axis) {
+  const bool placed = stream.name != kTables && symmetry.find_space(kTables) != nullptr;
   return std::all_of(axis.begin(), axis.end(), [&](const AxisPart& part) {
-    return symmetry.find_space(part.space)->category == Category::scales;
+    const Category category = symmetry.find_space(part.space)->category;
+    return category == Category::scales ||
+           (placed && (part.space.starts_with(kTables) || part.space == "embed.norm"));
   });
 }
 
-// What embedding and head say of the stream's coordinates, each tensor in units of its size.
-Matrix<double> stream_sketch(const Symmetry& symmetry, const Parameters<double>& tensors,
-                             std::int64_t width) {
-  const auto size = symmetry.architecture.width;
+// What embedding and head say of a stream's coordinates, each tensor in units of its size.
+Matrix<double> stream_sketch(const Symmetry& symmetry, const Space& stream,
+                             const Parameters<double>& tensors, std::int64_t width) {
+  const auto size = stream.size();
   Matrix<double> sum = Matrix<double>::Zero(size, width);
   for (const auto& [name, tensor] : tensors) {
     if (tensor.rows() == 1) continue;
     const TensorAxes& axes = symmetry.tensors.at(name);
     for (const int axis : {0, 1}) {
       for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
-        if (part.space != "residual" || part.take != AxisPart::Take::whole) continue;
-        if (!is_labelled(symmetry, axis == 0 ? axes.cols : axes.rows)) continue;
+        if (part.space != stream.name || part.take != AxisPart::Take::whole) continue;
+        if (!is_labelled(symmetry, stream, axis == 0 ? axes.cols : axes.rows)) continue;
         const Matrix<double> rows = stream_vectors(symmetry, name, axis, tensor);
         if (rows.norm() > 0) sum += sketch(rows, width) / rows.norm();
       }
@@ -80,12 +86,13 @@ class Canonical {
   void embedding_and_head(Progress& progress) {
     auto tensors = moved(-1);
     take(unit_lengths(symmetry_, -1, tensors, found_), -1, tensors);
-    const Space* space = symmetry_.find_space("residual");
-    if (space != nullptr && !space->is_orthogonal() && is_reversed(tensors)) {
-      reverse(progress);
-      tensors = moved(-1);
-    }
-    if (space != nullptr) {
+    for (const char* stream : {kTables, "residual"}) {
+      const Space* space = symmetry_.find_space(stream);
+      if (space == nullptr) continue;
+      if (!space->is_orthogonal() && is_reversed(*space, tensors)) {
+        reverse(*space, progress);
+        tensors = moved(-1);
+      }
       const auto* group = std::get_if<Orthogonal>(&space->group);
       take(group != nullptr ? stream_turn(*space, *group, tensors) : stream_order(*space, tensors),
            -1, tensors);
@@ -175,12 +182,13 @@ class Canonical {
   // The rotation of the stream that brings embedding and head nearest to the fixed table.
   Element stream_turn(const Space& space, const Orthogonal& group,
                       const Parameters<double>& tensors) {
-    Matrix<double> sum = stream_sketch(symmetry_, tensors, space.size());
+    Matrix<double> sum = stream_sketch(symmetry_, space, tensors, space.size());
     Matrix<double> map = fixing(group, sum);
     double determined = make_orthogonal(map, false);
     // Few tokens span less than the stream: what attention makes of them spans more.
-    for (std::int64_t layer = 0;
-         determined < kUndetermined && layer < symmetry_.architecture.layers; ++layer) {
+    for (std::int64_t layer = 0; determined < kUndetermined &&
+                                 layer < symmetry_.architecture.layers && space.name != kTables;
+         ++layer) {
       const Matrix<double> further = through_attention(layer, sum.transpose());
       if (further.norm() > 0) sum += further.transpose() * (sum.norm() / further.norm());
       map = fixing(group, sum);
@@ -226,15 +234,15 @@ class Canonical {
   }
 
   // Where one sign is free for all coordinates: their third moment is negative.
-  bool is_reversed(const Parameters<double>& tensors) const {
-    return symmetry_.find_space("residual.sign") != nullptr &&
-           stream_sketch(symmetry_, tensors, 1).array().cube().sum() < 0;
+  bool is_reversed(const Space& stream, const Parameters<double>& tensors) const {
+    return symmetry_.find_space(stream.name + ".sign") != nullptr &&
+           stream_sketch(symmetry_, stream, tensors, 1).array().cube().sum() < 0;
   }
 
   // Coordinates that only change places and signs, in the order of what they have of one fixed
   // column.
   Element stream_order(const Space& space, const Parameters<double>& tensors) {
-    Eigen::VectorXd parts = stream_sketch(symmetry_, tensors, 1).col(0);
+    Eigen::VectorXd parts = stream_sketch(symmetry_, space, tensors, 1).col(0);
     Element step;
     Matrix<double> signs;
     if (space.is_signs()) {
@@ -254,18 +262,26 @@ class Canonical {
     }
     if (close > 0) {
       limits_.push_back(fmt::format(
-          "residual: {} of {} neighbours in the order of coordinates differ by rounding alone",
-          close, parts.size() - 1));
+          "{}: {} of {} neighbours in the order of coordinates differ by rounding alone",
+          space.name, close, parts.size() - 1));
     }
     step.maps[space.name] = BlockMap<double>(space.count, 1, std::move(places), signs);
     return step;
   }
 
   // All coordinates of the stream change their sign; biases that must stay keep theirs.
-  void reverse(Progress& progress) {
+  void reverse(const Space& stream, Progress& progress) {
+    const std::string sign = stream.name + ".sign";
+    const Matrix<double> minus = Matrix<double>::Constant(1, 1, -1);
+    if (stream.name == kTables) {  // whose norm has a bias that goes
+      Element step;
+      step.maps[sign] = BlockMap<double>(1, 1, {}, minus);
+      found_.maps.insert(step.maps.begin(), step.maps.end());
+      return compose_onto(symmetry_, step, element_);
+    }
     std::vector<std::string> known_limits;
     Element step = found_;
-    step.maps["residual.sign"] = BlockMap<double>(1, 1, {}, Matrix<double>::Constant(1, 1, -1));
+    step.maps[sign] = BlockMap<double>(1, 1, {}, minus);
     element_ =
         compose(symmetry_, step, standard_form(source_, symmetry_, -1, known_limits, progress));
   }

@@ -94,6 +94,9 @@ class Finder {
   void embedding_and_head() {
     if (has_scales_) recover_scales(symmetry_, a_form_.layer(-1), b_moved(-1), found_);
     convolutions();
+    if (symmetry_.architecture.maps_embedding()) {
+      take(recover_tables(symmetry_, a_form_.layer(-1), b_moved(-1), rounding_, limits_).maps);
+    }
     note_other_places();
     if (!symmetry_.architecture.convolutions.empty()) {
       const auto signs =
@@ -407,21 +410,20 @@ class Finder {
   // Embedding and head, of each at most so many vectors.
   StreamCorrelation anchors(std::int64_t most) const {
     StreamCorrelation sum(symmetry_, enlarged_);
+    const auto add = [&](auto a, auto b) { sum.add(symmetry_, in_order(a), b, most); };
     if (rounding_ > kCoarse) {
-      sum.add(symmetry_, in_order(a_form_.ends<float>(most)), b_moved_on(-1).ends<float>(most),
-              most);
+      add(a_form_.ends<float>(most), b_moved_on(-1).ends<float>(most));
     } else {
-      sum.add(symmetry_, in_order(a_form_.ends<double>(most)), b_moved_on(-1).ends<double>(most),
-              most);
+      add(a_form_.ends<double>(most), b_moved_on(-1).ends<double>(most));
     }
     return sum;
   }
 
-  // Without the maps whose units are put in order by way of the stream.
-  template <class Scalar>
-  static Parameters<Scalar> in_order(Parameters<Scalar> ends) {
-    ends.erase("head.transform.weight");
+  // Without the maps whose columns are put in order by way of the stream, and not of narrow tables.
+  auto in_order(auto ends) const {
     ends.erase("head.pooler.weight");
+    const bool apart = symmetry_.find_space("head.transform") != nullptr;
+    if (apart || !symmetry_.architecture.maps_embedding()) ends.erase("head.transform.weight");
     return ends;
   }
 

@@ -66,7 +66,7 @@ StreamFit fit_signed_permutation(const Symmetry& symmetry, const Space& space,
   const bool has_signs = space.log2_components() > log2_factorial(size);
   NearestCoordinates best = nearest_coordinates(sum, has_signs ? Sign::each : Sign::same, rounding);
   bool reversed = false;
-  if (symmetry.find_space("residual.sign") != nullptr) {
+  if (symmetry.find_space(sum.stream + ".sign") != nullptr) {
     NearestCoordinates other = nearest_coordinates(sum, Sign::opposite, rounding);
     if (other.cost < best.cost) {
       best = std::move(other);
@@ -131,9 +131,9 @@ StreamFit fit_rotation(const Space& space, const Orthogonal& group, const Stream
 
 }  // namespace
 
-StreamCorrelation::StreamCorrelation(const Symmetry& symmetry, Enlarged enlarged)
-    : enlarged_(std::move(enlarged)) {
-  const Space* space = symmetry.find_space("residual");
+StreamCorrelation::StreamCorrelation(const Symmetry& symmetry, Enlarged enlarged, std::string of)
+    : stream(std::move(of)), enlarged_(std::move(enlarged)) {
+  const Space* space = symmetry.find_space(stream);
   const auto size = space == nullptr ? 0 : space->size();
   cross = Matrix<double>::Zero(size, size);
   squares_a = squares_b = Eigen::VectorXd::Zero(size);
@@ -150,7 +150,7 @@ void StreamCorrelation::add(const Symmetry& symmetry, const Parameters<Scalar>& 
     const double weight = factor == enlarged_.end() ? 1 : 1 / factor->second;
     for (const int axis : {0, 1}) {
       for (const auto& part : axis == 0 ? axes.rows : axes.cols) {
-        if (part.space != "residual" || part.take != AxisPart::Take::whole) continue;
+        if (part.space != stream || part.take != AxisPart::Take::whole) continue;
         add(stream_vectors(symmetry, name, axis, tensor, most),
             stream_vectors(symmetry, name, axis, b.at(name), most), weight);
       }
@@ -190,7 +190,7 @@ void StreamCorrelation::move(const StreamFit& fit) {
 }
 
 StreamFit fit_stream(const Symmetry& symmetry, const StreamCorrelation& sum, double rounding) {
-  const Space& space = *symmetry.find_space("residual");
+  const Space& space = *symmetry.find_space(sum.stream);
   const auto* group = std::get_if<Orthogonal>(&space.group);
   return group != nullptr ? fit_rotation(space, *group, sum, rounding)
                           : fit_signed_permutation(symmetry, space, sum, rounding);

@@ -7,6 +7,7 @@
 
 #include "equivalence/read_part.h"
 #include "regauge/arch/parameters.h"
+#include "regauge/symmetry/element.h"
 
 namespace regauge {
 
@@ -41,7 +42,8 @@ struct StreamFit {
 // added, each set in units of its own size, and the squared lengths of the coordinates. Tensors
 // count less where their rounding is enlarged.
 struct StreamCorrelation {
-  explicit StreamCorrelation(const Symmetry& symmetry, Enlarged enlarged = {});
+  explicit StreamCorrelation(const Symmetry& symmetry, Enlarged enlarged = {},
+                             std::string stream = "residual");
   // All tensors that live in the stream, of each at most `most` vectors, evenly spaced.
   template <class Scalar>
   void add(const Symmetry& symmetry, const Parameters<Scalar>& a, const Parameters<Scalar>& b,
@@ -52,12 +54,19 @@ struct StreamCorrelation {
   // As if b had been moved before.
   void move(const StreamFit& fit);
 
+  std::string stream;    // its space
   Matrix<double> cross;  // [D, D], or empty where the stream has no group
   Eigen::VectorXd squares_a, squares_b;
 
  private:
   Enlarged enlarged_;
 };
+
+// Of tables that a map brings into the stream: what carries b's coordinates to a's, by the tables
+// alone, since what the map writes is in no order yet. `limits`: what they do not determine.
+Element recover_tables(const Symmetry& symmetry, const Parameters<double>& a,
+                       const Parameters<double>& b, double rounding,
+                       std::vector<std::string>& limits);
 
 // For symmetries whose stream has a group.
 StreamFit fit_stream(const Symmetry& symmetry, const StreamCorrelation& sum, double rounding);
