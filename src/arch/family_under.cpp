@@ -63,7 +63,7 @@ Ordered under_objects(Ordered family, const std::vector<std::string>& objects) {
   move_keys(kinds, "key", objects);
   move_keys(kinds, "by_layer", objects);
   move_keys(kinds, "lists", objects);
-  for (const char* rule : {"period", "every", "first", "except"}) {
+  for (const char* rule : {"period", "every", "first", "except", "last"}) {
     if (kinds.contains(rule)) move_keys(kinds[rule], "key", objects);
   }
   for (auto& kind : kinds["of"]) move_entries(kind, objects);

@@ -43,6 +43,10 @@ class SymmetryBuilder {
   void add_embedding_exchanges();
   void add_deep_input(std::int64_t layer);
 
+  // layer_tables.cpp
+  void add_tables();
+  void add_table(std::int64_t layer);
+
   // convolutions.cpp
   void add_convolutions();
   void add_input_norm(Axis places);
@@ -76,7 +80,9 @@ class SymmetryBuilder {
   void add_attention(std::int64_t layer);
   Axis add_values(std::int64_t layer);           // the columns of v, if there is one
   Axis gathered_rows(std::int64_t layer) const;  // of o
-  void add_gain_signs(const std::string& norm, std::int64_t coordinates, const std::string& lift);
+  // `exchange`: of the gain's coordinates; "": the layer's own.
+  void add_gain_signs(const std::string& norm, std::int64_t coordinates, const std::string& lift,
+                      const std::string& exchange = "");
   // Of the heads: the layer's own, or those of the layer whose table it shares.
   std::string heads_space(std::int64_t layer) const;
   void add_relative_table(std::int64_t layer);
