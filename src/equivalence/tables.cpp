@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kAlike = 1e-5;         // of all that tokens have of a table, in single precision
 constexpr double kAboveRounding = 4;    // of what is stored more coarsely
-constexpr std::int64_t kTokens = 2048;  // that are looked at, evenly spaced
+constexpr std::int64_t kSampled = 2048;  // that are looked at, evenly spaced
 
 // What may differ where a table has taken something up.
 bool is_of_tables(const std::string& tensor) {
@@ -33,7 +33,7 @@ OfTokens of_tokens(const Architecture& shape, const MovedModel& model, const Par
   const std::string at = fmt::format("layers.{}.table.", layer);
   Parameters<double> own = model.layer(
       layer, [&](const std::string& name) { return name.starts_with(at) && is_of_tables(name); });
-  const std::int64_t step = std::max<std::int64_t>(1, shape.vocabulary / kTokens);
+  const std::int64_t step = std::max<std::int64_t>(1, shape.vocabulary / kSampled);
   const std::int64_t count = (shape.vocabulary + step - 1) / step;
   const auto r = static_cast<double>(shape.table_width);
   const Matrix<double>&embedded = ends.at("embed.tokens"), &table = own.at(at + "tokens");

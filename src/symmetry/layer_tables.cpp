@@ -14,11 +14,14 @@ void SymmetryBuilder::add_tables() {
              .count = r,
              .shuffle = Shuffle::symmetric});
   tensor("embed.tables.norm.gain").cols = {{.space = "embed.tables"}};
-  // What a token's row of a table takes up is no linear map: counted only. Of vectors, which all
-  // read one row, nothing is taken up but what the map into the stream does not reach.
+  // What a token's row of a table takes up is no linear map: counted only. The row that vectors
+  // read takes up nothing: neither what these have of a map, nor what the row's own token has. If
+  // that stands apart from them, it has (eps = 0) a length of its own.
   const bool text = a_.input_width == 0;
-  const std::int64_t unreached = std::max<std::int64_t>(0, a_.width - a_.mapped_width());
-  add_counted_shift("embed.tables.maps", (text ? a_.width : unreached) * layers * r);
+  const bool apart = !text && a_.width > a_.mapped_width();
+  const std::int64_t unread = text ? a_.width : apart ? a_.width - a_.mapped_width() - 1 : 0;
+  add_counted_shift("embed.tables.maps", unread * layers * r);
+  if (apart && lengths_free_) add_counted_shift("embed.tables.row", layers);
   if (text) {  // the gain, and lengths of each layer's own in place of those of all together
     add_counted_shift("embed.tables.lengths", layers * r - (lengths_free_ ? layers : 0));
   }

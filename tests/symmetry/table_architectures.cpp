@@ -50,7 +50,8 @@ Architecture table_architecture(std::uint64_t seed) {
   }
   a.set_layers(layers);
   if (!sharing || random.coin()) a.table_width = 2 + static_cast<std::int64_t>(random.below(3));
-  if (random.below(3) == 0) a.input_width = random.coin() ? a.width + 1 : 4;
+  const bool vectors = full.norms_input() && random.coin();
+  if (vectors) a.input_width = random.coin() ? a.width + 1 : 4;
   if (a.has_tables() && a.input_width > 0) a.vector_row = random.coin() ? 3 : 0;
   a.tied = random.coin();
   validate(a);
