@@ -230,27 +230,6 @@ TensorEntry parse_tensor(const std::string& where, const std::string& name, cons
   return entry;
 }
 
-// `child` over `parent`: entries of the maps are replaced one by one, null removes one.
-Ordered merged(Ordered parent, const Ordered& child) {
-  for (const auto& [key, value] : child.items()) {
-    const bool map = (key == "fields" || key == "variables" || key == "tensors" ||
-                      key == "requires" || key == "harmless" || key == "rope") &&
-                     value.is_object() && parent.contains(key);
-    if (!map) {
-      parent[key] = value;
-      continue;
-    }
-    for (const auto& [name, entry] : value.items()) {
-      if (entry.is_null()) {
-        parent[key].erase(name);
-      } else {
-        parent[key][name] = entry;
-      }
-    }
-  }
-  return parent;
-}
-
 Ordered load(std::string_view file, std::string_view text, const Find& find, int depth);
 
 // With what it inherits, and so the model beside.
@@ -278,22 +257,6 @@ Ordered with_parents(std::string_view file, Ordered json, const Find& find, int 
 
 Ordered load(std::string_view file, std::string_view text, const Find& find, int depth) {
   return with_parents(file, Ordered::parse(text, nullptr, false), find, depth);
-}
-
-// The word {family} in keys and values stands for the family's name, as the format's programs spell
-// it, and {class} for how transformers' classes begin.
-Ordered with_name(const Ordered& json) {
-  std::string text = json.dump();
-  const auto replace = [&](std::string_view word, const char* key) {
-    const auto name = json.find(key);
-    if (name == json.end() || !name->is_string()) return;
-    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at)) {
-      text.replace(at, word.size(), name->get<std::string>());
-    }
-  };
-  replace("{family}", json.contains("spelled") ? "spelled" : "family");
-  replace("{class}", "class");
-  return Ordered::parse(text);
 }
 
 }  // namespace
@@ -417,8 +380,8 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
     family.kinds.push_back(std::move(kind));
   }
   std::vector<std::string> keys;
-  for (const auto& key : {pattern.key, pattern.number_key, pattern.except_key, pattern.by_layer,
-                          pattern.last_key}) {
+  for (const auto& key :
+       {pattern.key, pattern.number_key, pattern.except_key, pattern.by_layer, pattern.last_key}) {
     if (!key.empty()) keys.push_back(key);
   }
   for (const auto& kind : family.kinds) {

@@ -145,8 +145,9 @@ void check_shared(const Architecture& a, Problems& problems) {
   for (std::int64_t n = 0; n < (a.pattern.empty() ? 1 : a.layers); ++n) {
     const Attention& of = a.layer(n).attention;
     if (!of.shares_keys) continue;
-    problems.require(a.keys_of(n) < n, "shares_keys needs an earlier layer whose attention is the "
-                                       "same and has its own keys");
+    problems.require(a.keys_of(n) < n,
+                     "shares_keys needs an earlier layer whose attention is the "
+                     "same and has its own keys");
     problems.require(of.value_norm && of.qk_norm == QkNorm::heads,
                      "shares_keys needs value_norm and qk_norm 'heads'");
   }

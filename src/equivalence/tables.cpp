@@ -12,8 +12,8 @@
 namespace regauge {
 namespace {
 
-constexpr double kAlike = 1e-5;         // of all that tokens have of a table, in single precision
-constexpr double kAboveRounding = 4;    // of what is stored more coarsely
+constexpr double kAlike = 1e-5;          // of all that tokens have of a table, in single precision
+constexpr double kAboveRounding = 4;     // of what is stored more coarsely
 constexpr std::int64_t kSampled = 2048;  // that are looked at, evenly spaced
 
 // What may differ where a table has taken something up.
@@ -28,8 +28,8 @@ struct OfTokens {
   Matrix<double> down;  // [r, D]
 };
 
-OfTokens of_tokens(const Architecture& shape, const MovedModel& model, const Parameters<double>& ends,
-                   std::int64_t layer) {
+OfTokens of_tokens(const Architecture& shape, const MovedModel& model,
+                   const Parameters<double>& ends, std::int64_t layer) {
   const std::string at = fmt::format("layers.{}.table.", layer);
   Parameters<double> own = model.layer(
       layer, [&](const std::string& name) { return name.starts_with(at) && is_of_tables(name); });

@@ -82,8 +82,7 @@ double Space::log2_components() const {
   if (shuffle == Shuffle::grouped) {
     const double within = inside + static_cast<double>(groups()) * log2_factorial(group_size);
     if (!follows.empty()) return within;
-    return within +
-           static_cast<double>(bundles) * log2_factorial(groups() / bundles) +
+    return within + static_cast<double>(bundles) * log2_factorial(groups() / bundles) +
            log2_factorial(bundles);
   }
   return inside;

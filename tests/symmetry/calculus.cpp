@@ -466,7 +466,7 @@ class Judge {
   std::string stack_;  // "encoder." while it is the encoder's turn
   Wire encoded_;       // what the encoder has written
   std::map<std::int64_t, std::pair<std::vector<Wire>, std::vector<Wire>>> keys_and_values_;
-  Dense seen_;         // D x n, orthonormal columns: what a norm sees of its input is x seen
+  Dense seen_;  // D x n, orthonormal columns: what a norm sees of its input is x seen
 };
 
 }  // namespace

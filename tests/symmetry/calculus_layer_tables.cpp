@@ -37,13 +37,12 @@ Dense from_table(System& system, const Architecture& a, const Tensors& tensors, 
   const auto tensor = [&](const char* name) -> const Tensor& { return tensors.at(at + name); };
   const Tensor &map = tensor("map.weight"), &rows = tensor("tokens"), &down = tensor("down.weight");
   const Tensor& tokens = tensors.at("embed.tokens");
-  const Wire hidden = activated(system, a.layer(layer).ffn.activation,
-                                product(raw, tensor("gate.weight"), 0, r));
+  const Wire hidden =
+      activated(system, a.layer(layer).ffn.activation, product(raw, tensor("gate.weight"), 0, r));
   std::vector<std::pair<Tensor, Index>> inputs;  // and the row of the table that each reads
   for (Index v = 0; v < a.vocabulary; ++v) {
-    inputs.push_back({{a.embedding_scale * tokens.value.row(v),
-                       a.embedding_scale * tokens.change.row(v)},
-                      v});
+    inputs.push_back(
+        {{a.embedding_scale * tokens.value.row(v), a.embedding_scale * tokens.change.row(v)}, v});
   }
   if (a.input_width > 0 && mistake != Mistake::vectors_forgotten) {
     for (Tensor& vector : some_vectors(tensors, 2 * d + 6)) {

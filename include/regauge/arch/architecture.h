@@ -102,10 +102,10 @@ struct Architecture {
   // r: a third branch of each layer reads the stream as it is, x += rms((act(x gate) * p) down)
   // gain, with numbers p of the input's token and of its row e of the stream,
   //   p = (rms(e map / sqrt(D)) g + sqrt(r) tokens[token]) / sqrt(2),
-  // where gate, down, gain, map and the table `tokens` are the layer's own and the gain g is one for
-  // all layers; act is that of the feed-forward (Gemma 4). 0: there is none.
+  // where gate, down, gain, map and the table `tokens` are the layer's own and the gain g is one
+  // for all layers; act is that of the feed-forward (Gemma 4). 0: there is none.
   std::int64_t table_width = 0;
-  std::int64_t vector_row = 0;  // of these tables: what vectors among tokens read
+  std::int64_t vector_row = 0;      // of these tables: what vectors among tokens read
   bool class_token = false;         // a learned row in front of the sequence (vectors)
   bool distillation_token = false;  // another one behind it, whose position is row 1 (DeiT)
   // Learned rows behind the class token, without positions; attention sees them as any other.

@@ -92,8 +92,9 @@ class Canonical {
     }
     take(balance(symmetry_, tensors), -1, tensors);
     if (symmetry_.architecture.has_tables()) {
-      const Element step = tables_in_order(symmetry_, moved(0).at("layers.0.table.gate.weight"),
-                                           tensors.at("embed.tables.norm.gain"), rounding_, limits_);
+      const Element step =
+          tables_in_order(symmetry_, moved(0).at("layers.0.table.gate.weight"),
+                          tensors.at("embed.tables.norm.gain"), rounding_, limits_);
       ordered_.maps.insert(step.maps.begin(), step.maps.end());
       take(step, -1, tensors);
     }

@@ -29,8 +29,8 @@
 #include "signature.h"
 #include "signs_apart.h"
 #include "stream.h"
-#include "table_coordinates.h"
 #include "symmetry/index.h"
+#include "table_coordinates.h"
 
 namespace regauge {
 namespace {
@@ -95,7 +95,8 @@ class Finder {
                  match_rows(columns(b_moved(-1)), columns(a_form_.layer(-1)), rounding_), {})}});
     }
     if (const Space* units = symmetry_.find_space("head.pooler")) pooler(*units);
-    if (const Space* tables = symmetry_.find_space("embed.tables")) take(table_coordinates(*tables, a_form_, b_moved_on(-1), rounding_));
+    if (const Space* tables = symmetry_.find_space("embed.tables"))
+      take(table_coordinates(*tables, a_form_, b_moved_on(-1), rounding_));
   }
 
   // All layers; several at a time, unless one needs what is found of another.
@@ -356,8 +357,7 @@ class Finder {
     Element places;
     if (heads != nullptr) {  // else they follow those of the layer whose table they share
       const std::int64_t owner = shape.keys_of(layer);
-      const Parameters<double> of_b =
-          owner == layer ? b : with_keys(layer, b, b_moved_on(owner));
+      const Parameters<double> of_b = owner == layer ? b : with_keys(layer, b, b_moved_on(owner));
       const Parameters<double> of_a = owner == layer ? a : with_keys(layer, a, a_form_);
       places.maps[heads->name] =
           BlockMap<double>(heads->count, 1,
