@@ -1,5 +1,6 @@
 // Tables of layers, keys and values of earlier layers: Gemma 4 E2B in small.
 #include "architectures.h"
+#include "regauge/base/random.h"
 
 namespace regauge {
 
