@@ -36,6 +36,8 @@ GEMMA4_EXPERTS = dict(enable_moe_block=True, num_experts=6, top_k_experts=2, moe
 GEMMA4_TOWER = dict(
     hidden_size=12, intermediate_size=18, num_hidden_layers=1, num_attention_heads=3, num_key_value_heads=3, head_dim=4,
     patch_size=2, pooling_kernel_size=2, position_embedding_size=8)
+GEMMA4_EARS = dict(
+    hidden_size=8, num_hidden_layers=1, num_attention_heads=2, output_proj_dims=10, subsampling_conv_channels=[4, 3])
 GEMMA4_TOKENS = dict(image_token_id=32, video_token_id=33, audio_token_id=34, boi_token_id=35, eoi_token_id=36,
                      boa_token_id=37, eoa_token_index=38)
 
@@ -80,6 +82,10 @@ def models():
             layer_types=["sliding_attention", "full_attention", "full_attention"], rope_parameters={
                 "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
                 "full_attention": {"rope_type": "proportional", "rope_theta": 500.0, "partial_rotary_factor": 0.5}})),
+        "gemma4_text-tables": (tf.Gemma4ForCausalLM, tf.Gemma4TextConfig(
+            **{**small, "num_hidden_layers": 4}, head_dim=6, global_head_dim=8, hidden_size_per_layer_input=5,
+            vocab_size_per_layer_input=31, num_kv_shared_layers=2, use_double_wide_mlp=True, sliding_window=5,
+            final_logit_softcapping=2.5, layer_types=["sliding_attention", "full_attention"] * 2)),
         "gemma4_text-experts": (tf.Gemma4ForCausalLM, tf.Gemma4TextConfig(
             **small, head_dim=6, global_head_dim=8, num_global_key_value_heads=1, attention_k_eq_v=True,
             hidden_size_per_layer_input=0, sliding_window=5, layer_types=["sliding_attention", "full_attention"],
@@ -96,6 +102,12 @@ def models():
                 attention_k_eq_v=True, hidden_size_per_layer_input=0, sliding_window=5,
                 use_bidirectional_attention="vision", layer_types=["sliding_attention", "full_attention"]),
             vision_config=GEMMA4_TOWER, audio_config=None, **GEMMA4_TOKENS)),
+        "gemma4-audio": (tf.Gemma4ForConditionalGeneration, tf.Gemma4Config(
+            text_config=dict(
+                **{**small, "num_hidden_layers": 4, "pad_token_id": 3}, head_dim=6, global_head_dim=8,
+                hidden_size_per_layer_input=5, vocab_size_per_layer_input=31, num_kv_shared_layers=2, use_double_wide_mlp=True,
+                sliding_window=5, layer_types=["sliding_attention", "full_attention"] * 2),
+            vision_config=GEMMA4_TOWER, audio_config=GEMMA4_EARS, **GEMMA4_TOKENS)),
         "idefics3": (tf.Idefics3ForConditionalGeneration, tf.Idefics3Config(
             text_config=dict(**{**small, "num_hidden_layers": 3}, head_dim=6, model_type="llama"), scale_factor=2,
             image_token_id=30, vision_config={**TOWER, "num_hidden_layers": 1})),

@@ -38,6 +38,13 @@ GEMMA4_26B = dict(
     hidden_size=2816, intermediate_size=2112, num_hidden_layers=30, num_attention_heads=16, num_key_value_heads=8, head_dim=256,
     global_head_dim=512, num_global_key_value_heads=2, attention_k_eq_v=True, hidden_size_per_layer_input=0, sliding_window=1024,
     enable_moe_block=True, num_experts=128, top_k_experts=8, moe_intermediate_size=704)
+GEMMA4_31B = dict(
+    hidden_size=5376, intermediate_size=21504, num_hidden_layers=60, num_attention_heads=32, num_key_value_heads=16, head_dim=256,
+    global_head_dim=512, num_global_key_value_heads=4, attention_k_eq_v=True, hidden_size_per_layer_input=0, sliding_window=1024)
+GEMMA4_E2B = dict(
+    hidden_size=1536, intermediate_size=6144, num_hidden_layers=35, num_attention_heads=8, num_key_value_heads=1, head_dim=256,
+    global_head_dim=512, hidden_size_per_layer_input=256, num_kv_shared_layers=20, use_double_wide_mlp=True, sliding_window=512,
+    layer_types=(["sliding_attention"] * 4 + ["full_attention"]) * 7)
 # ESM-2 of 650 million parameters; the default values are ESM-1b's.
 ESM2 = dict(
     vocab_size=33, hidden_size=1280, num_hidden_layers=33, num_attention_heads=20, intermediate_size=5120, pad_token_id=1,
@@ -53,6 +60,9 @@ SETTINGS = {
     "electra": ELECTRA_BASE,
     "electra-discriminator": ELECTRA_BASE,
     "gemma4_text-experts": GEMMA4_26B,
+    "gemma4_text": GEMMA4_E2B,
+    "gemma4": dict(text_config=GEMMA4_31B, vision_config={}),
+    "gemma4-audio": dict(text_config=GEMMA4_E2B, vision_config={}, audio_config={}),
     "gemma4-experts": dict(text_config=GEMMA4_26B, vision_config={}),
     "esm": ESM2,
     "esm-dropout": dict(**ESM2, token_dropout=True),
@@ -109,7 +119,7 @@ USE = [
      ["fp8 numbers", "awq numbers", "gptq numbers", "bitsandbytes numbers", "mlx numbers", "compressed-tensors numbers", "IQ numbers"]),
     ("Qwen2-VL, Qwen2.5-VL, Qwen3-VL", 70, True, ["qwen2_vl", "qwen2_5_vl", "qwen3_vl"]),
     ("Qwen3 MoE, Qwen3-Next, Qwen3.5", 110, True, ["qwen3_moe", "qwen3_next", "qwen3_5", "qwen3_5_moe"]),
-    ("Gemma 2, 3, 3n, 4", 95, True, ["gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "gemma4_text-experts", "gemma4_text (E2B, E4B)"]),
+    ("Gemma 2, 3, 3n, 4", 95, True, ["gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "gemma4_text-experts", "gemma4-audio"]),
     ("gpt-oss, Mixtral", 35, True, ["gpt_oss", "mixtral"]),
     ("Mistral 3, Ministral 3", 15, True, ["mistral3", "ministral3"]),
     ("DeepSeek V2 to V3.2, Kimi, GLM MoE, MiniMax", 47, True, ["deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "minimax_m2"]),
@@ -121,7 +131,7 @@ USE = [
      ["nemotron_h", "falcon_h1", "lfm2", "granitemoehybrid", "mamba", "jamba"]),
     ("GGUF of Llama, Qwen2, Qwen3, Gemma 1", 15, True, ["llama.gguf", "qwen2.gguf", "qwen3.gguf", "gemma.gguf"]),
     ("GGUF of Qwen3 MoE and Qwen3.5", 24, True, ["qwen3_moe.gguf", "qwen3_5_text.gguf", "qwen3_5_moe_text.gguf"]),
-    ("GGUF of Gemma 2 to 4", 18, True, ["gemma2.gguf", "gemma3_text.gguf", "gemma4_text.gguf", "gemma4_text-experts.gguf", "gemma4_text.gguf (E2B, E4B)"]),
+    ("GGUF of Gemma 2 to 4", 18, True, ["gemma2.gguf", "gemma3_text.gguf", "gemma4_text.gguf", "gemma4_text-experts.gguf"]),
     ("GGUF of gpt-oss, DeepSeek and others", 18, True, ["gpt_oss.gguf", "deepseek_v3.gguf", "granite.gguf"]),
     ("InternVL, LLaVA, Florence, SmolVLM", 20, True, ["internvl", "llava", "florence2", "smolvlm"]),
 ]  # fmt: skip

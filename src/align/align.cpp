@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 
 #include "action/balance.h"
@@ -68,6 +69,14 @@ bool reverses_stream(const Element& element) {
 
 Element comparable_form(const Symmetry& symmetry, const ReadTensor& model, const Scope& scope,
                         Progress& progress, double sign) {
+  const Architecture& shape = symmetry.architecture;
+  const bool shares = std::ranges::any_of(
+      shape.kinds, [](const Layer& kind) { return kind.attention.shares_keys; });
+  if (shape.has_tables() || shares) {
+    throw UsageError(
+        "[align] models whose layers have tables, or take keys and values from an earlier layer, "
+        "are not aligned yet");
+  }
   std::vector<std::string> limits;
   Element form = scope.restrict(
       symmetry, standard_form(model, symmetry, sign, limits, progress, UnknownShifts::kept));

@@ -23,7 +23,19 @@ void Architecture::set_layers(const std::vector<Layer>& all) {
 
 bool Architecture::layers_stand_alone() const {
   return plain_stream() && encoder_layers == 0 &&
-         std::ranges::none_of(kinds, [](const Layer& kind) { return kind.attention.shares_table; });
+         std::ranges::none_of(kinds, [](const Layer& kind) {
+           return kind.attention.shares_table || kind.attention.shares_keys;
+         });
+}
+
+std::int64_t Architecture::keys_of(std::int64_t index) const {
+  Attention own = layer(index).attention;
+  if (!own.shares_keys) return index;
+  own.shares_keys = false;
+  for (std::int64_t n = index - 1; n >= 0; --n) {
+    if (layer(n).attention == own) return n;
+  }
+  return index;
 }
 
 Architecture Architecture::alone() const {

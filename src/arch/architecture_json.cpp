@@ -66,6 +66,7 @@ void visit_layer(L& layer, Visit&& visit) {
   visit("qk_norm", a.qk_norm);
   visit("value_norm", a.value_norm);
   visit("keys_as_values", a.keys_as_values);
+  visit("shares_keys", a.shares_keys);
   visit("attention_scale", a.scale);
   visit("attention_temperature", a.temperature);
   visit("attention_temperature_length", a.temperature_length);
@@ -124,6 +125,8 @@ void visit_model(A& a, Visit&& visit) {
   visit("positional_kernel", a.positional_kernel);
   visit("positional_groups", a.positional_groups);
   visit("deep_inputs", a.deep_inputs);
+  visit("table_width", a.table_width);
+  visit("vector_row", a.vector_row);
   visit("class_token", a.class_token);
   visit("distillation_token", a.distillation_token);
   visit("registers", a.registers);
@@ -331,6 +334,9 @@ constexpr const char* kOnlyWhereSaid[] = {"kv_latent",
                                           "layer_scale",
                                           "value_norm",
                                           "keys_as_values",
+                                          "shares_keys",
+                                          "table_width",
+                                          "vector_row",
                                           "stream_scale",
                                           "expert_norms",
                                           "expert_scales",

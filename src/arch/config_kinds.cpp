@@ -87,7 +87,28 @@ std::vector<Json> in_runs(const Family& family, const Declared& alike) {
   return items;
 }
 
-std::vector<Json> read_pattern(const Family& family, const Declared& alike, const Json& config) {
+// How many of the last layers the config says are others.
+std::int64_t last_layers(const Family& family, std::int64_t layers, const Json& config) {
+  const std::string& key = family.pattern.last_key;
+  const Json* said = key.empty() ? nullptr : find_path(config, key);
+  if (said == nullptr || said->is_null()) return 0;
+  if (said->is_number_integer() && said->get<std::int64_t>() >= 0 &&
+      said->get<std::int64_t>() <= layers) {
+    return said->get<std::int64_t>();
+  }
+  refuse(family, fmt::format("'{}' is {}; expected 0 to the {} layers", key, said->dump(), layers));
+}
+
+// The item of one of the last layers for that in the list, or the other way round; nothing where
+// there is none.
+const Json* last_item(const PatternEntry& pattern, const Json& item, bool back) {
+  for (const auto& [listed, last] : pattern.last_items) {
+    if ((back ? last : listed) == item) return back ? &listed : &last;
+  }
+  return nullptr;
+}
+
+std::vector<Json> read_listed(const Family& family, const Declared& alike, const Json& config) {
   const PatternEntry& pattern = family.pattern;
   const std::int64_t layers = alike.architecture.layers;
   if (!pattern.runs.empty()) {
@@ -117,6 +138,18 @@ std::vector<Json> read_pattern(const Family& family, const Declared& alike, cons
                                pattern.key, list->dump(), layers));
   }
   return {list->begin(), list->begin() + layers};
+}
+
+std::vector<Json> read_pattern(const Family& family, const Declared& alike, const Json& config) {
+  std::vector<Json> items = read_listed(family, alike, config);
+  const auto count = static_cast<std::int64_t>(items.size());
+  for (std::int64_t n = count - last_layers(family, count, config); n < count; ++n) {
+    Json& item = items[static_cast<std::size_t>(n)];
+    const Json* last = last_item(family.pattern, item, false);
+    if (last == nullptr) refuse(family, fmt::format("a last layer is {}", item.dump()));
+    item = *last;
+  }
+  return items;
 }
 
 // What the first kind says, for what belongs to the model.
@@ -169,7 +202,11 @@ Architecture without_layers(Architecture architecture) {
 
 Declared read_kinds(const Family& family, const Json& config, const TensorSource& tensors) {
   const auto items = read_pattern(family, read_first(family, config, tensors), config);
-  if (const Json& last = family.pattern.ends_with; !last.is_null() && items.back() != last) {
+  const auto ends_well = [&](const Json& last) {
+    const Json* becomes = last_item(family.pattern, last, false);
+    return items.back() == last || (becomes != nullptr && items.back() == *becomes);
+  };
+  if (const Json& last = family.pattern.ends_with; !last.is_null() && !ends_well(last)) {
     refuse(family, fmt::format("the last layer is {} in '{}'; expected {}, which the library that "
                                "runs the model makes of it",
                                items.back().dump(), family.pattern.key, last.dump()));
@@ -202,7 +239,18 @@ Declared read_kinds(const Family& family, const Json& config, const TensorSource
 }
 
 // Keeps what is said, or left out, where it says this.
-void write_pattern(const PatternEntry& pattern, const std::vector<Json>& items, Json& config) {
+void write_pattern(const PatternEntry& pattern, std::vector<Json> items, Json& config) {
+  if (!pattern.last_key.empty()) {
+    std::int64_t last = 0;
+    for (Json& item : items) {
+      const Json* listed = last_item(pattern, item, true);
+      last = listed == nullptr ? 0 : last + 1;  // one that others follow is written as it cannot be
+      if (listed != nullptr) item = *listed;
+    }
+    const Json* said = find_path(config, pattern.last_key);
+    const bool kept = said == nullptr && last == 0 && !config.empty();
+    if (!kept && (said == nullptr || *said != Json(last))) set_path(config, pattern.last_key, last);
+  }
   const auto layers = static_cast<std::int64_t>(items.size());
   const Json* found = pattern.key.empty() ? nullptr : find_path(config, pattern.key);
   const bool listed = found != nullptr && !found->is_null();

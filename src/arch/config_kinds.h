@@ -13,7 +13,7 @@ Declared read_alike(const Family& family, const nlohmann::json& config,
 Declared read_kinds(const Family& family, const nlohmann::json& config,
                     const TensorSource& tensors);
 // The pattern into a config; `items` has one for every layer.
-void write_pattern(const PatternEntry& pattern, const std::vector<nlohmann::json>& items,
+void write_pattern(const PatternEntry& pattern, std::vector<nlohmann::json> items,
                    nlohmann::json& config);
 // The family's kind that says what a layer of `alike`, whose layers are all of one kind, computes;
 // nullptr if none does.

@@ -202,6 +202,9 @@ TensorEntry parse_tensor(const std::string& where, const std::string& name, cons
     for (const auto& size : *shape) entry.shape.emplace_back(size);
   }
   if (const auto row = section.any("first_row")) entry.first_row = *row;
+  if (const Ordered* rows = section.find("rows")) {
+    for (const auto& number : *rows) entry.rows.emplace_back(number);
+  }
   entry.when = section.when();
   if (const auto text = section.text("orientation"); !text.empty()) {
     entry.either_way = text == "either";
@@ -214,6 +217,9 @@ TensorEntry parse_tensor(const std::string& where, const std::string& name, cons
       (entry.holds.size() != 1 || entry.holds.front().ends_with(".weight"))) {
     section.fail("'first_row' is for a table alone in its tensor");
   }
+  if (!entry.rows.empty() && (entry.rows.size() != 2 || entry.holds.size() != 1)) {
+    section.fail("'rows' are two numbers, of one parameter");
+  }
   if (entry.either_way && (!entry.stacked || entry.shape.size() != 3)) {
     section.fail("orientation 'either' is for stacked experts whose 'shape' has three sizes");
   }
@@ -222,27 +228,6 @@ TensorEntry parse_tensor(const std::string& where, const std::string& name, cons
     section.fail("'matrices' are of one parameter, in_out and not stacked");
   }
   return entry;
-}
-
-// `child` over `parent`: entries of the maps are replaced one by one, null removes one.
-Ordered merged(Ordered parent, const Ordered& child) {
-  for (const auto& [key, value] : child.items()) {
-    const bool map = (key == "fields" || key == "variables" || key == "tensors" ||
-                      key == "requires" || key == "harmless" || key == "rope") &&
-                     value.is_object() && parent.contains(key);
-    if (!map) {
-      parent[key] = value;
-      continue;
-    }
-    for (const auto& [name, entry] : value.items()) {
-      if (entry.is_null()) {
-        parent[key].erase(name);
-      } else {
-        parent[key][name] = entry;
-      }
-    }
-  }
-  return parent;
 }
 
 Ordered load(std::string_view file, std::string_view text, const Find& find, int depth);
@@ -272,22 +257,6 @@ Ordered with_parents(std::string_view file, Ordered json, const Find& find, int 
 
 Ordered load(std::string_view file, std::string_view text, const Find& find, int depth) {
   return with_parents(file, Ordered::parse(text, nullptr, false), find, depth);
-}
-
-// The word {family} in keys and values stands for the family's name, as the format's programs spell
-// it, and {class} for how transformers' classes begin.
-Ordered with_name(const Ordered& json) {
-  std::string text = json.dump();
-  const auto replace = [&](std::string_view word, const char* key) {
-    const auto name = json.find(key);
-    if (name == json.end() || !name->is_string()) return;
-    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at)) {
-      text.replace(at, word.size(), name->get<std::string>());
-    }
-  };
-  replace("{family}", json.contains("spelled") ? "spelled" : "family");
-  replace("{class}", "class");
-  return Ordered::parse(text);
 }
 
 }  // namespace
@@ -365,6 +334,19 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
     pattern.except_item = *item;
     entry.finish();
   }
+  if (const Ordered* last = section.find("last")) {
+    Section entry(family.file + ": last of the kinds", *last);
+    pattern.last_key = entry.text("key", true);
+    const Ordered* items = entry.find("items");
+    if (items == nullptr || !items->is_array() || pattern.key.empty()) {
+      entry.fail("needs a list of 'items', and a 'key' beside it");
+    }
+    for (const auto& pair : *items) {
+      if (!pair.is_array() || pair.size() != 2) entry.fail("'items' are pairs");
+      pattern.last_items.emplace_back(Json(pair[0]), Json(pair[1]));
+    }
+    entry.finish();
+  }
   const Ordered* of = section.find("of");
   const bool told = !pattern.key.empty() || pattern.rule != Rule::none || !pattern.runs.empty();
   if (of == nullptr || !of->is_array() || !told) {
@@ -372,11 +354,19 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
         "needs a list 'of' kinds, and a 'key', a 'period', an 'every', a 'first' or 'runs'");
   }
   section.finish();
+  std::vector<std::pair<Json, Ordered>> known;  // by their items
   for (const auto& entry : *of) {
     Ordered own = entry;
     if (!own.is_object() || !own.contains("item")) section.fail("every kind needs its 'item'");
     own.erase("item");
     FamilyKind kind{Json(entry.at("item")), {}, {}};
+    if (const auto like = own.find("like"); like != own.end()) {
+      const auto other = std::ranges::find(known, Json(*like), &std::pair<Json, Ordered>::first);
+      if (other == known.end()) section.fail("a kind is 'like' one that does not stand before it");
+      own.erase("like");
+      own = merged(other->second, own);
+    }
+    known.emplace_back(kind.item, own);
     if (const auto names = own.find("own"); names != own.end()) {
       for (const auto& [name, of_kind] : names->items()) {
         if (!of_kind.is_string() || pattern.by_layer.empty()) {
@@ -390,7 +380,8 @@ void parse_kinds(const Ordered& json, const Ordered& layers, Family& family) {
     family.kinds.push_back(std::move(kind));
   }
   std::vector<std::string> keys;
-  for (const auto& key : {pattern.key, pattern.number_key, pattern.except_key, pattern.by_layer}) {
+  for (const auto& key :
+       {pattern.key, pattern.number_key, pattern.except_key, pattern.by_layer, pattern.last_key}) {
     if (!key.empty()) keys.push_back(key);
   }
   for (const auto& kind : family.kinds) {

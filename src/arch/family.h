@@ -99,7 +99,9 @@ struct TensorEntry {
   // round.
   bool either_way = false;
   std::vector<nlohmann::json> shape;  // numbers and formulas; empty: from the parameters
-  nlohmann::json first_row;           // of a table: those in front are for padding; null: 0
+  // Of its one parameter: the first row that it holds and how many; other tensors hold the others.
+  std::vector<nlohmann::json> rows;
+  nlohmann::json first_row;  // of a table: those in front are for padding; null: 0
   std::optional<Orientation> orientation;
   std::optional<double> gain_offset;  // in place of the family's
   When when;                          // of several entries for one parameter the one that applies
@@ -137,8 +139,11 @@ struct PatternEntry {
   std::string by_layer;         // of an object with settings of single layers; empty: there is none
   std::vector<std::string> lists;  // of settings that may be a list with one for every layer
   nlohmann::json ends_with;        // the item that the last layer must have, or null
-  std::string except_key;          // of a list of layers by their numbers; empty: there is none
-  nlohmann::json except_item;      // what they have
+  std::string last_key;            // of how many of the last layers have another item; or empty
+  // What items in the list become there.
+  std::vector<std::pair<nlohmann::json, nlohmann::json>> last_items;
+  std::string except_key;      // of a list of layers by their numbers; empty: there is none
+  nlohmann::json except_item;  // what they have
 };
 
 // One data file of data/architectures/.

@@ -63,11 +63,45 @@ Ordered under_objects(Ordered family, const std::vector<std::string>& objects) {
   move_keys(kinds, "key", objects);
   move_keys(kinds, "by_layer", objects);
   move_keys(kinds, "lists", objects);
-  for (const char* rule : {"period", "every", "first", "except"}) {
+  for (const char* rule : {"period", "every", "first", "except", "last"}) {
     if (kinds.contains(rule)) move_keys(kinds[rule], "key", objects);
   }
   for (auto& kind : kinds["of"]) move_entries(kind, objects);
   return family;
+}
+
+Ordered merged(Ordered parent, const Ordered& child) {
+  for (const auto& [key, value] : child.items()) {
+    const bool map = (key == "fields" || key == "variables" || key == "tensors" ||
+                      key == "requires" || key == "harmless" || key == "rope") &&
+                     value.is_object() && parent.contains(key);
+    if (!map) {
+      parent[key] = value;
+      continue;
+    }
+    for (const auto& [name, entry] : value.items()) {
+      if (entry.is_null()) {
+        parent[key].erase(name);
+      } else {
+        parent[key][name] = entry;
+      }
+    }
+  }
+  return parent;
+}
+
+Ordered with_name(const Ordered& json) {
+  std::string text = json.dump();
+  const auto replace = [&](std::string_view word, const char* key) {
+    const auto name = json.find(key);
+    if (name == json.end() || !name->is_string()) return;
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at)) {
+      text.replace(at, word.size(), name->get<std::string>());
+    }
+  };
+  replace("{family}", json.contains("spelled") ? "spelled" : "family");
+  replace("{class}", "class");
+  return Ordered::parse(text);
 }
 
 }  // namespace regauge

@@ -14,4 +14,10 @@ namespace regauge {
 nlohmann::ordered_json under_objects(nlohmann::ordered_json family,
                                      const std::vector<std::string>& objects);
 
+// `child` over `parent`: entries of the maps are replaced one by one, null removes one.
+nlohmann::ordered_json merged(nlohmann::ordered_json parent, const nlohmann::ordered_json& child);
+// The word {family} in keys and values stands for the family's name, as the format's programs spell
+// it, and {class} for how transformers' classes begin.
+nlohmann::ordered_json with_name(const nlohmann::ordered_json& json);
+
 }  // namespace regauge

@@ -154,15 +154,19 @@ Matrix<Scalar> Layout::arrange(std::string_view parameter, const Values<Scalar>&
   if (slice != kAll) wanted = wanted.subspan(static_cast<std::size_t>(slice), 1);
   const Part &first = wanted.front(), &last = wanted.back();
   Matrix<Scalar> value(last.row + last.rows - first.row, last.col + last.cols - first.col);
-  const std::int64_t size = stored_[first.holder].slice_elements();
+  std::int64_t size = stored_[first.holder].slice_elements();
   if (wanted.size() == 1 && first.is_plain() && size == value.size()) {
     values({stored_[first.holder], first.slice},
            std::span(value.data(), static_cast<std::size_t>(size)));
     return value;
   }
-  const auto numbers = std::make_unique_for_overwrite<Scalar[]>(static_cast<std::size_t>(size));
-  const std::span stored(numbers.get(), static_cast<std::size_t>(size));
   for (const Part& part : wanted) {
+    size = std::max(size, stored_[part.holder].slice_elements());
+  }
+  const auto numbers = std::make_unique_for_overwrite<Scalar[]>(static_cast<std::size_t>(size));
+  for (const Part& part : wanted) {
+    const auto own = static_cast<std::size_t>(stored_[part.holder].slice_elements());
+    const std::span stored(numbers.get(), own);
     values({stored_[part.holder], part.slice}, stored);
     take<Scalar>(part, stored, part.row - first.row, part.col - first.col, value);
   }

@@ -96,6 +96,7 @@ void LayoutBuilder::find_homes() {
         const std::string name = instance(replaced(entry.names.front(), ".E.", ".0."), first);
         if (alternative && (file_ == nullptr || file_->shape(name) == nullptr)) continue;
         for (const auto& parameter : entry.holds) {
+          if (!entry.rows.empty()) homes.pieces[parameter].push_back(&entry);
           auto& some = is_of_experts(entry) ? homes.of_experts : homes.others;
           some[parameter] = &entry;
         }
@@ -247,8 +248,15 @@ std::vector<std::string> LayoutBuilder::held_by(const TensorEntry& entry,
   return parameters;
 }
 
-// A tensor for every expert, or one for all.
+// A tensor for every expert, or for some rows, or one for all.
 void LayoutBuilder::add_tensors(const TensorEntry& entry, const ParameterSpec& spec) {
+  if (!entry.rows.empty()) {
+    const Homes& homes = homes_.at(kind_of(spec.layer));
+    for (const TensorEntry* piece : homes.pieces.at(entry.holds.front())) {
+      add_tensor(*piece, spec.layer, "");
+    }
+    return;
+  }
   if (!is_by_expert(entry)) return add_tensor(entry, spec.layer, "");
   for (std::int64_t expert = 0; expert < spec.slices; ++expert) {
     add_tensor(entry, spec.layer, fmt::format(".{}.", expert));
@@ -289,6 +297,10 @@ void LayoutBuilder::add_tensor(const TensorEntry& entry, std::int64_t layer,
       auto& size = spec->second.sliced_rows ? part.rows : part.cols;
       size /= spec->second.slices;
       (spec->second.sliced_rows ? part.row : part.col) = index * size;
+    }
+    if (!entry.rows.empty()) {
+      part.row = size(entry.rows[0], layer);
+      part.rows = size(entry.rows[1], layer);
     }
     part.groups = groups;
     part.begin = total / std::max<std::int64_t>(1, groups);

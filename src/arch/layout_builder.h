@@ -26,6 +26,7 @@ class LayoutBuilder {
   // an entry for theirs besides.
   struct Homes {
     std::map<std::string, const TensorEntry*> others, of_experts;
+    std::map<std::string, std::vector<const TensorEntry*>> pieces;  // by the rows that they hold
   };
   // The entry where a parameter lives, or null.
   const TensorEntry* home_of(const std::string& pattern, std::int64_t layer, bool of_experts) const;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "config.h"
+#include "config_kinds.h"
 #include "family.h"
 #include "io/companions.h"
 #include "io/packings/unread.h"
@@ -95,9 +96,10 @@ bool same_bytes(const Checkpoint& checkpoint, const StoredTensor& a, const Store
   });
 }
 
+constexpr std::string_view kLayer = ".N.";
+
 // "h.N.attn.bias" fits "h.3.attn.bias".
 bool fits_layers(std::string_view pattern, std::string_view name) {
-  constexpr std::string_view kLayer = ".N.";
   const std::size_t at = pattern.find(kLayer);
   if (at == std::string_view::npos) return pattern == name;
   const std::string_view before = pattern.substr(0, at + 1);
@@ -127,6 +129,27 @@ bool is_dead(const Family& family, std::string_view name) {
   return is_one_of(family.dead, family, name) ||
          std::ranges::any_of(family.beside,
                              [&](const Family& other) { return is_dead(other, name); });
+}
+
+// What nothing reads in layers of some kinds, by its name in the file.
+std::set<std::string, std::less<>> dead_in_layers(const Family& family, const Architecture& shape) {
+  std::set<std::string, std::less<>> names;
+  for (std::int64_t n = 0; n < shape.layers && !family.kinds.empty(); ++n) {
+    const FamilyKind* kind = kind_for(family, shape.with_layers_like(n, shape.layers));
+    if (kind == nullptr) continue;
+    for (const std::string& pattern : kind->family.dead) {
+      const std::size_t at = pattern.find(kLayer);
+      if (at == std::string::npos) continue;
+      for (const std::string& prefix : family.prefixes) {
+        std::string name = pattern;
+        name.replace(at, kLayer.size(), fmt::format(".{}.", n));
+        constexpr std::string_view kPrefix = "{prefix}";
+        if (name.starts_with(kPrefix)) name.replace(0, kPrefix.size(), prefix);
+        names.insert(std::move(name));
+      }
+    }
+  }
+  return names;
 }
 
 void check_tensors(const Family& family, const Checkpoint& checkpoint, const Layout& layout) {
@@ -233,13 +256,14 @@ Model Model::open(Checkpoint opened) {
   check_tensors(family, checkpoint, model.layout);
   std::set<std::string_view> claimed;
   for (const auto& stored : model.layout.stored()) claimed.insert(stored.name);
+  const auto dead = dead_in_layers(family, model.architecture);
   for (const auto& tensor : checkpoint.tensors()) {
     if (claimed.contains(tensor.name)) continue;
     model.unclaimed.push_back(tensor.name);
     const bool setting = family.rope && (family.rope->divisors == tensor.name ||
                                          is_one_of(family.rope->frequencies, family, tensor.name));
     if (!setting && !is_apart(family, tensor.name, model.architecture.layers) &&
-        !is_dead(family, tensor.name))
+        !is_dead(family, tensor.name) && !dead.contains(tensor.name))
       model.unread.push_back(tensor.name);
   }
   return model;

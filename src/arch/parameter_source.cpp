@@ -42,7 +42,9 @@ const StoredTensor* ParameterSource::stored(std::string_view parameter) const {
 std::int64_t ParameterSource::slices(std::string_view parameter) const {
   const auto patch = patches_.find(parameter);
   const bool whole = patch != patches_.end() && !patch->second.make_slice;
-  return held_.contains(parameter) && !whole ? model_.layout.slices(parameter) : 1;
+  // Experts are of layers; tensors that hold rows of an embedding's map are read together.
+  const bool of_layer = layer_of(parameter) >= 0;
+  return held_.contains(parameter) && !whole && of_layer ? model_.layout.slices(parameter) : 1;
 }
 
 std::vector<Layout::Piece> ParameterSource::pieces(std::string_view parameter) const {
@@ -111,7 +113,8 @@ Matrix<Scalar> ParameterSource::read_file(std::string_view parameter, std::int64
 template <class Scalar>
 void ParameterSource::crop(std::string_view parameter, Matrix<Scalar>& value) const {
   const auto tokens = target_.vocabulary;
-  if (parameter == "embed.tokens") value.conservativeResize(tokens, Eigen::NoChange);
+  const bool rows = parameter == "embed.tokens" || parameter.ends_with(".table.tokens");
+  if (rows) value.conservativeResize(tokens, Eigen::NoChange);
   const bool head = parameter == "head.weight" || parameter == "head.bias";
   if (head && target_.output.has(Output::tokens)) value.conservativeResize(Eigen::NoChange, tokens);
 }

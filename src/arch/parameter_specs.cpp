@@ -65,7 +65,7 @@ void add_convolutions(SpecList& specs, const Architecture& a) {
 }
 
 void add_embedding(SpecList& specs, const Architecture& a) {
-  const std::int64_t width = a.table_width();
+  const std::int64_t width = a.token_width();
   specs.add_if(a.input == Input::tokens, "embed.tokens", a.vocabulary, width);
   if (!a.encodes_vectors()) {
     add_convolutions(specs, a);
@@ -88,6 +88,7 @@ void add_embedding(SpecList& specs, const Architecture& a) {
   }
   if (a.embedding_norm) specs.add_norm("embed.norm", width);
   if (a.maps_embedding()) specs.add_linear("embed.map", width, a.width, true);
+  specs.add_if(a.has_tables(), "embed.tables.norm.gain", 1, a.table_width);
   if (a.encoder_layers == 0) return;
   specs.add_if(a.encoder_vocabulary > 0, "encoder.embed.tokens", a.encoder_vocabulary, a.width);
   if (a.encodes_vectors()) add_convolutions(specs, a);
@@ -114,12 +115,16 @@ void add_attention(SpecList& specs, const Layer& layer, std::int64_t width, bool
   specs.add_linear("attn.q", into_q, a.heads * a.plain_width(), a.biases.q);
   specs.add_if(rotating > 0, "attn.q_rotary.weight", into_q, a.heads * rotating);
   const std::int64_t into_kv = add_latent(specs, "attn.kv_latent", width, a.kv_latent);
-  specs.add_linear("attn.k", into_kv, a.kv_heads * a.plain_width(), a.biases.k);
+  const bool own_keys = !a.shares_keys;
+  if (own_keys) specs.add_linear("attn.k", into_kv, a.kv_heads * a.plain_width(), a.biases.k);
   specs.add_if(rotating > 0, "attn.k_rotary.weight", width, rotating);
-  if (!a.keys_as_values) specs.add_linear("attn.v", into_kv, a.kv_heads * a.v_width, a.biases.v);
+  if (own_keys && !a.keys_as_values) {
+    specs.add_linear("attn.v", into_kv, a.kv_heads * a.v_width, a.biases.v);
+  }
   const bool joint = a.qk_norm == QkNorm::joint;
   specs.add_if(a.has_qk_norm(), "attn.q_norm.gain", 1, (joint ? a.heads : 1) * a.qk_width);
-  specs.add_if(a.has_qk_norm(), "attn.k_norm.gain", 1, (joint ? a.kv_heads : 1) * a.qk_width);
+  specs.add_if(a.has_qk_norm() && own_keys, "attn.k_norm.gain", 1,
+               (joint ? a.kv_heads : 1) * a.qk_width);
   specs.add_if(a.positions == Positions::relative && !a.shares_table, "attn.relative_bias",
                a.relative_buckets, a.heads);
   specs.add_if(a.sinks, "attn.sinks", 1, a.heads);
@@ -182,6 +187,14 @@ void add_feed_forward(SpecList& specs, const Layer& layer, std::int64_t width) {
   if (layer.norms_sum()) specs.add_norm("ffn.norm");
 }
 
+void add_table(SpecList& specs, const Architecture& a) {
+  specs.add_linear("table.gate", a.width, a.table_width, false);
+  specs.add_linear("table.map", a.width, a.table_width, false);
+  specs.add("table.tokens", a.vocabulary, a.table_width);
+  specs.add_linear("table.down", a.table_width, a.width, false);
+  specs.add_norm("table.post_norm");
+}
+
 void add_layer(SpecList& specs, const Architecture& a, std::int64_t layer) {
   specs.enter_layer(layer);
   const Layer& here = a.layer(layer);
@@ -191,6 +204,7 @@ void add_layer(SpecList& specs, const Architecture& a, std::int64_t layer) {
     add_attention(specs, here, a.width, a.norms_attention(layer));
   }
   add_feed_forward(specs, here, a.width);
+  if (a.has_tables()) add_table(specs, a);
   specs.add_if(here.stream_scale, "scale", 1, 1);
   if (layer < a.deep_inputs) specs.add_linear("input", a.input_width, a.width, a.input_bias);
 }

@@ -135,6 +135,44 @@ void check_values(const Architecture& a, const Layer& layer, Problems& problems)
                    "deep_inputs nor a transform in front of the head");
 }
 
+// Keys and values of an earlier layer, and tables of layers, where they are understood.
+void check_shared(const Architecture& a, Problems& problems) {
+  const bool listed = static_cast<std::int64_t>(a.pattern.size()) == a.layers;
+  const auto fits = [&](std::int64_t kind) {
+    return kind >= 0 && kind < static_cast<std::int64_t>(a.kinds.size());
+  };
+  if (!a.pattern.empty() && (!listed || !std::ranges::all_of(a.pattern, fits))) return;
+  for (std::int64_t n = 0; n < (a.pattern.empty() ? 1 : a.layers); ++n) {
+    const Attention& of = a.layer(n).attention;
+    if (!of.shares_keys) continue;
+    problems.require(a.keys_of(n) < n,
+                     "shares_keys needs an earlier layer whose attention is the "
+                     "same and has its own keys");
+    problems.require(of.value_norm && of.qk_norm == QkNorm::heads,
+                     "shares_keys needs value_norm and qk_norm 'heads'");
+  }
+}
+
+void check_tables(const Architecture& a, Problems& problems) {
+  problems.require(a.table_width >= 0 && a.table_width < kLargest,
+                   "table_width is not a number from 0 to 2^31");
+  problems.require(
+      a.vector_row >= 0 && (a.vector_row == 0 || a.vector_row < a.vocabulary),
+      fmt::format("vector_row is {}; expected a row of the token table", a.vector_row));
+  problems.require(a.vector_row == 0 || (a.has_tables() && a.input_width > 0),
+                   "vector_row needs table_width, and vectors among tokens");
+  if (!a.has_tables()) return;
+  const bool plain = std::ranges::all_of(a.kinds, [](const Layer& kind) {
+    return kind.norms_output() && !kind.has_delta() && !kind.attention.has_latents();
+  });
+  problems.require(a.input == Input::tokens && a.encoder_layers == 0 && plain &&
+                       !a.has_position_table() && a.token_types == 0 && a.dropped_token < 0 &&
+                       a.deep_inputs == 0 && !a.head_transform,
+                   "table_width needs input 'tokens', placement 'both' or 'behind', one stack, and "
+                   "neither a position table, token types, a dropped token, deep_inputs, latents, "
+                   "delta nets nor a transform in front of the head");
+}
+
 // What stands in place of attention, or what attention has besides, where it is understood.
 void check_delta(const Architecture& a, const Layer& layer, Problems& problems) {
   const DeltaNet& d = layer.delta;
@@ -397,6 +435,8 @@ std::vector<std::string> problems_of(const Architecture& a) {
                      "placement 'behind' with biases of q, k, v, gate or up is not understood");
   }
   check_stacks(a, problems);
+  check_shared(a, problems);
+  check_tables(a, problems);
   for (const auto& problem : problems_of_encoder(a)) problems.require(false, problem);
   for (const auto& problem : problems_of_convolutions(a)) problems.require(false, problem);
   check_input(a, problems);

@@ -55,10 +55,11 @@ std::string describe_positions(const Layer& layer, const Json& json) {
 std::string describe_rest(const Layer& layer) {
   const bool joint = layer.attention.qk_norm == QkNorm::joint;
   return fmt::format(
-      "{}{}{}{}{}{}{}{}{}", layer.attention.cross ? ", reads the encoder" : "",
+      "{}{}{}{}{}{}{}{}{}{}", layer.attention.cross ? ", reads the encoder" : "",
       layer.attention.has_qk_norm() ? joint ? ", qk-norm of all heads" : ", qk-norm" : "",
       layer.attention.value_norm ? ", norm of values" : "",
       layer.attention.keys_as_values ? ", keys as values" : "",
+      layer.attention.shares_keys ? ", keys and values of an earlier layer" : "",
       layer.attention.gate ? ", output gate" : "", layer.parallel ? ", parallel block" : "",
       layer.shared_norm ? " with one norm" : "", layer.layer_scale ? ", layer scales" : "",
       layer.stream_scale ? ", scale of the stream" : "");
@@ -81,8 +82,10 @@ void print_shape_alone(const Architecture& a) {
       : a.input == Input::tokens && a.input_width > 0
           ? fmt::format(", vectors of {} among the tokens{}", a.input_width, deep)
           : "";
-  const std::string layers = fmt::format("{}{}, width {}{}{}", some(a.layers, "layer"), stacks,
-                                         a.width, registers, vectors);
+  const std::string tables =
+      a.has_tables() ? fmt::format(", a table of {} in each layer", a.table_width) : "";
+  const std::string layers = fmt::format("{}{}, width {}{}{}{}", some(a.layers, "layer"), stacks,
+                                         a.width, registers, vectors, tables);
   const std::string norm = fmt::format("{} norm ({}, eps {:g})", json["norm"].get<std::string>(),
                                        json["placement"].get<std::string>(), a.norm_eps);
   const Json& outputs = json["output"];

@@ -11,6 +11,8 @@
 namespace regauge {
 namespace {
 
+constexpr std::string_view kTables = "embed.tables";  // the space of their coordinates
+
 // How a block differs from the identity.
 enum class Kind { still, signs, permuted, rotated, scaled, general };
 
@@ -153,6 +155,7 @@ class Description {
         std::ranges::any_of(kinds, [](const Layer& kind) { return kind.ffn.experts.count > 0; });
     permuted(Category::ffn, experts ? "experts and neurons permuted" : "neurons permuted");
     gauges(Category::ffn, "neuron", false);
+    tables();
     head();
   }
 
@@ -213,9 +216,27 @@ class Description {
   void permuted(Category category, const char* what) {
     std::set<std::int64_t> moved;
     for_maps(category, [&](const Space& space, const BlockMap<double>& map) {
-      if (map.permutes() && layer_of(space.name) >= 0) moved.insert(layer_of(space.name));
+      const bool leads = space.shuffle != Shuffle::follows;
+      if (map.permutes() && leads && layer_of(space.name) >= 0) moved.insert(layer_of(space.name));
     });
     if (!moved.empty()) add(what, in_layers(moved));
+  }
+
+  // The coordinates of the tables of all layers, and their signs in each.
+  void tables() {
+    for_maps(Category::latents, [&](const Space& space, const BlockMap<double>& map) {
+      if (space.name != kTables) return;
+      if (map.permutes()) add("coordinates of tables permuted", "all layers");
+      if (map.has_blocks() && !is_one(map.blocks())) {
+        add("coordinates of tables rescaled", "all layers");
+      }
+    });
+    std::set<std::int64_t> moved;
+    for_maps(Category::ffn, [&](const Space& space, const BlockMap<double>& map) {
+      const bool signs = space.follows == kTables && map.has_blocks();
+      if (signs && map.blocks().minCoeff() < 0) moved.insert(layer_of(space.name));
+    });
+    if (!moved.empty()) add("signs of tables", in_layers(moved));
   }
 
   // The units of a pooler or of a transform in front of the head.
@@ -234,7 +255,7 @@ class Description {
     std::map<Kind, std::set<std::int64_t>> moved;
     for_maps(category, [&](const Space& space, const BlockMap<double>& map) {
       const std::int64_t layer = layer_of(space.name);
-      if (layer < 0) return;
+      if (layer < 0 || space.follows == kTables) return;
       if (space.width() == 1) {
         if (!map.has_blocks()) return;
         if (!is_one(map.blocks().cwiseAbs())) moved[Kind::scaled].insert(layer);

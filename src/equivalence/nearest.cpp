@@ -16,6 +16,7 @@
 #include "io/parts.h"
 #include "regauge/base/error.h"
 #include "rounding.h"
+#include "tables.h"
 #include "tolerances.h"
 
 namespace regauge {
@@ -215,8 +216,10 @@ std::int64_t differing(const std::vector<TensorResidual>& residuals) {
                        [](const TensorResidual& r) { return r.relation == Relation::differs; });
 }
 
-Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
-                   Progress& progress, Doubt doubt) {
+namespace {
+
+Nearest brought_near(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
+                     Progress& progress, Doubt doubt) {
   if (!symmetry.architecture.beside.empty()) {
     return bring_towers_near(symmetry, a, b, progress, doubt);
   }
@@ -254,6 +257,15 @@ Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const Par
   } catch (const NoStandardForm& error) {
     if (!only_gains_differ(result.residuals)) result.limits.emplace_back(error.what());
   }
+  return result;
+}
+
+}  // namespace
+
+Nearest bring_near(const Symmetry& symmetry, const ParameterSource& a, const ParameterSource& b,
+                   Progress& progress, Doubt doubt) {
+  Nearest result = brought_near(symmetry, a, b, progress, doubt);
+  if (auto alike = alike_by_token(symmetry, a, b, result)) result.limits.push_back(*alike);
   return result;
 }
 

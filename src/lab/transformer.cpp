@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
+#include <set>
 
 #include "activated.h"
 #include "arch/transform_norm.h"
@@ -13,6 +15,7 @@
 #include "convolutions.h"
 #include "delta_net.h"
 #include "grid.h"
+#include "layer_table.h"
 #include "regauge/base/error.h"
 #include "router.h"
 
@@ -58,7 +61,11 @@ Transformer::Transformer(const Architecture& architecture, std::int64_t length, 
 class Transformer::Pass {
  public:
   Pass(const Transformer& tables, const Tensors& parameters, Tensors* taps)
-      : t_(tables), a_(tables.architecture_), p_(parameters), taps_(taps) {}
+      : t_(tables), a_(tables.architecture_), p_(parameters), taps_(taps) {
+    for (std::int64_t n = 0; n < a_.layers; ++n) {
+      if (a_.layer(n).attention.shares_keys) shared_from_.insert(a_.keys_of(n));
+    }
+  }
 
   at::Tensor run(const Batch& batch) const {
     const at::Tensor encoded = a_.encoder_layers > 0 ? encode(batch) : at::Tensor();
@@ -132,6 +139,7 @@ class Transformer::Pass {
   // The stream x behind the layers [first, last).
   at::Tensor layers(at::Tensor x, const at::Tensor& encoded, std::int64_t first_layer,
                     std::int64_t last_layer, const Batch& batch) const {
+    const at::Tensor embedded = x;
     for (std::int64_t pass = first_layer * a_.passes; pass < last_layer * a_.passes; ++pass) {
       const std::int64_t n = pass / a_.passes;
       const Layer& layer = a_.layer(n);
@@ -162,6 +170,12 @@ class Transformer::Pass {
       } else {
         x = x + written("attn", attn(a_.norms_attention(n) ? norm(first, x) : x));
         if (layer.has_ffn()) x = x + written("ffn", ffn(norm(second, x)));
+      }
+      if (a_.has_tables()) {
+        const at::Tensor rows = batch.tokens.empty() ? at::Tensor() : tokens_of(batch);
+        const at::Tensor read = of_table(a_, layer, p_, at + "table.", x, embedded, rows);
+        tap(at + "table.hidden", read);
+        x = x + norm(at + "table.post_norm", linear(at + "table.down", read));
       }
       if (layer.stream_scale) x = x * p_.at(at + "scale");
       if (n < a_.deep_inputs && batch.vectors.size() > 0) {
@@ -420,7 +434,10 @@ class Transformer::Pass {
         a.has_latents()
             ? from_latents(a, tables, at, x)
             : std::array{query_or_key(a, tables, at + "q", a.heads, x),
-                         query_or_key(a, tables, at + "k", a.kv_heads, from), values(a, at, from)};
+                         a.shares_keys ? shared_.at(a_.keys_of(layer))[0]
+                                       : query_or_key(a, tables, at + "k", a.kv_heads, from),
+                         a.shares_keys ? shared_.at(a_.keys_of(layer))[1] : values(a, at, from)};
+    if (shared_from_.contains(layer)) shared_[layer] = {k, v};
     if (tables.temperatures.defined()) q = q * tables.temperatures;
     std::optional<at::Tensor> mask;
     if (tables.mask.defined()) mask = tables.mask;
@@ -454,6 +471,8 @@ class Transformer::Pass {
   const Tensors& p_;
   Tensors* taps_;
   mutable at::Tensor seen_, contacts_;  // of this evaluation
+  std::set<std::int64_t> shared_from_;  // layers whose keys and values others take
+  mutable std::map<std::int64_t, std::array<at::Tensor, 2>> shared_;  // keys and values, by layer
 };
 
 at::Tensor Transformer::operator()(const Tensors& parameters, const Batch& batch,

@@ -16,6 +16,8 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   if (a.has_latents()) return add_latent_attention(layer);
   const std::string at = fmt::format("layers.{}.attn", layer);
   const std::string heads = heads_space(layer);
+  // Of the layer that has the keys: what acts on these acts on the queries of all that take them.
+  const std::string owner = fmt::format("layers.{}.attn", a_.keys_of(layer));
   const bool rotary = a.positions == Positions::rotary;
   const auto length = lengths_free_ ? Scaling::Kind::positive : Scaling::Kind::trivial;
 
@@ -26,32 +28,35 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
                .group = Scaling(a.qk_norm == QkNorm::heads ? length : Scaling::Kind::trivial),
                .count = a.heads,
                .shuffle = a.positions == Positions::alibi ? Shuffle::none : Shuffle::grouped,
-               .group_size = a.group()});
+               .group_size = a.group(),
+               .follows = a.shares_keys ? owner + ".heads" : ""});
   }
   using Take = AxisPart::Take;
   Axis query;
   Axis key;
   if (a.qk_norm == QkNorm::heads) {
-    add_space({.name = at + ".qk_gain",
-               .category = Category::qk,
-               .group = GainExchange(a.qk_width, pair_characters(a))});
-    add_space({.name = at + ".turns",
-               .category = Category::qk,
-               .group = HalfTurns(a.qk_width, pair_characters(a)),
-               .count = a.kv_heads,
-               .shuffle = Shuffle::follows,
-               .follows = heads,
-               .exchanged_by = at + ".qk_gain"});
-    add_gain_signs(at + ".q_norm", a.qk_width, "");
-    add_gain_signs(at + ".k_norm", a.qk_width, "");
-    query = {{.space = at + ".turns", .take = Take::diagonal, .lift = heads},
+    if (!a.shares_keys) {
+      add_space({.name = at + ".qk_gain",
+                 .category = Category::qk,
+                 .group = GainExchange(a.qk_width, pair_characters(a))});
+      add_space({.name = at + ".turns",
+                 .category = Category::qk,
+                 .group = HalfTurns(a.qk_width, pair_characters(a)),
+                 .count = a.kv_heads,
+                 .shuffle = Shuffle::follows,
+                 .follows = heads,
+                 .exchanged_by = at + ".qk_gain"});
+      add_gain_signs(at + ".k_norm", a.qk_width, "");
+    }
+    add_gain_signs(at + ".q_norm", a.qk_width, "", owner + ".qk_gain");
+    query = {{.space = owner + ".turns", .take = Take::diagonal, .lift = heads},
              {.space = heads, .repeat = a.qk_width},
              {.space = at + ".q_norm", .take = Take::diagonal, .tile = a.heads},
-             {.space = at + ".qk_gain", .take = Take::pattern, .tile = a.heads}};
+             {.space = owner + ".qk_gain", .take = Take::pattern, .tile = a.heads}};
     key = {{.space = at + ".turns"},
            {.space = at + ".k_norm", .take = Take::diagonal, .tile = a.kv_heads},
            {.space = at + ".qk_gain", .take = Take::pattern, .tile = a.kv_heads}};
-    if (lengths_free_) {
+    if (lengths_free_ && !a.shares_keys) {
       add_space({.name = at + ".k",
                  .category = Category::qk,
                  .group = Scaling(Scaling::Kind::positive),
@@ -61,10 +66,12 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
       key.insert(key.begin(), {.space = at + ".k", .take = Take::diagonal, .repeat = a.qk_width});
     }
     tensor(at + ".q_norm.gain").cols = {{.space = at + ".q_norm", .take = Take::diagonal},
-                                        {.space = at + ".qk_gain", .take = Take::absolute}};
-    tensor(at + ".k_norm.gain").cols = {
-        {.space = at + ".k_norm", .take = Take::diagonal},
-        {.space = at + ".qk_gain", .dual = true, .take = Take::absolute}};
+                                        {.space = owner + ".qk_gain", .take = Take::absolute}};
+    if (!a.shares_keys) {
+      tensor(at + ".k_norm.gain").cols = {
+          {.space = at + ".k_norm", .take = Take::diagonal},
+          {.space = at + ".qk_gain", .dual = true, .take = Take::absolute}};
+    }
   } else if (a.qk_norm == QkNorm::joint) {
     const std::string gain = at + ".qk_gain";
     add_space({.name = gain,
@@ -103,7 +110,7 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
     query = {{.space = at + ".qk", .lift = heads}};
     key = {{.space = at + ".qk", .dual = true}};
   }
-  const Axis values = add_values(layer);
+  const Axis values = a.shares_keys ? Axis{} : add_values(layer);
   const Wire wire = wire_into(layer, true);
   if (a_.norms_attention(layer)) {
     add_gain_space(at + ".norm", wire.stream);
@@ -111,8 +118,11 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   }
   const Wire source = wire_into_keys(layer);
   const Reader q = add_reader(at + ".q", a.biases.q, wire, std::move(query));
-  const Reader k = add_reader(at + ".k", a.biases.k, source, std::move(key));
-  const Reader v = a.keys_as_values ? k : add_reader(at + ".v", a.biases.v, source, values);
+  Reader k, v;
+  if (!a.shares_keys) {
+    k = add_reader(at + ".k", a.biases.k, source, std::move(key));
+    v = a.keys_as_values ? k : add_reader(at + ".v", a.biases.v, source, values);
+  }
   if (a.gate) {
     add_space({.name = at + ".gate",
                .category = Category::vo,
@@ -135,7 +145,7 @@ void SymmetryBuilder::add_attention(std::int64_t layer) {
   if (a.positions == Positions::relative && !a.shares_table) add_relative_table(layer);
   if (a.contacts) tensor(at + ".contacts").cols = {{.space = heads, .take = Take::permutation}};
   if (a.sinks) tensor(at + ".sinks").cols = {{.space = heads, .take = Take::permutation}};
-  add_key_shift(layer, k, source);
+  if (!a.shares_keys) add_key_shift(layer, k, source);
   add_constants(layer, true, v);
   if (plain()) return;
   const bool last = !a_.layer(layer).has_ffn();
@@ -171,7 +181,8 @@ Axis SymmetryBuilder::add_values(std::int64_t layer) {
 Axis SymmetryBuilder::gathered_rows(std::int64_t layer) const {
   using Take = AxisPart::Take;
   const Attention& a = attention(layer);
-  const std::string at = fmt::format("layers.{}.attn", layer), heads = heads_space(layer);
+  const std::string at = fmt::format("layers.{}.attn", a_.keys_of(layer));
+  const std::string heads = heads_space(layer);
   if (!a.keys_as_values) return {{.space = at + ".vo", .dual = true, .lift = heads}};
   const std::int64_t width = a.qk_width;
   return {{.space = at + ".turns", .dual = true, .take = Take::diagonal, .lift = heads},
@@ -221,13 +232,13 @@ void SymmetryBuilder::add_relative_table(std::int64_t layer) {
 
 // A norm passes the sign of a coordinate on to its gain.
 void SymmetryBuilder::add_gain_signs(const std::string& norm, std::int64_t coordinates,
-                                     const std::string& lift) {
+                                     const std::string& lift, const std::string& exchange) {
   add_space({.name = norm,
              .category = Category::norms,
              .group = Scaling(Scaling::Kind::signs),
              .count = coordinates,
              .shuffle = Shuffle::follows,
-             .follows = norm.substr(0, norm.rfind('.')) + ".qk_gain",
+             .follows = exchange.empty() ? norm.substr(0, norm.rfind('.')) + ".qk_gain" : exchange,
              .lift = lift});
 }
 

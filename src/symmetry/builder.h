@@ -29,7 +29,7 @@ class SymmetryBuilder {
   void add_table_stream();                          // of tables that a map brings into the stream
   void add_stream_exceptions();
   std::int64_t width_of(const std::string& stream) const {
-    return stream == table_stream() ? a_.table_width() : a_.width;
+    return stream == table_stream() ? a_.token_width() : a_.width;
   }
   std::string table_stream() const { return a_.maps_embedding() ? "embed.residual" : "residual"; }
   // A space whose coordinates turn.
@@ -53,6 +53,10 @@ class SymmetryBuilder {
   void add_embedding_map();
   void add_embedding_exchanges();
   void add_deep_input(std::int64_t layer);
+
+  // layer_tables.cpp
+  void add_tables();
+  void add_table(std::int64_t layer);
 
   // convolutions.cpp
   void add_convolutions();
@@ -88,7 +92,9 @@ class SymmetryBuilder {
   void add_attention(std::int64_t layer);
   Axis add_values(std::int64_t layer);           // the columns of v, if there is one
   Axis gathered_rows(std::int64_t layer) const;  // of o
-  void add_gain_signs(const std::string& norm, std::int64_t coordinates, const std::string& lift);
+  // `exchange`: of the gain's coordinates; "": the layer's own.
+  void add_gain_signs(const std::string& norm, std::int64_t coordinates, const std::string& lift,
+                      const std::string& exchange = "");
   // Of the heads: the layer's own, or those of the layer whose table it shares.
   std::string heads_space(std::int64_t layer) const;
   void add_relative_table(std::int64_t layer);

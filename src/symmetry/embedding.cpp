@@ -7,7 +7,7 @@ namespace regauge {
 
 void SymmetryBuilder::add_embedding() {
   Axis cols = stream_axis(table_stream());
-  append_scalar(cols, embedding_scale_space(), a_.table_width(), false);
+  append_scalar(cols, embedding_scale_space(), a_.token_width(), false);
   const bool pinned = rotates_ && a_.position_table == PositionTable::sinusoidal;
   // The norm that reads the tables, where it is a layer norm, does not see their mean.
   const bool mean_unseen = layer_norm() && (plain() || a_.embedding_norm) && !a_.has_positional();
@@ -89,7 +89,7 @@ void SymmetryBuilder::add_embedding_exchanges() {
   const auto exchange = [&](std::string name, Effect from, Effect to, bool mean_counted) {
     Shift shift;
     shift.name = std::move(name);
-    shift.length = a_.table_width();
+    shift.length = a_.token_width();
     shift.sums_to_zero = mean_unseen && mean_counted;  // the mean is a writer's shift already
     shift.dimension = shift.length - (shift.sums_to_zero ? 1 : 0);
     shift.axis = axis;

@@ -80,8 +80,9 @@ double Space::log2_components() const {
                   std::visit([](const auto& g) { return g.log2_components(); }, group);
   if (shuffle == Shuffle::symmetric) return inside + log2_factorial(count);
   if (shuffle == Shuffle::grouped) {
-    return inside + static_cast<double>(groups()) * log2_factorial(group_size) +
-           static_cast<double>(bundles) * log2_factorial(groups() / bundles) +
+    const double within = inside + static_cast<double>(groups()) * log2_factorial(group_size);
+    if (!follows.empty()) return within;
+    return within + static_cast<double>(bundles) * log2_factorial(groups() / bundles) +
            log2_factorial(bundles);
   }
   return inside;
@@ -121,9 +122,15 @@ BlockMap<double> Space::random(Random& random, const BlockMap<double>* leader,
       break;
     case Shuffle::grouped: {
       std::vector<std::int64_t> outer;
-      const std::int64_t size = groups() / bundles;
-      for (const auto bundle : random.permutation(bundles)) {
-        for (const auto place : random.permutation(size)) outer.push_back(bundle * size + place);
+      if (follows.empty()) {
+        const std::int64_t size = groups() / bundles;
+        for (const auto bundle : random.permutation(bundles)) {
+          for (const auto place : random.permutation(size)) outer.push_back(bundle * size + place);
+        }
+      } else {
+        for (std::int64_t i = 0; i < groups(); ++i) {
+          outer.push_back(leader->target(i * group_size) / group_size);
+        }
       }
       for (const auto place : outer) {
         for (const auto inner : random.permutation(group_size)) {
@@ -165,6 +172,10 @@ double Space::violation(const BlockMap<double>& map, const BlockMap<double>* lea
       for (const std::int64_t together : {group_size, count / bundles}) {
         const std::int64_t leading = i / together * together;
         if (map.target(i) / together != map.target(leading) / together) return kNever;
+      }
+      if (!follows.empty() && leader != nullptr &&
+          map.target(i) / group_size != leader->target(i) / group_size) {
+        return kNever;
       }
     }
   }

@@ -135,12 +135,12 @@ void SymmetryBuilder::add_table_stream() {
   if (!a_.tied) {
     add_space({.name = name,
                .category = Category::residual,
-               .group = Orthogonal(Matrix<double>::Ones(1, a_.table_width()))});
+               .group = Orthogonal(Matrix<double>::Ones(1, a_.token_width()))});
     return;
   }
   add_space({.name = name,
              .category = Category::residual,
-             .count = a_.table_width(),
+             .count = a_.token_width(),
              .shuffle = Shuffle::symmetric});
   add_space({.name = name + ".sign",
              .category = Category::residual,

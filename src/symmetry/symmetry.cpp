@@ -48,6 +48,7 @@ SymmetryBuilder::SymmetryBuilder(const Architecture& architecture)
 Symmetry SymmetryBuilder::build() {
   add_stream();
   add_embedding();
+  if (a_.has_tables()) add_tables();
   for (std::int64_t layer = 0; layer < a_.layers; ++layer) {
     if (plain() && layer > 0 && layer == a_.encoder_layers) {
       add_gain_space("encoder.norm", stream_of(0));
@@ -55,6 +56,7 @@ Symmetry SymmetryBuilder::build() {
     }
     a_.layer(layer).has_delta() ? add_delta_net(layer) : add_attention(layer);
     if (a_.layer(layer).has_ffn()) add_feed_forward(layer);
+    if (a_.has_tables()) add_table(layer);
     if (a_.layer(layer).stream_scale) add_stream_scale(layer);
     if (layer < a_.deep_inputs) add_deep_input(layer);
   }

@@ -284,6 +284,30 @@ void values_by_any_map(const Architecture& a, P& p) {
   on(attention.heads).dual().apply(p["layers.0.attn.o.weight"], 0);
 }
 
+bool has_tables(const Architecture& a) { return a.has_tables() && a.table_width > 1; }
+
+// All layers have one gain behind the maps of their tables.
+void table_of_one_layer(const Architecture&, P& p) {
+  for (const char* name : {"gate.weight", "map.weight", "tokens"}) {
+    Matrix<double>& tensor = p[std::string("layers.0.table.") + name];
+    tensor.col(0).swap(tensor.col(1));
+  }
+  Matrix<double>& down = p["layers.0.table.down.weight"];
+  down.row(0).swap(down.row(1));
+}
+
+// The last layer is one that takes them.
+bool shares_keys(const Architecture& a) {
+  const Attention& last = a.layer(a.layers - 1).attention;
+  return last.shares_keys && !last.keys_as_values;
+}
+
+void values_of_two_layers(const Architecture& a, P& p) {
+  const std::string at = "layers." + std::to_string(a.keys_of(a.layers - 1)) + ".attn.";
+  p[at + "v.weight"] *= -1;
+  p[at + "o.weight"] *= -1;
+}
+
 // Where keys are values, a half turn of a pair is seen by what reads the values.
 void key_signs_without_o(const Architecture& a, P& p) {
   const std::int64_t width = a.layer(0).attention.qk_width;
@@ -402,6 +426,18 @@ const std::vector<Control>& negative_controls() {
          return begins_with_delta_net(a) && a.layer(0).delta.key_heads > 1;
        },
        value_heads_across_key_heads},
+      {"coordinates of one layer's table exchanged", has_tables, table_of_one_layer},
+      {"a coordinate of one layer's table made longer", has_tables,
+       [](const Architecture&, P& p) {
+         p["layers.0.table.tokens"].col(0) *= 2;
+         p["layers.0.table.down.weight"].row(0) /= 2;
+       }},
+      {"a gate of a table reversed", has_tables,
+       [](const Architecture&, P& p) {
+         p["layers.0.table.gate.weight"].col(0) *= -1;
+         p["layers.0.table.down.weight"].row(0) *= -1;
+       }},
+      {"values reversed that another layer takes, too", shares_keys, values_of_two_layers},
   };
   return all;
 }

@@ -95,6 +95,7 @@ std::vector<Architecture> architectures() {
   for (std::uint64_t seed = 0; seed < 30; ++seed) all.push_back(protein_architecture(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(value_norm_architecture(seed));
   for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(own_norms_architecture(seed));
+  for (std::uint64_t seed = 0; seed < 60; ++seed) all.push_back(table_architecture(seed));
   for (const bool siglip : {false, true}) all.push_back(two_towers(siglip));
   for (auto& a : full_turn_architectures(20)) all.push_back(std::move(a));
   for (std::uint64_t seed = 0; seed < 12; ++seed) {

@@ -96,6 +96,23 @@ TEST(NegativeControls, AreSeen) {
   }
 }
 
+TEST(NegativeControls, OfTablesAndSharedKeysAreSeen) {
+  int own = 0;
+  for (const bool text : {true, false}) {
+    const Architecture a =
+        gemma4_small_architecture({.table_width = 3, .shared = 1, .vectors = text ? 0 : 7});
+    for (const auto& control : testing::negative_controls()) {
+      if (!control.concerns(a)) continue;
+      own += control.concerns(gemma4_architecture()) ? 0 : 1;
+      const auto parameters = random_parameters(a, 1);
+      auto changed = parameters;
+      control.apply(a, changed);
+      EXPECT_GT(change(a, parameters, changed), 1e-3) << control.name;
+    }
+  }
+  EXPECT_GE(own, 2 * 4);
+}
+
 TEST(NegativeControls, OfDeltaNetsAndOutputGatesAreSeen) {
   Architecture delta = qwen3_next_architecture(8, 2, true);
   delta.kinds[0].delta.key_heads = 2;

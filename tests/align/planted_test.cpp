@@ -195,6 +195,10 @@ TEST_P(Fixtures, GiveBackAPlantedElement) {
   const Symmetry symmetry = symmetry_of(model.architecture);
   const auto a = read_parameters(model);
   const auto b = planted(symmetry, a, random_element(symmetry, 3), 0, 0);
+  if (model.architecture.has_tables()) {
+    EXPECT_THROW(aligned(align_weights, symmetry, a, b), UsageError);
+    return;
+  }
   EXPECT_LE(difference(a, aligned(align_weights, symmetry, a, b)), kExact);
 }
 

@@ -24,6 +24,7 @@ class Forward {
   Mat run(const Mat& input, const Mat& source) const {
     Mat encoded;
     input_ = input;
+    keys_and_values_.clear();
     contacts_ = Mat::Zero(input.rows(), input.rows());
     if (a_.encoder_layers > 0) {
       encoded = layers(embed(source, "encoder."), source, {}, 0, a_.encoder_layers);
@@ -94,6 +95,7 @@ class Forward {
 
   Mat layers(Mat x, const Mat& input, const Mat& encoded, std::int64_t first,
              std::int64_t last) const {
+    const Mat embedded = x;
     for (std::int64_t n = first; n < last; ++n) {
       const std::string layer = "layers." + std::to_string(n) + ".";
       const auto attn = [&](const Mat& y) {
@@ -129,6 +131,7 @@ class Forward {
           x = (x + scale * factors(layer + "ffn", ffn(norm(after, x)))).eval();
         }
       }
+      if (a_.table_width > 0) x = (x + from_table(n, x, embedded, input)).eval();
       if (a_.layer(n).stream_scale) x *= p_.at(layer + "scale")(0, 0);
       for (Eigen::Index t = 0; n < a_.deep_inputs && t < x.rows(); ++t) {
         if (input(t, 0) >= 0) continue;
@@ -137,6 +140,21 @@ class Forward {
       }
     }
     return x;
+  }
+
+  // What a layer's table and the row that was embedded make of each position, gated by the stream.
+  Mat from_table(std::int64_t n, const Mat& x, const Mat& embedded, const Mat& input) const {
+    const std::string at = "layers." + std::to_string(n) + ".table.";
+    const auto r = static_cast<double>(a_.table_width);
+    Mat own = linear(at + "map", embedded) / std::sqrt(static_cast<double>(a_.width));
+    for (Eigen::Index t = 0; t < own.rows(); ++t) {
+      own.row(t) /= std::sqrt(own.row(t).squaredNorm() / r + a_.norm_eps);
+      own.row(t).array() *= p_.at("embed.tables.norm.gain").row(0).array();
+      const auto row = input(t, 0) < 0 ? a_.vector_row : static_cast<std::int64_t>(input(t, 0));
+      own.row(t) += std::sqrt(r) * p_.at(at + "tokens").row(row);
+    }
+    const Mat gate = activated(a_.layer(n).ffn.activation, linear(at + "gate", x));
+    return norm(at + "post_norm", linear(at + "down", gate.cwiseProduct(own) / std::sqrt(2.0)));
   }
 
   static double capped(double x, double cap) { return cap == 0 ? x : cap * std::tanh(x / cap); }
@@ -372,8 +390,17 @@ class Forward {
     const Attention& a = a_.layer(layer).attention;
     const bool causal = a_.causal && layer >= a_.encoder_layers && !a.cross;
     const Mat of_q = latent(at + "q_latent", x), of_kv = latent(at + "kv_latent", source);
-    Mat q = linear(at + "q", of_q), k = linear(at + "k", of_kv);
-    Mat v = linear(at + (a.keys_as_values ? "k" : "v"), of_kv);
+    Mat q = linear(at + "q", of_q), k, v;
+    std::string of_keys = at;
+    if (a.shares_keys) {
+      for (const auto& [other, own] : keys_and_values_) {
+        if (other.alike(a)) std::tie(of_keys, k, v) = own;
+      }
+    } else {
+      k = linear(at + "k", of_kv);
+      v = linear(at + (a.keys_as_values ? "k" : "v"), of_kv);
+      keys_and_values_.push_back({{a}, {at, k, v}});
+    }
     for (Eigen::Index i = 0; a.value_norm && i < v.size(); i += a.v_width) {
       auto head = v.row(i / v.cols()).segment(i % v.cols(), a.v_width);
       head /= std::sqrt(head.squaredNorm() / static_cast<double>(a.v_width) + a_.norm_eps);
@@ -386,7 +413,7 @@ class Forward {
     for (std::int64_t head = 0; head < a.heads; ++head) {
       const std::int64_t kv = head / a.group();
       Mat weights = a.scale * prepared(q, head, at + "q_norm.gain") *
-                    prepared(k, kv, at + "k_norm.gain").transpose();
+                    prepared(k, kv, of_keys + "k_norm.gain").transpose();
       for (Eigen::Index i = 0; i < weights.rows(); ++i) {
         if (a.temperature > 0) {
           const std::int64_t spans = i / a.temperature_length;
@@ -416,8 +443,17 @@ class Forward {
     return linear(at + "o", mixed);
   }
 
+  // Layers whose keys and values others may take, in order: whose attention is theirs otherwise.
+  struct Owner {
+    Attention attention;
+    bool alike(Attention other) const {
+      other.shares_keys = false;
+      return attention == other;
+    }
+  };
   const Architecture& a_;
   const Parameters<double>& p_;
+  mutable std::vector<std::pair<Owner, std::tuple<std::string, Mat, Mat>>> keys_and_values_;
   mutable Mat input_, contacts_;  // of the sequence that is run
 };
 

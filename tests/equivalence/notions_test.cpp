@@ -44,6 +44,21 @@ void set_experts(Architecture& a) {
   a.kinds[0].ffn.experts = {.count = 4, .active = 2};
 }
 
+void set_tables(Architecture& a) {
+  Layer layer = a.kinds[0];
+  layer.placement = Placement::both;
+  layer.stream_scale = true;
+  layer.attention.qk_norm = QkNorm::heads;
+  layer.attention.value_norm = true;
+  layer.attention.heads = 4;
+  layer.attention.kv_heads = 2;
+  Layer shared = layer;
+  shared.attention.shares_keys = true;
+  shared.ffn.width *= 2;
+  a.set_layers({layer, layer, shared, shared});
+  a.table_width = 5;
+}
+
 T5Sizes two_stacks_of(std::int64_t width) {
   return {
       .vocabulary = 3 * width, .width = width, .encoder = 2, .decoder = 2, .head = 4, .ffn = 24};
@@ -190,6 +205,14 @@ const std::vector<Notion>& notions() {
          keys.attention.keys_as_values = true;
          keys.attention.rotary_frequencies.back() = 0;
          a.set_layers({layer, keys});
+       }},
+      {"TablesAndKeysOfAnEarlierLayer", set_tables},
+      {"TablesBesideVectors",
+       [](Architecture& a) {
+         set_tables(a);
+         a.input_width = 9;
+         a.vector_row = 2;
+         a.tied = true;
        }},
       {"PatchesThatTurnByPlaces",
        [](Architecture& a) {

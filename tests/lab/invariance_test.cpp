@@ -55,6 +55,7 @@ std::vector<Architecture> architectures() {
   for (std::uint64_t seed = 1000; seed < 1012; ++seed) all.push_back(delta_architecture(seed));
   for (std::uint64_t seed = 1000; seed < 1012; ++seed) all.push_back(value_norm_architecture(seed));
   for (std::uint64_t seed = 1000; seed < 1012; ++seed) all.push_back(own_norms_architecture(seed));
+  for (std::uint64_t seed = 1000; seed < 1012; ++seed) all.push_back(table_architecture(seed));
   return all;
 }
 

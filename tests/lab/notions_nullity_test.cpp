@@ -144,6 +144,38 @@ TEST_P(ExpertNormNullity, IsTheDimensionOfTheGroup) {
 
 INSTANTIATE_TEST_SUITE_P(NormsOfExperts, ExpertNormNullity, ::testing::Range(0, 4));
 
+// Gemma 4 E2B in small: the numbers are the Jacobian's of transformers' own models (theory.md).
+struct SmallGemma4 {
+  Gemma4Sizes sizes;
+  std::int64_t dimension;
+};
+
+class TablesNullity : public ::testing::TestWithParam<SmallGemma4> {};
+
+TEST_P(TablesNullity, IsTheDimensionOfTheGroup) {
+  const Architecture a = gemma4_small_architecture(GetParam().sizes);
+  EXPECT_EQ(symmetry_of(a).dimension(), GetParam().dimension);
+  expect_complete(a, GetParam().dimension);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    TablesAndSharedKeys, TablesNullity,
+    ::testing::Values(
+        SmallGemma4{{.table_width = 3}, 174}, SmallGemma4{{.table_width = 3, .eps = true}, 99},
+        SmallGemma4{{.table_width = 3, .vectors = 7}, 134},
+        SmallGemma4{{.table_width = 3, .eps = true, .vectors = 7}, 57},
+        SmallGemma4{{.width = 8, .vocabulary = 34, .neurons = 6, .table_width = 4}, 219},
+        SmallGemma4{
+            {.vocabulary = 26, .neurons = 4, .layers = 4, .shared = 2, .twice_as_wide = true}, 113},
+        SmallGemma4{{.width = 8, .shared = 1, .heads = 4}, 71},
+        SmallGemma4{{.vocabulary = 24,
+                     .neurons = 4,
+                     .table_width = 3,
+                     .shared = 1,
+                     .twice_as_wide = true,
+                     .eps = true},
+                    89}));
+
 INSTANTIATE_TEST_SUITE_P(NormsOfValues, ValueNormNullity, ::testing::Range(0, 4));
 
 // Whisper in small, of one encoder layer and of two, and some drawn at random.

@@ -29,6 +29,7 @@ KNOWN = {
     "gemma3": dict(query_pre_attn_scalar=6, layer_types=["sliding_attention"] * 3),
     "gemma4_text": {},
     "gemma4_text-experts": {},
+    "gemma4_text-tables": {},
     "gemma3, 62 layers": dict(query_pre_attn_scalar=5, layer_types=None),
     "gpt_oss": dict(swiglu_limit=7.0, rope_parameters=dict(
         rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=600)),

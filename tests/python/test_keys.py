@@ -23,7 +23,7 @@ transformers.utils.logging.set_verbosity(50)
 transformers.utils.logging.disable_progress_bar()
 
 FAMILIES = [
-    "llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "gemma2", "gemma3", "gemma4_text", "gemma4_text-experts", "olmo2", "phi", "cohere", "gpt2",
+    "llama", "mistral", "qwen2", "qwen3", "smollm3", "gemma", "gemma2", "gemma3", "gemma4_text", "gemma4_text-experts", "gemma4_text-tables", "olmo2", "phi", "cohere", "gpt2",
     "qwen3_moe", "qwen3_moe-dense", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next", "glm4_moe", "dots1", "deepseek_v3", "deepseek_v3-direct", "deepseek_v3-yarn", "mixtral", "olmoe", "qwen2_moe", "gpt_oss",
     "t5", "t5-tied", "t5-encoder", "mt5", "bart", "marian", "marian-separate", "mbart", "pegasus", "m2m_100", "whisper", "wav2vec2", "wav2vec2-stable", "hubert", "hubert-stable",
     "olmo3", "glm4", "exaone4", "exaone4-full", "cohere2", "vaultgemma",
@@ -31,7 +31,7 @@ FAMILIES = [
     "gpt_neox", "bert-mlm", "vit", "phi3", "bert-pretraining", "bert-classes", "bert-words", "roberta-classes",
     "dinov3_vit", "dinov3_vit-gated", "deit", "deit-hidden", "beit", "beit-shared", "beit-absolute",
     "distilbert-classes", "vit-hidden", "dinov2", "dinov2-swiglu", "dinov2_with_registers", "dinov2_with_registers-swiglu",
-    "llava", "idefics3", "smolvlm", "gemma3-vision", "gemma4", "gemma4-experts", "qwen2_5_vl", "qwen3_5", "qwen2_vl", "mistral3", "internvl", "internvl-qwen3", "clip_text_model",
+    "llava", "idefics3", "smolvlm", "gemma3-vision", "gemma4", "gemma4-experts", "gemma4-audio", "qwen2_5_vl", "qwen3_5", "qwen2_vl", "mistral3", "internvl", "internvl-qwen3", "clip_text_model",
     "clip_text_model-projected", "clip", "siglip", "siglip_text_model", "siglip_vision_model",
     "starcoder2", "stablelm", "seed_oss", "ernie4_5", "helium", "ministral", "qwen2-sliding", "qwen3-sliding",
     "granite", "glm", "opt", "bloom", "mpt", "gpt_bigcode", "roberta", "xlm-roberta", "camembert", "distilbert",

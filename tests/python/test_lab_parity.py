@@ -321,7 +321,7 @@ MODELS = {
 GAIN_MINUS_ONE = ("gemma", "gemma2", "vaultgemma", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next", "qwen3_5", "qwen3_5_moe", "nemotron")  # as they store it
 # Those that transformers writes, but for these, whose layers have rotary tables of their own.
 FAMILIES = {path.name.split(".")[0] for path in DATA.glob("*.safetensors.json")} - {
-    "regauge", "gemma3_text", "gemma3", "gemma4_text", "gemma4_text-experts", "gemma4", "gemma4-experts", "smollm3", "olmo3",
+    "regauge", "gemma3_text", "gemma3", "gemma4_text", "gemma4_text-experts", "gemma4", "gemma4-experts", "gemma4-audio", "smollm3", "olmo3",
 }  # fmt: skip
 
 

@@ -63,6 +63,22 @@ Architecture qwen3_next_architecture(std::int64_t width, std::int64_t layers, bo
 // The same with what Gemma 4 has: norms of values, keys as values in some layers, pairs that stay
 // where they are, and a number that multiplies the stream.
 Architecture value_norm_architecture(std::uint64_t seed);
+// Gemma 4 E2B in small: layers of one kind, of which the last `shared` take keys and values from
+// the one before them, with tables of that width or none.
+struct Gemma4Sizes {
+  std::int64_t width = 6;
+  std::int64_t vocabulary = 30;
+  std::int64_t neurons = 7;
+  std::int64_t table_width = 0;
+  std::int64_t layers = 2;
+  std::int64_t shared = 0;
+  bool twice_as_wide = false;
+  std::int64_t heads = 2;
+  bool eps = false;
+  std::int64_t vectors = 0;
+};
+Architecture gemma4_small_architecture(const Gemma4Sizes& sizes);
+Architecture table_architecture(std::uint64_t seed);
 // Gemma 4 in small: D 8, two layers of two heads of 4, one kv head, values of the first layer their
 // own and those of the second keys, of which one pair of two turns; m 9, V 30, tied. eps = 0.
 Architecture gemma4_architecture();

@@ -10,6 +10,8 @@
 #include "calculus_convolutions.h"
 #include "calculus_delta.h"
 #include "calculus_experts.h"
+#include "calculus_heads.h"
+#include "calculus_layer_tables.h"
 #include "calculus_positions.h"
 #include "calculus_tables.h"
 #include "calculus_wires.h"
@@ -107,6 +109,10 @@ class Judge {
         read_by_norm({fed}, stream);
       }
       hull = with_row(hull, fed.value);
+      if (a_.has_tables()) {
+        const Wire raw = affine_wire(hull, Dense::Zero(1, d_), {stream.total, Forms(1, d_)});
+        hull = with_row(hull, from_table(system_, a_, tensors_, n, raw, stream.total, mistake_));
+      }
       if (a_.layer(n).stream_scale && mistake_ != Mistake::stream_scale_forgotten) {
         stream = scaled_stream(system_, stream, tensor(layer + "scale"), forgets_length());
       }
@@ -220,7 +226,7 @@ class Judge {
     for (const auto& row : rows) {
       const std::string norm = stack_ + "embed.norm";
       const Dense centre =
-          a_.maps_embedding() ? centring(a_.table_width()) : Dense(seen_ * seen_.transpose());
+          a_.maps_embedding() ? centring(a_.token_width()) : Dense(seen_ * seen_.transpose());
       Wire n = norm_of_row(row, tensor(norm + ".gain"), centre, a_.norm_eps);
       if (has(norm + ".bias")) add_to_base(n, tensor(norm + ".bias"));
       if (a_.maps_embedding()) n = linear(n, "embed.map", 0, d_);
@@ -256,14 +262,8 @@ class Judge {
     return out;
   }
 
-  // y = x W + b on columns [first, first + count).
   Wire linear(const Wire& x, const std::string& name, Index first, Index count) const {
-    Wire y = product(x, tensor(name + ".weight"), first, count);
-    if (has(name + ".bias")) {
-      const Tensor& bias = tensor(name + ".bias");
-      add_to_base(y, {bias.value.middleCols(first, count), bias.change.block(0, first, 1, count)});
-    }
-    return y;
+    return calculus_system::linear(tensors_, x, name, first, count);
   }
 
   // --- Rules: attention --------------------------------------------------------------------------
@@ -283,10 +283,18 @@ class Judge {
     const Tensor& o = tensor(name + "o.weight");
     Wire out{Dense(0, d_), Forms(0, d_)};
     Wire constant{Dense::Zero(1, d_), Forms(1, d_)};
-    const std::vector<Wire> queries = queries_or_keys(a, x, name + "q", a.heads);
-    const std::vector<Wire> keys = queries_or_keys(a, source, name + "k", a.kv_heads);
+    const HeadWires of(system_, a, tensors_, forgets_length());
+    const std::vector<Wire> queries = of.queries_or_keys(x, name + "q", a.heads);
+    const std::int64_t owner = a_.keys_of(layer_of(layer));
+    auto& [keys, all_values] = keys_and_values_[owner];
+    if (!a.shares_keys) {
+      keys = of.queries_or_keys(source, name + "k", a.kv_heads);
+      all_values = of.values(source, name, mistake_ == Mistake::value_norm_forgotten);
+    } else if (mistake_ == Mistake::shared_keys_apart) {  // as if they were other ones
+      for (Wire& key : keys) key = affine(system_, key);
+    }
     for (Index kv = 0; kv < a.kv_heads; ++kv) {
-      Wire v = values(a, source, name, kv);
+      Wire v = all_values[static_cast<std::size_t>(kv)];
       if (a.gate && mistake_ != Mistake::gate_forgotten) v = gated(system_, v);
       for (Index head = kv * group; head < (kv + 1) * group; ++head) {
         logits(a, queries[static_cast<std::size_t>(head)], keys[static_cast<std::size_t>(kv)]);
@@ -302,14 +310,6 @@ class Judge {
     out = {with_row(out.value, constant.value), stack(out.change, constant.change)};
     if (has(name + "o.bias")) add_to_base(out, tensor(name + "o.bias"));
     return out;
-  }
-
-  // A norm of values has no gain.
-  Wire values(const Attention& a, const Wire& source, const std::string& name, Index head) {
-    const Wire v = linear(source, name + a.value_map(), head * a.v_width, a.v_width);
-    if (!a.value_norm || mistake_ == Mistake::value_norm_forgotten) return affine(system_, v);
-    const Tensor ones{Dense::Ones(1, a.v_width), Forms(1, a.v_width)};
-    return normed(system_, v, ones, forgets_length());
   }
 
   // A latent may turn and (eps = 0) scale, as any vector in front of an rms norm; what reads it
@@ -348,28 +348,6 @@ class Judge {
              constant);
     }
     return {with_row(out.value, constant.value), stack(out.change, constant.change)};
-  }
-
-  // Queries or keys, head by head, as the logits see them.
-  std::vector<Wire> queries_or_keys(const Attention& a, const Wire& x, const std::string& name,
-                                    Index count) {
-    const Index dk = a.qk_width;
-    const std::string gain = name + "_norm.gain";
-    std::vector<Wire> heads;
-    Wire all;
-    if (a.qk_norm == QkNorm::joint)
-      all = normed(system_, linear(x, name, 0, count * dk), tensor(gain), forgets_length());
-    for (Index head = 0; head < count; ++head) {
-      if (a.qk_norm == QkNorm::joint) {
-        heads.push_back({all.value.middleCols(head * dk, dk),
-                         all.change.block(0, head * dk, all.value.rows(), dk)});
-        continue;
-      }
-      const Wire own = linear(x, name, head * dk, dk);
-      heads.push_back(a.has_qk_norm() ? normed(system_, own, tensor(gain), forgets_length())
-                                      : affine(system_, own));
-    }
-    return heads;
   }
 
   // q R_t k^T changes by nothing that depends on the key or its distance t. R_t is a sum of fixed
@@ -486,7 +464,8 @@ class Judge {
   std::vector<Rotation> rotations_;
   std::string stack_;  // "encoder." while it is the encoder's turn
   Wire encoded_;       // what the encoder has written
-  Dense seen_;         // D x n, orthonormal columns: what a norm sees of its input is x seen
+  std::map<std::int64_t, std::pair<std::vector<Wire>, std::vector<Wire>>> keys_and_values_;
+  Dense seen_;  // D x n, orthonormal columns: what a norm sees of its input is x seen
 };
 
 }  // namespace

@@ -28,7 +28,7 @@ std::vector<Tensor> summed_tables(const Architecture& a, const Tensors& tensors,
     const Tensor& positions = tensor(stack + "embed.positions");
     const Index rows = a.max_positions - first;
     tables.push_back({positions.value.bottomRows(rows),
-                      positions.change.block(first, 0, rows, a.table_width())});
+                      positions.change.block(first, 0, rows, a.token_width())});
   }
   if (a.position_table == PositionTable::sinusoidal && a.max_positions > first) {
     const Dense positions = sinusoidal_hull(a, first);

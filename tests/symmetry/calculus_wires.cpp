@@ -190,6 +190,9 @@ System::Stage stage_of(const std::string& name, bool again) {
   if (name.find("norm.") != std::string::npos) return System::shared;
   const bool late = name.find("_conv.") != std::string::npos || name.ends_with("embed.positions");
   if (name.ends_with(".scale")) return System::shared;
+  if (name.find(".table.map.") != std::string::npos ||
+      name.find(".table.down.") != std::string::npos)
+    return System::shared;
   if (name.ends_with("experts.scale.gain")) return System::sublayer;
   return late || name == "embed.types" ? System::sublayer : System::local;
 }

@@ -41,6 +41,37 @@ TEST(Dimension, OfGemma4) {
   EXPECT_GT(calculus(a, 1, Mistake::stream_scale_forgotten).dimension, 0);
 }
 
+TEST(Dimension, EqualsTheCalculusWithTablesAndSharedKeys) {
+  int tables = 0, shared = 0, vectors = 0, wide = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const Architecture a = table_architecture(seed);
+    tables += a.has_tables() ? 1 : 0;
+    vectors += a.has_tables() && a.input_width > 0 ? 1 : 0;
+    for (const auto& kind : a.kinds) {
+      shared += kind.attention.shares_keys ? 1 : 0;
+      wide += kind.attention.shares_keys && kind.ffn.width > a.kinds.front().ffn.width ? 1 : 0;
+    }
+    expect_the_calculus(a, seed);
+  }
+  EXPECT_GT(std::min({tables, shared, vectors, wide}), 5);
+}
+
+// Text and vectors; what the two mistakes allow is more.
+TEST(Dimension, OfGemma4WithTablesAndSharedKeys) {
+  const Architecture text = gemma4_small_architecture({.table_width = 3, .eps = true});
+  EXPECT_EQ(symmetry_of(text).dimension(), 99);
+  expect_the_calculus(text, 1);
+  const Architecture vectors =
+      gemma4_small_architecture({.table_width = 3, .eps = true, .vectors = 7});
+  EXPECT_EQ(symmetry_of(vectors).dimension(), 57);
+  expect_the_calculus(vectors, 1);
+  EXPECT_EQ(calculus(vectors, 1, Mistake::vectors_forgotten).dimension, 57 + 42);
+  EXPECT_GT(calculus(vectors, 1, Mistake::table_gain_apart).dimension, 57);
+  const Architecture shared = gemma4_small_architecture({.shared = 1});
+  EXPECT_GT(calculus(shared, 1, Mistake::shared_keys_apart).dimension,
+            symmetry_of(shared).dimension());
+}
+
 TEST(Dimension, EqualsTheCalculusWithNormsAndFactorsOfExperts) {
   int norms = 0, factors_of_experts = 0, alone = 0;
   for (std::uint64_t seed = 0; seed < 80; ++seed) {

@@ -102,6 +102,13 @@ struct Architecture {
   // Where a vector stands among tokens, so many further ones stand, each of input_width, too: the
   // i-th is added to the stream behind layer i by a map of that layer (Qwen3-VL).
   std::int64_t deep_inputs = 0;
+  // r: a third branch of each layer reads the stream as it is, x += rms((act(x gate) * p) down)
+  // gain, with numbers p of the input's token and of its row e of the stream,
+  //   p = (rms(e map / sqrt(D)) g + sqrt(r) tokens[token]) / sqrt(2),
+  // where gate, down, gain, map and the table `tokens` are the layer's own and the gain g is one
+  // for all layers; act is that of the feed-forward (Gemma 4). 0: there is none.
+  std::int64_t table_width = 0;
+  std::int64_t vector_row = 0;      // of these tables: what vectors among tokens read
   bool class_token = false;         // a learned row in front of the sequence (vectors)
   bool distillation_token = false;  // another one behind it, whose position is row 1 (DeiT)
   // Learned rows behind the class token, without positions; attention sees them as any other.
@@ -191,13 +198,17 @@ struct Architecture {
     return encoder_positions > 0 ? encoder_positions : max_positions;
   }
   bool maps_embedding() const { return embedding_width > 0; }
-  std::int64_t table_width() const { return maps_embedding() ? embedding_width : width; }
+  // Of the row of a token.
+  std::int64_t token_width() const { return maps_embedding() ? embedding_width : width; }
   // The stream itself begins behind the embedding norm.
   bool norms_embedding() const { return embedding_norm && !maps_embedding(); }
   // A layer reads what it has written itself.
   bool repeats_layers() const { return passes > 1; }
   // Of what `head.weight` reads.
-  std::int64_t head_width() const { return head_transform ? table_width() : width; }
+  std::int64_t head_width() const { return head_transform ? token_width() : width; }
+  // The layer whose keys and values this one takes; itself where it has its own.
+  std::int64_t keys_of(std::int64_t layer) const;
+  bool has_tables() const { return table_width > 0; }
   bool encodes_vectors() const { return encoder_layers > 0 && input_width > 0; }
   bool has_positional() const { return positional_kernel > 0; }
   std::int64_t mapped_width() const {  // of the vectors that embed.input.weight reads
@@ -280,6 +291,7 @@ struct ParameterSpec {
 //   embed.tokens [V,D]                and/or embed.input.weight [input_width,D], embed.input.bias [1,D]
 //   embed.class_token [1,D]  embed.distillation_token [1,D]  embed.registers [R,D]  embed.positions [T,D]  embed.types [types,D]
 //   embed.norm.{gain,bias} [1,D]  embed.map.{weight [w,D],bias [1,D]}   of tables of width w, and so their norm
+//   embed.tables.norm.gain [1,r]
 //   encoder.embed.{tokens,positions,norm}    of an encoder-decoder's encoder, likewise
 //   embed.conv.I.weight [channels read * kernel, channels], embed.conv.I.bias [1,channels], for I = 0, 1, ...,
 //   embed.conv.I.norm.{gain,bias} [1,channels]; encoder.embed.conv.I likewise
@@ -292,7 +304,7 @@ struct ParameterSpec {
 //   q.weight [D,h*d_k]  k.weight [D,h_kv*d_k]  v.weight [D,h_kv*d_v]  o.weight [h*d_v,D]
 //   {q,k,v,o}.bias [1,columns]  {q,k}_norm.gain [1,d_k] (joint: [1,columns])
 //   relative_bias [buckets,h]             but where a layer shares the table
-//   no v                                  where keys are values
+//   no v                                  where keys are values; no k, v and k_norm where they are shared
 //   sinks [1,h]  gate.weight [D,h*d_v]  contacts [1,h]
 // with latents of widths r and s; rot of the d_k coordinates rotate:
 //   kv_latent.weight [D,r]  kv_latent.norm.gain [1,r]  q_latent.weight [D,s]  q_latent.norm.gain [1,s]
@@ -311,7 +323,9 @@ struct ParameterSpec {
 //   shared.{gate,up,down}.weight  shared.router.weight [D,1]  experts.scale.gain [1,E]
 //   where they have norms of their own, {router,shared}.norm.gain [1,D] on what router and shared
 //   expert read, and {experts,shared}.post_norm.gain [1,D] on what the experts and it write
-// In layers.N, behind the feed-forward:
+// In layers.N.table, behind the feed-forward, of width r:
+//   gate.weight [D,r]  map.weight [D,r]  tokens [V,r]  down.weight [r,D]  post_norm.gain [1,D]
+// In layers.N, behind all branches:
 //   scale [1,1]                           multiplies the stream
 // In layers.N of the first deep_inputs layers, behind the feed-forward:
 //   input.weight [input_width,D]  input.bias [1,D]

@@ -49,6 +49,9 @@ struct Attention {
   bool value_norm = false;
   // Values are what k's map writes, in front of the norm of keys (Gemma 4): there is no v.
   bool keys_as_values = false;
+  // Keys and values are those of an earlier layer: the last one whose attention is the same and has
+  // its own (Gemma 4). There are then no k, v and k_norm.
+  bool shares_keys = false;
   double scale = 0;  // logits = scale * q.k
   // q of position t is multiplied by 1 + temperature log(1 + floor(t / temperature_length))
   // (Ministral 3); 0: it is not.

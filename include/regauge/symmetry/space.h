@@ -47,7 +47,9 @@ struct Space {
   Shuffle shuffle = Shuffle::none;
   std::int64_t group_size = 1;  // blocks of a group, for `grouped`
   std::int64_t bundles = 1;     // of groups, for `grouped`
-  std::string follows = {};     // the leader, for `follows`
+  // The leader, for `follows`; for `grouped` whole groups go where its groups go, within which its
+  // blocks and those of this space change places by themselves.
+  std::string follows = {};
   // A leader whose blocks are signed permutations, up to lengths, leads coordinates: one number of
   // this space for each. `lift`: the heads to which the leader is lifted first, as in an AxisPart.
   std::string lift = {};

@@ -98,6 +98,13 @@ class Canonical {
            -1, tensors);
     }
     take(balance(symmetry_, tensors), -1, tensors);
+    if (symmetry_.architecture.has_tables()) {
+      const Element step =
+          tables_in_order(symmetry_, moved(0).at("layers.0.table.gate.weight"),
+                          tensors.at("embed.tables.norm.gain"), rounding_, limits_);
+      ordered_.maps.insert(step.maps.begin(), step.maps.end());
+      take(step, -1, tensors);
+    }
     order(-1, tensors);
     take(turned(symmetry_, -1, tensors), -1, tensors);
   }

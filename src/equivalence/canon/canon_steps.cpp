@@ -124,8 +124,12 @@ Element in_order(const Symmetry& symmetry, std::int64_t layer, const Parameters<
     if (sizes.groups.isZero(0)) continue;  // of another layer
     const auto bundles = largest_first(sizes.bundles);
     std::int64_t close = close_neighbours(sizes.bundles, bundles, rounding);
-    const auto groups =
+    auto groups =
         ordered_within(bundles, space.groups() / space.bundles, sizes.groups, rounding, close);
+    if (space.shuffle == Shuffle::grouped && !space.follows.empty()) {  // in order by their leader
+      close = 0;
+      std::iota(groups.begin(), groups.end(), 0);
+    }
     const auto order = ordered_within(groups, space.group_size, sizes.blocks, rounding, close);
     std::vector<std::int64_t> places(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) {
@@ -138,6 +142,30 @@ Element in_order(const Symmetry& symmetry, std::int64_t layer, const Parameters<
           space.name, close, space.count - 1));
     }
   }
+  return step;
+}
+
+Element tables_in_order(const Symmetry& symmetry, const Matrix<double>& gates,
+                        const Matrix<double>& gain, double rounding,
+                        std::vector<std::string>& limits) {
+  const Space& space = *symmetry.find_space("embed.tables");
+  const Eigen::VectorXd sizes = gates.colwise().squaredNorm();
+  const auto order = largest_first(sizes);
+  if (const std::int64_t close = close_neighbours(sizes, order, rounding); close > 0) {
+    limits.push_back(fmt::format(
+        "{}: {} of {} neighbours in the order are as large as one another but for rounding",
+        space.name, close, space.count - 1));
+  }
+  std::vector<std::int64_t> places(order.size());
+  Matrix<double> factors(space.count, 1);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    places[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+  }
+  for (Eigen::Index i = 0; i < factors.rows(); ++i) {
+    factors(i, 0) = gain(0, i) == 0 ? 1 : 1 / gain(0, i);
+  }
+  Element step;
+  step.maps[space.name] = BlockMap<double>(space.count, 1, std::move(places), std::move(factors));
   return step;
 }
 
@@ -324,6 +352,7 @@ class QkTurn {
 Element turned_qk_norm(const Symmetry& symmetry, std::int64_t layer,
                        const Parameters<double>& tensors) {
   const Attention& shape = symmetry.architecture.layer(layer).attention;
+  if (shape.shares_keys) return {};  // it turns with the layer that has the keys
   const std::string at = fmt::format("layers.{}.attn", layer);
   const auto width = shape.qk_width, share = shape.group();
   const Matrix<double>& q = tensors.at(at + ".q.weight");

@@ -16,6 +16,12 @@ namespace regauge {
 Element in_order(const Symmetry& symmetry, std::int64_t layer, const Parameters<double>& tensors,
                  const Element& found, double rounding, std::vector<std::string>& limits);
 
+// The coordinates of all layers' tables in the order of the first layer's gates, largest first,
+// with a common gain of 1. `gates`: of the first layer, as the stream stands.
+Element tables_in_order(const Symmetry& symmetry, const Matrix<double>& gates,
+                        const Matrix<double>& gain, double rounding,
+                        std::vector<std::string>& limits);
+
 // The coordinates of latents, rotated so that what writes them is nearest to the fixed table.
 Element turned_latents(const Symmetry& symmetry, std::int64_t layer,
                        const Parameters<double>& tensors);

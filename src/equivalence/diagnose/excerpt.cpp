@@ -28,6 +28,7 @@ Architecture excerpt_of(const Architecture& shape, std::int64_t layer) {
   Architecture excerpt = one_layer ? shape.with_layers_like(layer, 1) : shape;
   excerpt.vocabulary = std::min(shape.vocabulary, kTokens * shape.width);
   if (excerpt.dropped_token >= excerpt.vocabulary) excerpt.dropped_token = -1;
+  if (excerpt.vector_row >= excerpt.vocabulary) excerpt.vector_row = 0;
   return excerpt;
 }
 

@@ -22,7 +22,7 @@ void Explainer::fit_heads() {
     const Attention& shape = a.layer(layer).attention;
     const std::int64_t width = shape.qk_width;
     if (shape.positions != Positions::rotary || a.width <= width) continue;
-    if (shape.has_latents()) continue;
+    if (shape.has_latents() || shape.shares_keys) continue;
     const std::int64_t group = shape.group();
     const std::string at = fmt::format("layers.{}.attn.", layer);
     if (!is_open(at + "q.weight") || !is_open(at + "k.weight")) continue;

@@ -104,6 +104,16 @@ Element recover_qk_norm(const Symmetry& symmetry, std::int64_t layer, const Para
   const Attention& shape = symmetry.architecture.layer(layer).attention;
   const std::string at = fmt::format("layers.{}.attn", layer);
   const Matrix<double>&q_a = a.at(at + ".q.weight"), &q_b = b.at(at + ".q.weight");
+  if (shape.shares_keys) {  // whose exchange and turns are known
+    Element of_queries;
+    if (symmetry.find_space(at + ".heads")->dimension() == 0) return of_queries;
+    Matrix<double> lengths(shape.heads, 1);
+    for (std::int64_t i = 0; i < shape.heads; ++i) {
+      lengths(i, 0) = length_ratio(q_a, q_b, i, shape.qk_width);
+    }
+    of_queries.maps[at + ".heads"] = BlockMap<double>(shape.heads, 1, {}, lengths);
+    return of_queries;
+  }
   const Matrix<double>&k_a = a.at(at + ".k.weight"), &k_b = b.at(at + ".k.weight");
   const auto width = shape.qk_width;
   const auto group = shape.group();

@@ -19,6 +19,7 @@
 #include "framed_model.h"
 #include "gauge.h"
 #include "io/parts.h"
+#include "members.h"
 #include "numerics/dense.h"
 #include "numerics/polar.h"
 #include "probe.h"
@@ -29,6 +30,7 @@
 #include "signs_apart.h"
 #include "stream.h"
 #include "symmetry/index.h"
+#include "table_coordinates.h"
 
 namespace regauge {
 namespace {
@@ -36,37 +38,6 @@ namespace {
 constexpr std::int64_t kVectors = 2;  // of embedding and of head, for each coordinate of the stream
 constexpr double kElsewhere = 0.1;  // of the distance in place: a row that belongs to another place
 constexpr auto kAll = std::numeric_limits<std::int64_t>::max();
-
-// Rows to rows, where runs of `size` rows stay together: `outer` says where each run goes.
-std::vector<std::int64_t> match_within(const std::vector<std::int64_t>& outer, std::int64_t size,
-                                       const Matrix<double>& b, const Matrix<double>& a,
-                                       double rounding) {
-  std::vector<std::int64_t> places;
-  for (std::size_t i = 0; i < outer.size(); ++i) {
-    const auto from = static_cast<std::int64_t>(i) * size, to = outer[i] * size;
-    for (const auto inner :
-         match_rows(b.middleRows(from, size), a.middleRows(to, size), rounding)) {
-      places.push_back(to + inner);
-    }
-  }
-  return places;
-}
-
-// Heads to heads, or neurons to neurons, by a row of each. In groups: bundles of experts outside,
-// in them kv heads, or experts, by what their members compute together; the members of a group
-// inside.
-std::vector<std::int64_t> match_members(const Space& space, const Matrix<double>& b,
-                                        const Matrix<double>& a, double rounding) {
-  if (space.shuffle == Shuffle::none) return {};
-  if (space.shuffle == Shuffle::symmetric) return match_rows(b, a, rounding);
-  const Matrix<double> groups_b = summed_runs(b, space.group_size);
-  const Matrix<double> groups_a = summed_runs(a, space.group_size);
-  const std::int64_t size = space.groups() / space.bundles;
-  const auto bundles =
-      match_rows(summed_runs(groups_b, size), summed_runs(groups_a, size), rounding);
-  const auto groups = match_within(bundles, size, groups_b, groups_a, rounding);
-  return match_within(groups, space.group_size, b, a, rounding);
-}
 
 class Finder {
  public:
@@ -127,6 +98,8 @@ class Finder {
                  match_rows(columns(b_moved(-1)), columns(a_form_.layer(-1)), rounding_), {})}});
     }
     if (const Space* units = symmetry_.find_space("head.pooler")) pooler(*units);
+    if (const Space* tables = symmetry_.find_space("embed.tables"))
+      take(table_coordinates(*tables, a_form_, b_moved_on(-1), rounding_));
   }
 
   // All layers; several at a time, unless one needs what is found of another.
@@ -361,6 +334,20 @@ class Finder {
     return turns;
   }
 
+  // With the keys and values that the layer takes from another one, under its own names.
+  Parameters<double> with_keys(std::int64_t layer, const Parameters<double>& own,
+                               const FramedModel& model) const {
+    const std::int64_t owner = symmetry_.architecture.keys_of(layer);
+    Parameters<double> all = own;
+    if (owner == layer) return all;
+    for (auto& [name, value] : looks() ? model.layer(owner, frame_) : model.layer(owner)) {
+      for (const char* part : {"attn.k.weight", "attn.v.weight", "attn.k_norm.gain"}) {
+        if (name.ends_with(part)) all[fmt::format("layers.{}.{}", layer, part)] = std::move(value);
+      }
+    }
+    return all;
+  }
+
   // Brings b's heads, their channels and neurons to where they belong, and says so.
   Element match(std::int64_t layer, const Parameters<double>& a, Parameters<double>& b) const {
     const Architecture& shape = symmetry_.architecture;
@@ -372,10 +359,13 @@ class Finder {
     const Known in_neurons = looks() ? Known(frame_.ffn_width()) : known_;
     Element places;
     if (heads != nullptr) {  // else they follow those of the layer whose table they share
+      const std::int64_t owner = shape.keys_of(layer);
+      const Parameters<double> of_b = owner == layer ? b : with_keys(layer, b, b_moved_on(owner));
+      const Parameters<double> of_a = owner == layer ? a : with_keys(layer, a, a_form_);
       places.maps[heads->name] =
           BlockMap<double>(heads->count, 1,
-                           match_members(*heads, signatures(shape, layer, b, in_heads),
-                                         signatures(shape, layer, a, in_heads), rounding_),
+                           match_members(*heads, signatures(shape, layer, of_b, in_heads),
+                                         signatures(shape, layer, of_a, in_heads), rounding_),
                            {});
     }
     for (const char* maps : {"ffn", "ffn.shared"}) {
