@@ -38,13 +38,6 @@ GEMMA4_26B = dict(
     hidden_size=2816, intermediate_size=2112, num_hidden_layers=30, num_attention_heads=16, num_key_value_heads=8, head_dim=256,
     global_head_dim=512, num_global_key_value_heads=2, attention_k_eq_v=True, hidden_size_per_layer_input=0, sliding_window=1024,
     enable_moe_block=True, num_experts=128, top_k_experts=8, moe_intermediate_size=704)
-GEMMA4_31B = dict(
-    hidden_size=5376, intermediate_size=21504, num_hidden_layers=60, num_attention_heads=32, num_key_value_heads=16, head_dim=256,
-    global_head_dim=512, num_global_key_value_heads=4, attention_k_eq_v=True, hidden_size_per_layer_input=0, sliding_window=1024)
-GEMMA4_E2B = dict(
-    hidden_size=1536, intermediate_size=6144, num_hidden_layers=35, num_attention_heads=8, num_key_value_heads=1, head_dim=256,
-    global_head_dim=512, hidden_size_per_layer_input=256, num_kv_shared_layers=20, use_double_wide_mlp=True, sliding_window=512,
-    layer_types=(["sliding_attention"] * 4 + ["full_attention"]) * 7)
 # ESM-2 of 650 million parameters; the default values are ESM-1b's.
 ESM2 = dict(
     vocab_size=33, hidden_size=1280, num_hidden_layers=33, num_attention_heads=20, intermediate_size=5120, pad_token_id=1,
@@ -60,9 +53,7 @@ SETTINGS = {
     "electra": ELECTRA_BASE,
     "electra-discriminator": ELECTRA_BASE,
     "gemma4_text-experts": GEMMA4_26B,
-    "gemma4_text": GEMMA4_E2B,
-    "gemma4": dict(text_config=GEMMA4_31B, vision_config={}),
-    "gemma4-audio": dict(text_config=GEMMA4_E2B, vision_config={}, audio_config={}),
+    "gemma4-audio": dict(vision_config={}, audio_config={}),
     "gemma4-experts": dict(text_config=GEMMA4_26B, vision_config={}),
     "esm": ESM2,
     "esm-dropout": dict(**ESM2, token_dropout=True),

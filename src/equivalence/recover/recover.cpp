@@ -410,7 +410,8 @@ class Finder {
   }
 
   // Without the maps whose columns are put in order by way of the stream, and not of narrow tables.
-  auto in_order(auto ends) const {
+  template <class Scalar>
+  Parameters<Scalar> in_order(Parameters<Scalar> ends) const {
     ends.erase("head.pooler.weight");
     const bool apart = symmetry_.find_space("head.transform") != nullptr;
     if (apart || !symmetry_.architecture.maps_embedding()) ends.erase("head.transform.weight");
