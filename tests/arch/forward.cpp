@@ -96,7 +96,8 @@ class Forward {
   Mat layers(Mat x, const Mat& input, const Mat& encoded, std::int64_t first,
              std::int64_t last) const {
     const Mat embedded = x;
-    for (std::int64_t n = first; n < last; ++n) {
+    for (std::int64_t pass = first * a_.passes; pass < last * a_.passes; ++pass) {
+      const std::int64_t n = pass / a_.passes;
       const std::string layer = "layers." + std::to_string(n) + ".";
       const auto attn = [&](const Mat& y) {
         if (a_.layer(n).has_delta()) {
@@ -165,7 +166,7 @@ class Forward {
     if (a_.encodes_vectors() && !stack.empty()) {
       x = convolved(a_, p_, input);
     } else if (a_.input == Input::tokens) {
-      x.resize(input.rows(), a_.width);
+      x.resize(input.rows(), a_.token_width());
       const auto own = p_.find(stack + "embed.tokens");
       const Mat& table = own != p_.end() ? own->second : p_.at("embed.tokens");
       for (Eigen::Index t = 0; t < input.rows(); ++t) {
@@ -201,7 +202,8 @@ class Forward {
       x.row(t) += p_.at("embed.types").row(static_cast<Eigen::Index>(type));
     }
     if (a_.has_positional()) x += positional(a_, p_, x);
-    return a_.embedding_norm ? norm(stack + "embed.norm", x) : x;
+    if (a_.embedding_norm) x = norm(stack + "embed.norm", x);
+    return a_.maps_embedding() ? linear("embed.map", x) : x;
   }
 
   Mat linear(const std::string& name, const Mat& x) const {

@@ -21,6 +21,8 @@ def test_equal_models_become_nearly_equal_files(regauge, tmp_path, name):
     here, there, before = (weights(folder) for folder in (tmp_path / "here", tmp_path / "there", source))
     assert here.keys() == there.keys()
     for tensor in here:
+        if torch.equal(here[tensor], there[tensor]):  # limits of a tower are infinite
+            continue
         size = max(here[tensor].norm().item(), 1.0)  # some are zero but for rounding
         assert (here[tensor] - there[tensor]).norm().item() < 1e-4 * size, tensor
     assert any(not torch.allclose(here[tensor], before[tensor], atol=1e-2) for tensor in here)

@@ -65,7 +65,7 @@ def weights(folder):
 
 
 def share_moved(before, after):
-    towers = ("vision_tower.", "visual.", "multi_modal_projector.", "head.", "vision_model.head.")  # but for their last map they stay as they are
+    towers = ("vision_tower.", "model.vision_tower.", "model.audio_tower.", "visual.", "multi_modal_projector.", "head.", "vision_model.head.")  # but for their last map they stay as they are
     moved = {
         name: not torch.allclose(tensor.double(), after[name].double(), rtol=1e-3, atol=1e-6)
         for name, tensor in before.items()

@@ -26,6 +26,7 @@ Architecture repeated_architecture(std::uint64_t seed) {
   Random random(seed, "repeated");
   Architecture a = albert_architecture(4 + 2 * random.below(2), 2 + random.below(2));
   a.layers = 1 + random.below(2);
+  if (a.layers == 2) a.passes = 2;  // of deeper ones what is small looks like nothing
   a.embedding_width = 4 + random.below(a.width - 3);
   a.token_types = random.below(3);
   a.norm_eps = random.uniform() < 0.5 ? 0 : 0.01;
@@ -57,7 +58,8 @@ Architecture repeated_architecture(std::uint64_t seed) {
       a.pooler = true;
   }
   // A transform of ReLUs may write 0, which no norm can divide.
-  if (!a.head_transform && random.uniform() < 0.4) layer.ffn.activation = Activation::relu;
+  if (!a.head_transform && a.layers == 1 && random.uniform() < 0.4)
+    layer.ffn.activation = Activation::relu;
   if (a.has_head() && random.uniform() < 0.3) a.log_probabilities = true;
   validate(a);
   return a;
