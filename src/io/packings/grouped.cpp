@@ -324,9 +324,9 @@ Grouped::Needed Grouped::find_needed(std::span<const Numbers> parts) const {
   const auto use = [&](std::size_t i, std::span<const std::uint8_t> codes, float scale, float zero,
                        float) {
     const std::int64_t block = block_of(static_cast<std::int64_t>(i));
-    if (block / cols != in_band) {
+    if (const std::int64_t row = block / plan_.shape.cols; row != in_band) {
       close();
-      in_band = block / cols;
+      in_band = row;
     }
     Reached& reached = band[block];
     if (reached.first < 0) reached.first = static_cast<std::int64_t>(i);

@@ -30,7 +30,7 @@ void UnreadPacking::rounding_bounds(std::span<const Numbers> /*parts*/, std::int
 
 // The tensors of one module, or of one weight (quanto's "weight._data"), of which some are codes.
 void join_unread(const std::string& method, const std::string& reason, Joiner& joiner) {
-  constexpr std::string_view kWeight = ".weight";
+  constexpr std::string_view kSuffix = ".weight";
   std::map<std::string, std::vector<const StoredTensor*>> modules;
   for (const StoredTensor& tensor : joiner.tensors()) {
     const std::size_t dot = tensor.name.rfind('.');
@@ -42,7 +42,7 @@ void join_unread(const std::string& method, const std::string& reason, Joiner& j
       return !is_floating(tensor->dtype) && tensor->shape.size() > 1;
     });
     if (!codes) continue;
-    const std::string name = module.ends_with(kWeight) ? module : module + std::string(kWeight);
+    const std::string name = module.ends_with(kSuffix) ? module : module + std::string(kSuffix);
     joiner.join(name, {}, std::make_shared<UnreadPacking>(method, reason), tensors);
   }
 }
