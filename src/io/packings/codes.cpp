@@ -9,13 +9,13 @@ namespace {
 constexpr std::array<std::uint8_t, 8> kPlain = {0, 1, 2, 3, 4, 5, 6, 7};
 constexpr std::array<std::uint8_t, 8> kHighFirst = {1, 0, 3, 2, 5, 4, 7, 6};
 
-// Two codes of each byte, those of the bits from kFirst on first.
-template <int kFirst>
+// Two codes of each byte, those of the bits from First on first.
+template <int First>
 void split_bytes(const std::byte* from, std::int64_t pairs, std::uint8_t* to) {
   for (std::int64_t j = 0; j < pairs; ++j) {
     const auto pair = static_cast<std::uint8_t>(from[j]);
-    to[2 * j] = static_cast<std::uint8_t>(pair >> kFirst & 15);
-    to[2 * j + 1] = static_cast<std::uint8_t>(pair >> (4 - kFirst) & 15);
+    to[2 * j] = static_cast<std::uint8_t>(pair >> First & 15);
+    to[2 * j + 1] = static_cast<std::uint8_t>(pair >> (4 - First) & 15);
   }
 }
 
