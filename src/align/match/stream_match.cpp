@@ -38,23 +38,21 @@ StreamMatch<Scalar>::StreamMatch(const Symmetry& symmetry, std::string stream)
 template <class Scalar>
 void StreamMatch<Scalar>::add(const Parameters<Scalar>& a, const Parameters<Scalar>& b) {
   if (!exists()) return;
-  for_axes(symmetry_, a, stream_.c_str(),
-           [&](const std::string& name, int axis, const AxisPart& part) {
-             const TensorAxes& axes = symmetry_.tensors.at(name);
-             if (acts(axes.rows, stream_) && acts(axes.cols, stream_))
-               return;  // quadratic in the map
-             const bool still =
-                 constant_.size() != 0 &&
-                 (part.take != AxisPart::Take::whole ||
-                  (common_sign_ && !acts(axis == 0 ? axes.rows : axes.cols, stream_ + ".sign")));
-             Matrix<Scalar>& sum = still ? constant_ : cross_;
-             if (axes.pinned && axis == 1) {
-               add_cross(from_origin(symmetry_, name, b.at(name)),
-                         from_origin(symmetry_, name, a.at(name)), axis, sum);
-             } else {
-               add_cross(b.at(name), a.at(name), axis, sum);
-             }
-           });
+  for_axes(symmetry_, a, stream_, [&](const std::string& name, int axis, const AxisPart& part) {
+    const TensorAxes& axes = symmetry_.tensors.at(name);
+    if (acts(axes.rows, stream_) && acts(axes.cols, stream_)) return;  // quadratic in the map
+    const bool still =
+        constant_.size() != 0 &&
+        (part.take != AxisPart::Take::whole ||
+         (common_sign_ && !acts(axis == 0 ? axes.rows : axes.cols, stream_ + ".sign")));
+    Matrix<Scalar>& sum = still ? constant_ : cross_;
+    if (axes.pinned && axis == 1) {
+      add_cross(from_origin(symmetry_, name, b.at(name)), from_origin(symmetry_, name, a.at(name)),
+                axis, sum);
+    } else {
+      add_cross(b.at(name), a.at(name), axis, sum);
+    }
+  });
 }
 
 template <class Scalar>

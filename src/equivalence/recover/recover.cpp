@@ -340,9 +340,9 @@ class Finder {
     const std::int64_t owner = symmetry_.architecture.keys_of(layer);
     Parameters<double> all = own;
     if (owner == layer) return all;
-    for (auto& [name, value] : looks() ? model.layer(owner, frame_) : model.layer(owner)) {
+    for (const auto& [name, value] : looks() ? model.layer(owner, frame_) : model.layer(owner)) {
       for (const char* part : {"attn.k.weight", "attn.v.weight", "attn.k_norm.gain"}) {
-        if (name.ends_with(part)) all[fmt::format("layers.{}.{}", layer, part)] = std::move(value);
+        if (name.ends_with(part)) all[fmt::format("layers.{}.{}", layer, part)] = value;
       }
     }
     return all;
@@ -400,7 +400,9 @@ class Finder {
   // Embedding and head, of each at most so many vectors.
   StreamCorrelation anchors(std::int64_t most) const {
     StreamCorrelation sum(symmetry_, enlarged_);
-    const auto add = [&](auto a, auto b) { sum.add(symmetry_, in_order(a), b, most); };
+    const auto add = [&](const auto& a, const auto& b) {
+      sum.add(symmetry_, in_order(a), b, most);
+    };
     if (rounding_ > kCoarse) {
       add(a_form_.ends<float>(most), b_moved_on(-1).ends<float>(most));
     } else {
