@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <fstream>
-
 #include "equivalence/in_toto.h"
 #include "io/base64.h"
 #include "io/json.h"
 #include "io/partial.h"
+#include "io/regular_file.h"
 #include "io/sha256.h"
 #include "regauge/base/error.h"
 #include "regauge/base/version.h"
@@ -146,9 +145,9 @@ void save_in_toto(const Diff& found, const Certificate& certificate,
 }
 
 bool is_in_toto(const std::filesystem::path& path) {
-  std::string head(8, ' ');  // a safetensors file begins with a length, whose last byte is 0
-  std::ifstream(path, std::ios::binary).read(head.data(), 8);
-  return head.front() == '{' && head.back() != 0;
+  const std::string head = io::read_file(path, 8);
+  // A safetensors file begins with a length, whose last byte is 0.
+  return !head.empty() && head.front() == '{' && head.back() != 0;
 }
 
 std::filesystem::path certificate_of(const std::filesystem::path& path) {

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "parts.h"
 #include "regauge/base/error.h"
+#include "regular_file.h"
 #include "sha256_blocks.h"
 #include "sha256_round.h"
 
@@ -188,17 +188,15 @@ std::vector<std::string> sha256_of_each(const std::string& loop,
 }
 
 std::string sha256_of_file(const std::filesystem::path& path, Progress& progress) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw FileError(fmt::format("[sha256] {} cannot be read", path.string()));
+  const io::RegularFile file(path);
   Sha256 hash;
-  std::vector<char> piece(std::size_t{1} << 20);
-  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0) {
-    const auto count = static_cast<std::size_t>(file.gcount());
-    hash.add(std::as_bytes(std::span(piece.data(), count)));
-    progress.advance(static_cast<std::int64_t>(count));
+  std::vector<std::byte> piece(std::min(file.size(), std::size_t{1} << 20));
+  for (std::size_t at = 0; at < file.size(); at += piece.size()) {
+    piece.resize(std::min(piece.size(), file.size() - at));
+    file.read(at, piece);
+    hash.add(piece);
+    progress.advance(static_cast<std::int64_t>(piece.size()));
   }
-  if (file.bad())
-    throw FileError(fmt::format("[sha256] {} cannot be read to its end", path.string()));
   return hash.finish();
 }
 

@@ -35,8 +35,10 @@ def raw(folder):
 def assert_close(before, after, share):
     """Equal up to `share` of the tensor's largest number."""
     for name, tensor in before.items():
-        error, numbers = (tensor.double() - after[name].double()).abs(), tensor.double().abs()
-        assert numbers.numel() == 0 or error.max() <= share * numbers.max(), name
+        # Limits of a sound tower are infinite; what is infinite is the same, or is no number here.
+        differs = tensor != after[name]
+        error, numbers = (tensor.double() - after[name].double()).abs()[differs], tensor.double().abs()
+        assert error.numel() == 0 or error.max() <= share * numbers.max(), name
 
 
 @pytest.fixture(scope="module")
