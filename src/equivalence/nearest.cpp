@@ -14,9 +14,9 @@
 #include "equivalence/towers/towers.h"
 #include "honest_copy.h"
 #include "io/parts.h"
+#include "layer_tables.h"
 #include "regauge/base/error.h"
 #include "rounding.h"
-#include "tables.h"
 #include "tolerances.h"
 
 namespace regauge {

@@ -40,11 +40,7 @@ StepCount count_steps(const Checkpoint& checkpoint, const StoredTensor& tensor) 
   const Numbers numbers = checkpoint.numbers(tensor);
   if (tensor.packing) {
     const auto* grouped = dynamic_cast<const io::Grouped*>(tensor.packing.get());
-    if (grouped == nullptr || numbers.count() == 0) return {};
-    // The bounds of any number take what all blocks need.
-    std::array<double, 1> value{}, below{}, above{};
-    numbers.range(0, 1).rounding_bounds(value, below, above);
-    return grouped->found_steps();
+    return grouped == nullptr ? StepCount{} : grouped->count_steps(numbers.parts());
   }
   StepCount all;
   if (!has_blocks(tensor.dtype)) return all;

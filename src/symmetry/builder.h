@@ -31,7 +31,7 @@ class SymmetryBuilder {
   std::int64_t width_of(const std::string& stream) const {
     return stream == table_stream() ? a_.token_width() : a_.width;
   }
-  std::string table_stream() const { return a_.maps_embedding() ? "embed.residual" : "residual"; }
+  std::string table_stream() const { return a_.maps_embedding() ? kTableStream : "residual"; }
   // A space whose coordinates turn.
   bool turns(const std::string& stream) const {
     const Space* space = find_space(stream);

@@ -290,8 +290,8 @@ class Judge {
     if (!a.shares_keys) {
       keys = of.queries_or_keys(source, name + "k", a.kv_heads);
       all_values = of.values(source, name, mistake_ == Mistake::value_norm_forgotten);
-    } else if (mistake_ == Mistake::shared_keys_apart) {  // as if they were other ones
-      for (Wire& key : keys) key = affine(system_, key);
+    } else if (mistake_ == Mistake::shared_keys_apart) {
+      for (Wire& key : keys) key = with_a_change_of_its_own(system_, key);
     }
     for (Index kv = 0; kv < a.kv_heads; ++kv) {
       Wire v = all_values[static_cast<std::size_t>(kv)];

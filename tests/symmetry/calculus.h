@@ -39,7 +39,7 @@ enum class Mistake {
   gelu_forgotten,          // nothing stands behind the last convolution
   passes_forgotten,        // a layer is gone through once
   length_forgotten,        // a kernel is not divided by its length
-  shared_keys_apart,       // keys that another layer takes may change there in another way
+  shared_keys_apart,       // keys that another layer takes may change there in a way of their own
   table_gain_apart,        // the maps of tables have a gain of each layer's own
 };
 

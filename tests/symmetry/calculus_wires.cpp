@@ -70,6 +70,12 @@ Wire with_expert_biases(const Wire& out, const Tensor& biases, bool sum_to_one) 
           stack(stack(out.change.top(n), change), base.change)};
 }
 
+Wire with_a_change_of_its_own(System& system, const Wire& x) {
+  const Index d = x.value.cols();
+  return affine_wire(x.value.topRows(x.base()), x.value.row(x.base()),
+                     {system.wire(d, d, System::sublayer), system.wire(1, d, System::sublayer)});
+}
+
 Wire affine(System& system, const Wire& x) {
   const Index d = x.value.cols();
   const AffineChange change{system.wire(d, d, System::sublayer),

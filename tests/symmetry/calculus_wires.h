@@ -58,6 +58,8 @@ Wire with_expert_biases(const Wire& out, const Tensor& biases, bool sum_to_one);
 Wire beside(const Wire& first, const Wire& second);
 // x^ gain, x^ of length one in the seen hull of a norm's input, dx^ = x^ turn.
 Wire turned_units(const Dense& hull, const Dense& seen, const Forms& turn, const Tensor& gain);
+// The wire changes by any affine map of itself, whatever its own change is.
+Wire with_a_change_of_its_own(System& system, const Wire& x);
 // The wire changes by an affine map of itself, and is handed on as such.
 Wire affine(System& system, const Wire& x);
 // An rms norm of its own: the vector may turn and, where lengths are forgotten, scale; its

@@ -58,6 +58,15 @@ TEST(Dimension, EqualsTheCalculusWithTablesAndSharedKeys) {
   EXPECT_GE(std::min({tables, shared, vectors, wide}), 5);
 }
 
+// The gains of the layer's queries, one of each pair, are those of the keys that it takes.
+TEST(Dimension, OfLayersThatTakeKeys) {
+  const Architecture a =
+      gemma4_small_architecture({.layers = 3, .shared = 1, .twice_as_wide = true, .eps = true});
+  expect_the_calculus(a, 1);
+  EXPECT_EQ(calculus(a, 1, Mistake::shared_keys_apart).dimension,
+            symmetry_of(a).dimension() + a.layer(2).attention.qk_width / 2);
+}
+
 // Text and vectors; what each of two mistakes allows is more.
 TEST(Dimension, OfGemma4WithTablesAndSharedKeys) {
   const Architecture text = gemma4_small_architecture({.table_width = 3, .eps = true});

@@ -68,6 +68,10 @@ class Numbers {
                     const std::function<void(std::size_t bytes)>& after_each) const;
   // Of every tensor that holds them, whole for packed ones and where they do not lie in a row.
   std::vector<ByteRange> all_bytes() const;
+  // Those tensors, whole; none where the numbers lie in a row.
+  std::span<const Numbers> parts() const {
+    return parts_ ? std::span<const Numbers>(*parts_) : std::span<const Numbers>();
+  }
 
  private:
   struct Held;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -64,6 +65,12 @@ struct Symmetry {
     return index->layers.at(static_cast<std::size_t>(layer + 1));
   }
 };
+
+// The coordinates of the tables of tokens, positions and types, where a map brings these into the
+// stream; and those tables.
+inline constexpr const char* kTableStream = "embed.residual";
+inline constexpr std::array<const char*, 3> kStreamTables = {"embed.tokens", "embed.positions",
+                                                             "embed.types"};
 
 // The coordinates of a stream: "residual", or those of an encoder that has one of its own.
 bool is_stream(std::string_view space);

@@ -111,7 +111,7 @@ class Aligner {
   }
 
   void align_stream() {
-    found_ = match_tables(symmetry_, scope_, a_, b_);
+    found_ = match_table_stream(symmetry_, scope_, a_, b_);
     if (movable("residual") == nullptr) return;
     StreamMatch<double> match(symmetry_);
     match.add(stream_);

@@ -121,13 +121,13 @@ template class StreamMatch<float>;
 template class StreamMatch<double>;
 
 template <class Scalar>
-Element match_tables(const Symmetry& symmetry, const Scope& scope, const Parameters<Scalar>& a,
-                     const Parameters<Scalar>& b) {
-  StreamMatch<Scalar> match(symmetry, "embed.residual");
-  const Space* space = symmetry.find_space("embed.residual");
+Element match_table_stream(const Symmetry& symmetry, const Scope& scope,
+                           const Parameters<Scalar>& a, const Parameters<Scalar>& b) {
+  StreamMatch<Scalar> match(symmetry, kTableStream);
+  const Space* space = symmetry.find_space(kTableStream);
   if (space == nullptr || !scope.contains(*space)) return {};
   Parameters<Scalar> tables;
-  for (const char* name : {"embed.tokens", "embed.positions", "embed.types"}) {
+  for (const char* name : kStreamTables) {
     if (const auto found = a.find(name); found != a.end()) tables.emplace(name, found->second);
   }
   match.add(tables, b);
@@ -135,9 +135,9 @@ Element match_tables(const Symmetry& symmetry, const Scope& scope, const Paramet
   return match.solve(value);
 }
 
-template Element match_tables(const Symmetry&, const Scope&, const Parameters<float>&,
-                              const Parameters<float>&);
-template Element match_tables(const Symmetry&, const Scope&, const Parameters<double>&,
-                              const Parameters<double>&);
+template Element match_table_stream(const Symmetry&, const Scope&, const Parameters<float>&,
+                                    const Parameters<float>&);
+template Element match_table_stream(const Symmetry&, const Scope&, const Parameters<double>&,
+                                    const Parameters<double>&);
 
 }  // namespace regauge

@@ -39,7 +39,7 @@ class StreamMatch {
 // How B's tables meet A's, where a map brings them into the stream: the best map of their
 // coordinates, if the scope has it.
 template <class Scalar>
-Element match_tables(const Symmetry& symmetry, const Scope& scope, const Parameters<Scalar>& a,
-                     const Parameters<Scalar>& b);
+Element match_table_stream(const Symmetry& symmetry, const Scope& scope,
+                           const Parameters<Scalar>& a, const Parameters<Scalar>& b);
 
 }  // namespace regauge

@@ -161,7 +161,7 @@ class TwoStage {
     StreamMatch<double> match(symmetry_);
     const Parameters<double> a = a_.layer(-1);
     Parameters<double> b = b_.layer(-1);
-    Element tables = match_tables(symmetry_, options_.scope, a, b);
+    Element tables = match_table_stream(symmetry_, options_.scope, a, b);
     act_on_layer(symmetry_, tables, -1, b);
     match.add(a, b);
     double value = 0;

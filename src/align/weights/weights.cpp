@@ -91,7 +91,7 @@ class Search {
 
   // The coordinates of tables that a map brings into the stream come first.
   std::string begin(std::int64_t start) {
-    found_ = match_tables(symmetry_, options_.scope, *a_layer(-1), b_layer(-1));
+    found_ = match_table_stream(symmetry_, options_.scope, *a_layer(-1), b_layer(-1));
     Element tables = found_;
     std::string name = begin_stream(start);
     found_.maps.merge(tables.maps);

@@ -27,17 +27,14 @@ namespace {
 
 constexpr double kUndetermined = 1e-6;
 
-constexpr const char* kNarrowTables =
-    "embed.residual";  // of tables that a map brings into the stream
-
 // Nothing changes places along this axis: tokens, positions, classes, and what is in its places by
 // now, the coordinates of tables that a map reads.
 bool is_labelled(const Symmetry& symmetry, const Space& stream, const Axis& axis) {
-  const bool placed = stream.name != kNarrowTables && symmetry.find_space(kNarrowTables) != nullptr;
+  const bool placed = stream.name != kTableStream && symmetry.find_space(kTableStream) != nullptr;
   return std::all_of(axis.begin(), axis.end(), [&](const AxisPart& part) {
     const Category category = symmetry.find_space(part.space)->category;
     return category == Category::scales ||
-           (placed && (part.space.starts_with(kNarrowTables) || part.space == "embed.norm"));
+           (placed && (part.space.starts_with(kTableStream) || part.space == "embed.norm"));
   });
 }
 
@@ -87,7 +84,7 @@ class Canonical {
   void embedding_and_head(Progress& progress) {
     auto tensors = moved(-1);
     take(unit_lengths(symmetry_, -1, tensors, found_), -1, tensors);
-    for (const char* stream : {kNarrowTables, "residual"}) {
+    for (const char* stream : {kTableStream, "residual"}) {
       const Space* space = symmetry_.find_space(stream);
       if (space == nullptr) continue;
       if (!space->is_orthogonal() && is_reversed(*space, tensors)) {
@@ -196,7 +193,7 @@ class Canonical {
     // Few tokens span less than the stream: what attention makes of them spans more.
     for (std::int64_t layer = 0;
          determined < kUndetermined && layer < symmetry_.architecture.layers &&
-         space.name != kNarrowTables;
+         space.name != kTableStream;
          ++layer) {
       const Matrix<double> further = through_attention(layer, sum.transpose());
       if (further.norm() > 0) sum += further.transpose() * (sum.norm() / further.norm());
@@ -282,7 +279,7 @@ class Canonical {
   void reverse(const Space& stream, Progress& progress) {
     const std::string sign = stream.name + ".sign";
     const Matrix<double> minus = Matrix<double>::Constant(1, 1, -1);
-    if (stream.name == kNarrowTables) {  // whose norm has a bias that goes
+    if (stream.name == kTableStream) {  // whose norm has a bias that goes
       Element step;
       step.maps[sign] = BlockMap<double>(1, 1, {}, minus);
       found_.maps.insert(step.maps.begin(), step.maps.end());

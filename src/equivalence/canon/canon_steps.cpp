@@ -117,8 +117,8 @@ Element in_order(const Symmetry& symmetry, std::int64_t layer, const Parameters<
   for (const std::size_t place : symmetry.layer(layer).spaces) {
     const Space& space = symmetry.spaces[place];
     const bool shuffled = space.shuffle == Shuffle::symmetric || space.shuffle == Shuffle::grouped;
-    if (!shuffled || space.name == "residual" || space.name == "embed.residual")
-      continue;  // which embedding and head order
+    // Streams are put in order by embedding and head.
+    if (!shuffled || space.name == "residual" || space.name == kTableStream) continue;
     if (found.maps.contains(space.name)) continue;
     const Sizes sizes = sizes_of(symmetry, layer, space, tensors);
     if (sizes.groups.isZero(0)) continue;  // of another layer

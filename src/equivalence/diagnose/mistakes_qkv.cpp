@@ -66,8 +66,8 @@ std::string name(const Turn& turn, bool grouped) {
 void add_qkv_changes(const Pair& pair, std::int64_t layer, std::vector<Change>& changes) {
   if (layer < 0) return;
   const Attention& a = pair.architecture.layer(layer).attention;
-  const bool fused_nowhere = a.has_latents() || a.keys_as_values || a.shares_keys;
-  if (fused_nowhere || pair.architecture.layer(layer).has_delta()) return;
+  const bool has_no_qkv = a.has_latents() || a.keys_as_values || a.shares_keys;
+  if (has_no_qkv || pair.architecture.layer(layer).has_delta()) return;
   const FusedSizes sizes{{a.heads * a.qk_width, a.kv_heads * a.qk_width, a.kv_heads * a.v_width},
                          a.kv_heads};
   const std::string at = fmt::format("layers.{}.attn.", layer);

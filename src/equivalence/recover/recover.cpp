@@ -19,6 +19,7 @@
 #include "framed_model.h"
 #include "gauge.h"
 #include "io/parts.h"
+#include "layer_tables.h"
 #include "members.h"
 #include "numerics/dense.h"
 #include "numerics/polar.h"
@@ -30,7 +31,7 @@
 #include "signs_apart.h"
 #include "stream.h"
 #include "symmetry/index.h"
-#include "table_coordinates.h"
+#include "table_stream.h"
 
 namespace regauge {
 namespace {
@@ -66,7 +67,8 @@ class Finder {
     if (has_scales_) recover_scales(symmetry_, a_form_.layer(-1), b_moved(-1), found_);
     convolutions();
     if (symmetry_.architecture.maps_embedding()) {
-      take(recover_tables(symmetry_, a_form_.layer(-1), b_moved(-1), rounding_, limits_).maps);
+      take(
+          recover_table_stream(symmetry_, a_form_.layer(-1), b_moved(-1), rounding_, limits_).maps);
     }
     note_other_places();
     if (!symmetry_.architecture.convolutions.empty()) {
@@ -335,11 +337,9 @@ class Finder {
   }
 
   // With the keys and values that the layer takes from another one, under its own names.
-  Parameters<double> with_keys(std::int64_t layer, const Parameters<double>& own,
-                               const FramedModel& model) const {
-    const std::int64_t owner = symmetry_.architecture.keys_of(layer);
+  Parameters<double> with_keys(std::int64_t layer, std::int64_t owner,
+                               const Parameters<double>& own, const FramedModel& model) const {
     Parameters<double> all = own;
-    if (owner == layer) return all;
     for (const auto& [name, value] : looks() ? model.layer(owner, frame_) : model.layer(owner)) {
       for (const char* part : {"attn.k.weight", "attn.v.weight", "attn.k_norm.gain"}) {
         if (name.ends_with(part)) all[fmt::format("layers.{}.{}", layer, part)] = value;
@@ -360,13 +360,15 @@ class Finder {
     Element places;
     if (heads != nullptr) {  // else they follow those of the layer whose table they share
       const std::int64_t owner = shape.keys_of(layer);
-      const Parameters<double> of_b = owner == layer ? b : with_keys(layer, b, b_moved_on(owner));
-      const Parameters<double> of_a = owner == layer ? a : with_keys(layer, a, a_form_);
+      const bool takes = owner != layer;
+      const auto signed_by = [&](const Parameters<double>& tensors) {
+        return signatures(shape, layer, tensors, in_heads);
+      };
+      const auto of_b =
+          takes ? signed_by(with_keys(layer, owner, b, b_moved_on(owner))) : signed_by(b);
+      const auto of_a = takes ? signed_by(with_keys(layer, owner, a, a_form_)) : signed_by(a);
       places.maps[heads->name] =
-          BlockMap<double>(heads->count, 1,
-                           match_members(*heads, signatures(shape, layer, of_b, in_heads),
-                                         signatures(shape, layer, of_a, in_heads), rounding_),
-                           {});
+          BlockMap<double>(heads->count, 1, match_members(*heads, of_b, of_a, rounding_), {});
     }
     for (const char* maps : {"ffn", "ffn.shared"}) {
       const std::string at = fmt::format("layers.{}.{}", layer, maps);

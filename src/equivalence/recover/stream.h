@@ -62,12 +62,6 @@ struct StreamCorrelation {
   Enlarged enlarged_;
 };
 
-// Of tables that a map brings into the stream: what carries b's coordinates to a's, by the tables
-// alone, since what the map writes is in no order yet. `limits`: what they do not determine.
-Element recover_tables(const Symmetry& symmetry, const Parameters<double>& a,
-                       const Parameters<double>& b, double rounding,
-                       std::vector<std::string>& limits);
-
 // For symmetries whose stream has a group.
 StreamFit fit_stream(const Symmetry& symmetry, const StreamCorrelation& sum, double rounding);
 

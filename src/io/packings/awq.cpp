@@ -9,8 +9,7 @@ namespace regauge::io {
 namespace {
 
 constexpr std::int64_t kInWord = 8;
-constexpr double kLeastRange =
-    1.01e-5;  // a smaller one is taken as large, and F16 rounds the scale
+constexpr double kLeastRange = 1.01e-5;  // a smaller one counts as large; F16 rounds its scale
 constexpr std::array<std::uint8_t, 8> kOrder = {0, 4, 1, 5, 2, 6, 3, 7};
 
 }  // namespace

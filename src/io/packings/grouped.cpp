@@ -233,8 +233,8 @@ void Grouped::decode(std::span<const Numbers> parts, std::int64_t first,
       float* const to = values.data() + i;
       for (std::size_t k = 0; k < run.size(); ++k) to[k] = numbers[run[k]];
     } else {
-      float* const to =
-          values.data() + i;  // looked up first, so that the products go many at a time
+      // Looked up first, so that the products go many at a time.
+      float* const to = values.data() + i;
       const float* const numbers = grid.values.data();
       for (std::size_t k = 0; k < run.size(); ++k) to[k] = numbers[run[k]];
       put_run(

@@ -92,8 +92,8 @@ class Grouped : public Packing {
   void rounding_bounds(std::span<const Numbers> parts, std::int64_t first,
                        std::span<const double> values, std::span<double> below,
                        std::span<double> above) const override;
-  // Once the bounds of some number were asked for; none before.
-  const StepCount& found_steps() const { return needed_.count; }
+  // How many blocks have a step of their own, and how many need less.
+  const StepCount& count_steps(std::span<const Numbers> parts) const { return needed(parts).count; }
   void block_ends(std::span<const Numbers> parts, std::int64_t first,
                   std::span<const double> values, std::span<signed char> ends) const override;
 

@@ -1,4 +1,4 @@
-#include "table_coordinates.h"
+#include "layer_tables.h"
 
 #include "signature.h"
 

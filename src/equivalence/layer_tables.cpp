@@ -1,4 +1,4 @@
-#include "tables.h"
+#include "layer_tables.h"
 
 #include <fmt/format.h>
 

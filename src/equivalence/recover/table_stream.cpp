@@ -1,15 +1,17 @@
+#include "table_stream.h"
+
 #include <fmt/format.h>
 
 #include "stream.h"
 
 namespace regauge {
 
-Element recover_tables(const Symmetry& symmetry, const Parameters<double>& a,
-                       const Parameters<double>& b, double rounding,
-                       std::vector<std::string>& limits) {
-  const std::string name = "embed.residual";
+Element recover_table_stream(const Symmetry& symmetry, const Parameters<double>& a,
+                             const Parameters<double>& b, double rounding,
+                             std::vector<std::string>& limits) {
+  const std::string name = kTableStream;
   StreamCorrelation rows(symmetry, {}, name);
-  for (const char* table : {"embed.tokens", "embed.positions", "embed.types"}) {
+  for (const char* table : kStreamTables) {
     const auto in_a = a.find(table);
     if (in_a == a.end()) continue;
     rows.add(symmetry, Parameters<double>{{table, in_a->second}},
