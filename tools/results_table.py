@@ -93,7 +93,10 @@ def descent() -> list[str]:
     """The table of what descent in the whole group gains over the orthogonal start, in points of the naive barrier."""
     lines = ["| descent | of | cell | pairs | orthogonal, % | two_stage, % | gain, points |", "|---" * 7 + "|"]
     for row, pairs in attention_pairs({"naive", "orthogonal", "two_stage"}).items():
-        naive = statistics.mean(pair["naive"]["barrier"] for pair in pairs)
+        naive, error = (statistics.mean(pair["naive"][key] for pair in pairs) for key in ("barrier", "barrier_error"))
+        if naive < 2 * error:  # no barrier of which anything could be a share
+            lines.append(f"| {' | '.join(row)} | {len(pairs)} | | | no naive barrier |")
+            continue
         orthogonal, both = ([100 * pair[method]["barrier"] / naive for pair in pairs] for method in ("orthogonal", "two_stage"))
         gain = mean_and_spread([o - b for o, b in zip(orthogonal, both)], 1)
         shares = f"{statistics.mean(orthogonal):.1f} | {statistics.mean(both):.1f}"
