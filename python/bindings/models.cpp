@@ -19,6 +19,12 @@ namespace {
 
 using AnyTensor = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
+[[noreturn]] void refuse_dtype(const std::string& name) {
+  throw UsageError(
+      "[from_state_dict] tensor '" + name +
+      "' is neither float64, float32, float16 nor bfloat16; convert it or leave it out");
+}
+
 DType dtype_of(const std::string& name, const AnyTensor& tensor) {
   const auto type = tensor.dtype();
   const auto is = [&](nb::dlpack::dtype_code code, int bits) {
@@ -31,22 +37,62 @@ DType dtype_of(const std::string& name, const AnyTensor& tensor) {
   if (is(nb::dlpack::dtype_code::Int, 64)) return DType::i64;
   if (is(nb::dlpack::dtype_code::Int, 32)) return DType::i32;
   if (is(nb::dlpack::dtype_code::Bool, 8)) return DType::boolean;
-  throw UsageError(
-      "[from_state_dict] tensor '" + name +
-      "' is neither float64, float32, float16 nor bfloat16; convert it or leave it out");
+  refuse_dtype(name);
 }
 
 // Whoever lets go of it last need not hold the interpreter.
-std::shared_ptr<const void> kept(const AnyTensor& tensor) {
-  return std::shared_ptr<AnyTensor>(new AnyTensor(tensor), [](AnyTensor* held) {
+template <class Object>
+std::shared_ptr<const Object> kept(const Object& object) {
+  return std::shared_ptr<const Object>(new Object(object), [](const Object* held) {
     const nb::gil_scoped_acquire interpreter;
     delete held;
   });
 }
 
-// The tensors stay where they are; the model keeps them alive.
-Model from_tensors(const std::map<std::string, AnyTensor>& tensors, const std::string& config) {
+DType dtype_named(const std::string& name, const std::string& dtype) {
+  static const std::map<std::string, DType> kNames = {
+      {"float64", DType::f64}, {"float32", DType::f32}, {"float16", DType::f16},
+      {"bfloat16", DType::bf16}, {"int64", DType::i64}, {"int32", DType::i32},
+      {"bool", DType::boolean}};
+  const auto found = kNames.find(dtype);
+  if (found == kNames.end()) refuse_dtype(name);
+  return found->second;
+}
+
+// What Python makes of a tensor whenever it is needed: its type's name, its shape, and the function
+// that makes it.
+using Made = std::tuple<std::string, std::vector<std::int64_t>, nb::callable>;
+
+MemoryTensor made_tensor(const std::string& name, const Made& given) {
+  const auto& [dtype_name, shape, function] = given;
+  const DType dtype = dtype_named(name, dtype_name);
+  const auto make = [name, dtype, shape = shape, held = kept(function)] {
+    const nb::gil_scoped_acquire interpreter;
+    try {
+      const auto tensor = nb::cast<AnyTensor>((*held)());
+      bool same = tensor.ndim() == shape.size() && dtype_of(name, tensor) == dtype;
+      for (std::size_t i = 0; same && i < shape.size(); ++i) {
+        same = static_cast<std::int64_t>(tensor.shape(i)) == shape[i];
+      }
+      if (!same) {
+        throw UsageError("[from_state_dict] tensor '" + name + "' has another shape or type now");
+      }
+      return Bytes({static_cast<const std::byte*>(tensor.data()), tensor.nbytes()}, kept(tensor));
+    } catch (const nb::python_error& error) {
+      throw UsageError("[from_state_dict] tensor '" + name + "': " + error.what());
+    } catch (const nb::cast_error&) {
+      throw UsageError("[from_state_dict] tensor '" + name + "' is no array in main memory");
+    }
+  };
+  return {name, dtype, shape, {}, nullptr, make};
+}
+
+// The tensors stay where they are, and the model keeps them alive; others are made when they are
+// needed.
+Model from_tensors(const std::map<std::string, AnyTensor>& tensors,
+                   const std::map<std::string, Made>& made, const std::string& config) {
   std::vector<MemoryTensor> memory;
+  for (const auto& [name, given] : made) memory.push_back(made_tensor(name, given));
   for (const auto& [name, tensor] : tensors) {
     std::vector<std::int64_t> shape;
     for (std::size_t i = 0; i < tensor.ndim(); ++i) {
@@ -188,7 +234,7 @@ void add_models(nb::module_& module) {
       nb::arg("path"));
   module.def("register", register_family, nb::arg("file"));
   module.def("register_text", register_family_text, nb::arg("text"));
-  module.def("from_tensors", from_tensors, nb::arg("tensors"), nb::arg("config"));
+  module.def("from_tensors", from_tensors, nb::arg("tensors"), nb::arg("made"), nb::arg("config"));
 }
 
 }  // namespace regauge::python

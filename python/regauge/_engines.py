@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import pathlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -19,6 +19,20 @@ Tensors = Mapping[str, Any]
 
 _FOLDER = pathlib.Path(__file__).parent / "layouts"
 _WILDCARDS = {"layer": r"\d+", "expert": r"\d+", "kind": r"weight|bias"}
+
+
+class Lazy:
+    """A tensor that is made when its numbers are needed."""
+
+    def __init__(self, shape: Sequence[int], dtype: Any, make: Callable[[], Any]) -> None:
+        self.shape, self.dtype, self.make = tuple(shape), str(dtype).removeprefix("torch."), make
+
+    @classmethod
+    def of(cls, tensor: Any) -> Lazy:
+        return tensor if isinstance(tensor, Lazy) else cls(tensor.shape, tensor.dtype, lambda: tensor)
+
+    def first(self, rows: int) -> Lazy:
+        return Lazy((min(rows, self.shape[0]), *self.shape[1:]), self.dtype, lambda: self.make()[:rows])
 
 
 def joined(state: Tensors | Sequence[Tensors] | Sequence[Sequence[Tensors]], config: Mapping[str, Any], layout: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -145,7 +159,8 @@ class _Stage:
                 if not _equal(pieces[i], cut[rank // step * step][i]) and step > 1:
                     raise UsageError(f"[from_state_dict] {name}: ranks {rank // step * step} and {rank} hold one kv head, and not with the same numbers")
             whole = _concatenated([pieces[i] for pieces in cut[::step]], axis)
-            yield whole[: int(self.config["vocab_size"])] if rule.get("padded") else whole
+            tokens = int(self.config["vocab_size"])
+            yield whole if not rule.get("padded") else whole.first(tokens) if isinstance(whole, Lazy) else whole[:tokens]
 
     def _copies(self, ranks: int) -> int:
         return max(1, ranks // self._kv_heads())
@@ -176,7 +191,11 @@ class _Stage:
         groups, rest = sizes[1] // width, tuple(tensor.shape[1:])
         share = sizes[0] // width // groups
         rows = tensor.reshape(groups, share + 2, width, *rest)
-        return [part.reshape(-1, *rest) for part in (rows[:, :share], rows[:, share], rows[:, share + 1])]
+
+        def part(size: int, which: Any) -> Lazy:
+            return Lazy((size, *rest), tensor.dtype, lambda: rows[:, which].reshape(size, *rest))
+
+        return [part(size, which) for size, which in zip(sizes, (slice(share), share, share + 1))]
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -190,15 +209,26 @@ def _filled(text: str, found: Mapping[str, str]) -> str:
     return re.sub(r"\{(\w+)\}", lambda match: found[match[1]], text)
 
 
+def _made(tensor: Any) -> Any:
+    return tensor.make() if isinstance(tensor, Lazy) else tensor
+
+
 def _equal(a: Any, b: Any) -> bool:
-    return a is b or (tuple(a.shape) == tuple(b.shape) and bool((a == b).all()))
+    return a is b or (tuple(a.shape) == tuple(b.shape) and bool((_made(a) == _made(b)).all()))
 
 
 def _concatenated(pieces: list[Any], axis: int) -> Any:
     if len(pieces) == 1:
         return pieces[0]
-    if isinstance(pieces[0], numpy.ndarray):
-        return numpy.concatenate(pieces, axis)
-    import torch  # theirs, since the tensors are
 
-    return torch.cat(pieces, axis)
+    def make() -> Any:
+        made = [_made(piece) for piece in pieces]
+        if isinstance(made[0], numpy.ndarray):
+            return numpy.concatenate(made, axis)
+        import torch  # theirs, since the tensors are
+
+        return torch.cat(made, axis)
+
+    shape = list(pieces[0].shape)
+    shape[axis] = sum(piece.shape[axis] for piece in pieces)
+    return Lazy(shape, pieces[0].dtype, make)

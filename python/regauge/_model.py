@@ -10,7 +10,7 @@ from typing import Any, Union
 import numpy
 
 from . import _core
-from ._engines import joined
+from ._engines import Lazy, joined
 from ._group import Array, Symmetry
 
 
@@ -145,20 +145,33 @@ def from_state_dict(state_dict: Any, config: Any, *, layout: str | Mapping[str, 
     """A model in memory: tensors by name (numpy arrays, torch tensors, anything with DLPack).
 
     `config` is what config.json would say: a mapping, or a transformers config. Tensors that lie in
-    main memory row by row are not copied, and must not change while the model is in use.
+    main memory row by row are not copied, and must not change while the model is in use. Others, such
+    as those of an accelerator, are copied one at a time, when their numbers are needed.
 
     With a `layout`, "vllm" or "megatron", these are what such an engine holds: a mapping, or a list of
     them, one for each rank of tensor or expert parallelism, or a list of such lists, one for each stage
-    of a pipeline. What is cut over ranks, and what Megatron's groups of heads hold, is copied.
+    of a pipeline. What is cut over ranks, and what Megatron's groups of heads hold, is put together one
+    tensor at a time.
     """
     fields = config.to_dict() if hasattr(config, "to_dict") else dict(config)
     if layout is not None:
         state_dict = joined(state_dict, fields, layout)
-    tensors = {name: _in_rows(tensor) for name, tensor in state_dict.items()}
-    return Model(_core.from_tensors(tensors, json.dumps(fields, default=str)))
+    lazy = {name: Lazy.of(tensor) for name, tensor in state_dict.items() if not _is_in_rows(tensor)}
+    tensors = {name: _in_rows(tensor) for name, tensor in state_dict.items() if name not in lazy}
+    made = {name: (tensor.dtype, tensor.shape, lambda tensor=tensor: _in_rows(tensor.make())) for name, tensor in lazy.items()}
+    return Model(_core.from_tensors(tensors, made, json.dumps(fields, default=str)))
+
+
+def _is_in_rows(tensor: Any) -> bool:
+    """In main memory, row by row."""
+    if isinstance(tensor, Lazy):
+        return False
+    if hasattr(tensor, "detach"):  # torch's
+        return tensor.device.type == "cpu" and tensor.is_contiguous()
+    return not isinstance(tensor, numpy.ndarray) or tensor.flags.c_contiguous
 
 
 def _in_rows(tensor: Any) -> Any:
-    if hasattr(tensor, "detach"):  # torch's
+    if hasattr(tensor, "detach"):
         return tensor.detach().cpu().contiguous()
     return numpy.ascontiguousarray(tensor) if isinstance(tensor, numpy.ndarray) else tensor

@@ -13,6 +13,7 @@
 #include "checkpoint_metadata.h"
 #include "close_names.h"
 #include "file_bytes.h"
+#include "memory_bytes.h"
 #include "packings/join.h"
 #include "pieces.h"
 #include "regauge/base/error.h"
@@ -128,16 +129,21 @@ Checkpoint Checkpoint::in_memory(json config, std::vector<MemoryTensor> tensors)
   Checkpoint checkpoint;
   checkpoint.path_ = "(in memory)";
   checkpoint.metadata_->config = std::move(config);
-  for (const MemoryTensor& given : tensors) {
+  for (MemoryTensor& given : tensors) {
     StoredTensor tensor;
     tensor.name = given.name;
     tensor.dtype = given.dtype;
     tensor.shape = given.shape;
-    tensor.offset = static_cast<std::int64_t>(checkpoint.tensors_.size());
-    tensor.bytes = static_cast<std::int64_t>(given.bytes.size());
-    if (stored_bytes(tensor.dtype, tensor.elements()) != tensor.bytes) {
+    tensor.shard = static_cast<std::int64_t>(checkpoint.bytes_.size());
+    tensor.bytes = stored_bytes(tensor.dtype, tensor.elements());
+    const auto size = static_cast<std::size_t>(tensor.bytes);
+    if (given.make != nullptr) {
+      checkpoint.bytes_.push_back(std::make_shared<io::MadeBytes>(size, std::move(given.make)));
+    } else if (given.bytes.size() == size) {
+      checkpoint.bytes_.push_back(std::make_shared<io::HeldBytes>(given.bytes, given.owner));
+    } else {
       throw UsageError(fmt::format("[checkpoint] tensor '{}': {} bytes are not {} numbers of {}",
-                                   tensor.name, tensor.bytes, tensor.elements(),
+                                   tensor.name, given.bytes.size(), tensor.elements(),
                                    dtype_name(tensor.dtype)));
     }
     if (!checkpoint.index_.emplace(tensor.name, checkpoint.tensors_.size()).second) {
@@ -145,7 +151,6 @@ Checkpoint Checkpoint::in_memory(json config, std::vector<MemoryTensor> tensors)
     }
     checkpoint.tensors_.push_back(std::move(tensor));
   }
-  checkpoint.memory_ = std::move(tensors);
   checkpoint.join_packed();
   return checkpoint;
 }
@@ -175,9 +180,6 @@ Numbers Checkpoint::held(const StoredTensor& tensor) const {
     for (const StoredTensor& part : tensor.parts) parts.push_back(held(part));
     if (tensor.pieces) return {tensor.pieces, std::move(parts), tensor.elements()};
     return {tensor.packing, std::move(parts), tensor.elements()};
-  }
-  if (!memory_.empty()) {
-    return {tensor.dtype, memory_[static_cast<std::size_t>(tensor.offset)].bytes};
   }
   const io::FileBytes& file = *bytes_[static_cast<std::size_t>(tensor.shard)];
   file.require_read();
@@ -230,7 +232,7 @@ std::map<std::string, std::string> Checkpoint::digests(Progress& progress) const
 }
 
 void Checkpoint::release(const StoredTensor& tensor) const {
-  if (memory_.empty()) release_held(at(tensor.name));
+  release_held(at(tensor.name));
 }
 
 void Checkpoint::release_held(const StoredTensor& tensor) const {

@@ -10,9 +10,11 @@
 #include <cstdio>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "json.h"
 #include "regauge/base/error.h"
+#include "regular_file.h"
 
 namespace regauge::io {
 namespace {
@@ -149,13 +151,28 @@ void OutputFile::close() {
   if (!closed) fail_to_write(shown_, "cannot write", errno);
 }
 
+// std::filesystem::copy_file calls a full disk an "Input/output error".
+void copy_file(const fs::path& from, const fs::path& to) {
+  constexpr std::size_t kPiece = std::size_t{4} << 20;
+  const RegularFile source(from);
+  OutputFile target(to, 0, to);
+  std::vector<std::byte> piece(std::min(source.size(), kPiece));
+  for (std::size_t at = 0; at < source.size(); at += piece.size()) {
+    piece.resize(std::min(piece.size(), source.size() - at));
+    source.read(at, piece);
+    target.write(piece, static_cast<std::int64_t>(at));
+  }
+  target.close();
+  std::error_code ignored;
+  fs::permissions(to, fs::status(from, ignored).permissions(), ignored);
+}
+
 void link_or_copy(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::remove(to, error);
   fs::create_hard_link(from, to, error);
   if (!error) return;
-  fs::copy_file(from, to, error);
-  if (error) fail_to_write(to, "cannot copy into place", error.value());
+  copy_file(from, to);
 }
 
 void write_file(const fs::path& path, const std::string& text, const fs::path& shown) {

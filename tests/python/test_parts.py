@@ -371,6 +371,54 @@ def test_a_full_disk(big, models, tmp_path):
     run(*asked)
 
 
+DISK = """mount -t tmpfs -o "size=$1" tmpfs "$2" || exit 77
+disk=$2; shift 2; "$@"; code=$?
+echo "left: $(ls -A "$disk")" >&2
+exit $code"""
+
+
+def on_a_disk_of(size, disk, *arguments):
+    """What the program says where `disk` is a file system of its own, in memory, which goes with the program."""
+    disk.mkdir(exist_ok=True)
+    own = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", DISK, "sh", size, disk, PROGRAM]
+    result = subprocess.run([*own, *map(str, arguments)], capture_output=True, text=True, check=False)
+    if result.returncode not in (0, 1, 2, 3):
+        pytest.skip(f"this system lets nobody mount: {result.stderr}")
+    return result
+
+
+def test_a_file_system_that_is_full(big, models, tmp_path):
+    """Parts and joins of every verb: an error that says so, nothing half written, and the parts are still good."""
+    disk = tmp_path / "disk"
+
+    def refused_there(size, *arguments):
+        result = on_a_disk_of(size, disk, *arguments)
+        assert result.returncode == 2, result.stderr
+        assert "No space left on device" in result.stderr
+        assert result.stderr.endswith("left: \n")  # nothing
+
+    act = ["act", big, "--random", 1]
+    refused_there("1m", *act, "--part", "1/2", "-o", disk / "part")
+    parts = make_parts(2, tmp_path / "act", *act)
+    before = [files_of(part / "shards") for part in parts]
+    refused_there("60m", "act", "--join", *parts, "-o", disk / "out")
+    assert [files_of(part / "shards") for part in parts] == before
+    joined = on_a_disk_of("300m", disk, "act", "--join", *parts, "-o", disk / "out")
+    assert joined.returncode == 0 and joined.stderr.endswith("left: out\n")
+
+    proof = tmp_path / "proof"
+    run("diff", models.original, models["moved"], "--certificate", proof)
+    for name, asked in {
+        "diff": ["diff", models.original, models["moved"]],
+        "verify": ["verify", models.original, models["moved"], proof],
+    }.items():
+        refused_there("4k,nr_inodes=1", *asked, "--part", "1/2", "-o", disk / "part")
+        parts = make_parts(2, tmp_path / name, *asked)
+        assert on_a_disk_of("4k", disk, name, "--join", *parts).returncode == 0
+    parts = sorted((tmp_path / "diff").iterdir())
+    refused_there("16k", "diff", "--join", *parts, "--certificate", disk / "proof")
+
+
 def test_a_wide_model(tmp_path):
     """It is seen through random directions, which follow from the hashes of all tensors: parts hash in the round in
     which they recognise layers."""

@@ -54,6 +54,16 @@ def shell(tmp_path):
     return run
 
 
+def test_one_version():
+    """In all files that say one; the last one in the CHANGELOG has notes, which the release takes from there."""
+    version = (ROOT / "VERSION").read_text().strip()
+    for file in ("CITATION.cff", "packaging/conda/recipe.yaml", "packaging/vcpkg/regauge/vcpkg.json"):
+        assert re.findall(r'^ *"?version"?: "?([0-9.]+)"?,?$', (ROOT / file).read_text(), re.MULTILINE)[0] == version, file
+    released = re.search(r"^## \[([0-9.]+)\] - \d{4}-\d{2}-\d{2}\n(.*?)^### ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert released[1] == version and len(released[2]) > 200
+    assert regauge.__version__ == version
+
+
 def test_there_are_pages():
     assert {page.name for page in PAGES} >= {"python.md", "formats.md", "verify-a-rotation.md", GUIDE.name}
 

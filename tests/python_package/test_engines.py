@@ -6,11 +6,13 @@ import pathlib
 import socket
 import subprocess
 import sys
+import tracemalloc
 
 import numpy
 import pytest
 
 import regauge
+from regauge._engines import Lazy
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -175,6 +177,65 @@ def test_vllms_ranks_are_the_model(family, world):
     assert found.statement == "identical"
     if world > 1:  # a control
         assert not regauge.diff(model, regauge.from_state_dict(ranks[::-1], model.config, layout="vllm")).same
+
+
+def test_what_is_cut_is_put_together_one_tensor_at_a_time(tmp_path):
+    """Memory is a few tensors beside what the ranks hold, in `diff` and in what is written, and no tensor is made for each
+    piece that is read of it."""
+    fields = {**FIELDS, "model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 24,
+              "hidden_size": 256, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 32,
+              "intermediate_size": 704, "vocab_size": 512}  # fmt: skip
+    draw = numpy.random.default_rng(0)
+
+    def matrix(*shape):
+        return draw.standard_normal(shape, numpy.float32) / 16
+
+    tensors = {"model.embed_tokens.weight": matrix(512, 256), "lm_head.weight": matrix(512, 256), "model.norm.weight": matrix(256)}
+    for layer in range(24):
+        shapes = {
+            "self_attn.q_proj": (256, 256), "self_attn.k_proj": (128, 256), "self_attn.v_proj": (128, 256), "self_attn.o_proj": (256, 256),
+            "mlp.gate_proj": (704, 256), "mlp.up_proj": (704, 256), "mlp.down_proj": (256, 704), "input_layernorm": (256,),
+            "post_attention_layernorm": (256,),
+        }  # fmt: skip
+        tensors |= {f"model.layers.{layer}.{name}.weight": matrix(*shape) for name, shape in shapes.items()}
+    ranks = [of_rank(tensors, rank, 2, kv_heads=4) for rank in range(2)]
+    largest, whole = 704 * 256 * 4, sum(tensor.nbytes for tensor in tensors.values())
+    assert whole > 80 * largest
+
+    made = []
+    concatenate = numpy.concatenate
+    tracemalloc.start()
+    try:
+        numpy.concatenate = lambda pieces, axis: made.append(1) or concatenate(pieces, axis)
+        model = regauge.from_state_dict(ranks, fields, layout="vllm")
+        assert not made
+        same = regauge.diff(regauge.from_state_dict(tensors, fields), model)
+        assert same.statement == "identical" and len(made) <= 2 * len(tensors)
+        regauge.act(model, model.symmetry.random_element(1), tmp_path / "moved")
+        assert regauge.diff(model, tmp_path / "moved").statement == "other-coordinates"
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        numpy.concatenate = concatenate
+        tracemalloc.stop()
+    assert peak < 12 * largest
+
+
+def test_what_is_made_otherwise_is_refused():
+    model = regauge.open(FIXTURES / "llama")
+    tensors = {name: numpy.array(tensor) for name, tensor in model.state_dict().items()}
+    name = "model.norm.weight"
+    shape = tensors[name].shape
+    for make, said in [
+        (lambda: numpy.ones((*shape, 2), numpy.float32), "has another shape or type now"),
+        (lambda: numpy.ones(shape, numpy.float64), "has another shape or type now"),
+        (lambda: None, "is no array"),
+        (lambda: 1 / 0, "division by zero"),
+    ]:
+        lazy = regauge.from_state_dict({**tensors, name: Lazy(shape, "float32", make)}, model.config)
+        with pytest.raises(regauge.UsageError, match=said):
+            regauge.diff(model, lazy)
+    right = Lazy(shape, "float32", lambda: tensors[name])
+    assert regauge.diff(model, regauge.from_state_dict({**tensors, name: right}, model.config)).statement == "identical"
 
 
 def test_more_ranks_of_vllm_than_kv_heads():

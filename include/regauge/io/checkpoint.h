@@ -37,7 +37,7 @@ struct StoredTensor {
   std::string name;
   DType dtype = DType::f32;
   std::vector<std::int64_t> shape;
-  std::int64_t shard = 0;   // index into Checkpoint::files()
+  std::int64_t shard = 0;   // index into Checkpoint::files(); in memory, of the tensor itself
   std::int64_t offset = 0;  // of the first byte in that file; in memory, which of the tensors
   std::int64_t bytes = 0;   // of all parts
   // How several tensors hold the numbers, and which; null if they lie in a row. They are then no
@@ -53,13 +53,15 @@ struct StoredTensor {
   std::optional<DType> plain_type() const;
 };
 
-// A tensor that is in memory already, row-major; `owner` keeps its bytes there.
+// A tensor that is in memory already, row-major; `owner` keeps its bytes there. Or one that `make`
+// puts there whenever it is needed, from any thread, and that is dropped after it was read.
 struct MemoryTensor {
   std::string name;
   DType dtype = DType::f32;
   std::vector<std::int64_t> shape;
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
+  std::function<Bytes()> make = nullptr;  // in place of bytes
 };
 
 // A checkpoint as named tensors. On disk it is lazy: opening reads headers only.
@@ -143,8 +145,7 @@ class Checkpoint {
   std::vector<std::filesystem::path> files_;
   std::vector<StoredTensor> tensors_;
   std::shared_ptr<Metadata> metadata_;
-  std::vector<std::shared_ptr<const io::FileBytes>> bytes_;  // of each file
-  std::vector<MemoryTensor> memory_;                         // in place of files
+  std::vector<std::shared_ptr<const io::FileBytes>> bytes_;  // of each file, or tensor in memory
   std::unordered_map<std::string, std::size_t> index_;
 };
 
