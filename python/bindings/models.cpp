@@ -51,8 +51,8 @@ std::shared_ptr<const Object> kept(const Object& object) {
 
 DType dtype_named(const std::string& name, const std::string& dtype) {
   static const std::map<std::string, DType> kNames = {
-      {"float64", DType::f64}, {"float32", DType::f32}, {"float16", DType::f16},
-      {"bfloat16", DType::bf16}, {"int64", DType::i64}, {"int32", DType::i32},
+      {"float64", DType::f64},   {"float32", DType::f32}, {"float16", DType::f16},
+      {"bfloat16", DType::bf16}, {"int64", DType::i64},   {"int32", DType::i32},
       {"bool", DType::boolean}};
   const auto found = kNames.find(dtype);
   if (found == kNames.end()) refuse_dtype(name);

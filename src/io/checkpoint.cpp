@@ -231,9 +231,7 @@ std::map<std::string, std::string> Checkpoint::digests(Progress& progress) const
   return digests;
 }
 
-void Checkpoint::release(const StoredTensor& tensor) const {
-  release_held(at(tensor.name));
-}
+void Checkpoint::release(const StoredTensor& tensor) const { release_held(at(tensor.name)); }
 
 void Checkpoint::release_held(const StoredTensor& tensor) const {
   for (const StoredTensor& part : tensor.parts) release_held(part);

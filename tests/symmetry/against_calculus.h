@@ -11,7 +11,9 @@ namespace regauge::testing {
 // not linear. symmetry_of knows linear changes only.
 bool table_takes_up_its_norm(const Architecture& architecture);
 
-// The dimension of symmetry_of is that of the calculus.
-void expect_the_calculus(const Architecture& architecture, std::uint64_t seed);
+// The dimension of symmetry_of is that of the calculus, but for `more` that is known not to be in
+// the group.
+void expect_the_calculus(const Architecture& architecture, std::uint64_t seed,
+                         std::int64_t more = 0);
 
 }  // namespace regauge::testing
