@@ -152,7 +152,7 @@ void OutputFile::close() {
 }
 
 // std::filesystem::copy_file calls a full disk an "Input/output error".
-void copy_file(const fs::path& from, const fs::path& to) {
+void write_copy(const fs::path& from, const fs::path& to) {
   constexpr std::size_t kPiece = std::size_t{4} << 20;
   const RegularFile source(from);
   OutputFile target(to, 0, to);
@@ -172,7 +172,7 @@ void link_or_copy(const fs::path& from, const fs::path& to) {
   fs::remove(to, error);
   fs::create_hard_link(from, to, error);
   if (!error) return;
-  copy_file(from, to);
+  write_copy(from, to);
 }
 
 void write_file(const fs::path& path, const std::string& text, const fs::path& shown) {

@@ -47,7 +47,7 @@ class OutputFile {
 };
 
 // To a new file, with its permissions. Throws FileError.
-void copy_file(const std::filesystem::path& from, const std::filesystem::path& to);
+void write_copy(const std::filesystem::path& from, const std::filesystem::path& to);
 // In the place of what may be there. A link where the file system has them, so that a large file is
 // not written again. Throws FileError.
 void link_or_copy(const std::filesystem::path& from, const std::filesystem::path& to);
