@@ -140,7 +140,7 @@ void check_companions(const fs::path& folder) try {
 void copy_companions(const fs::path& from, const fs::path& to) try {
   for (const auto& [file, name] : companions_of(from)) {
     fs::create_directories((to / name).parent_path());
-    copy_file(file, to / name);
+    io::copy_file(file, to / name);
   }
 } catch (const fs::filesystem_error& error) {
   fail_to_copy(from, error);

@@ -172,7 +172,7 @@ void link_or_copy(const fs::path& from, const fs::path& to) {
   fs::remove(to, error);
   fs::create_hard_link(from, to, error);
   if (!error) return;
-  copy_file(from, to);
+  io::copy_file(from, to);
 }
 
 void write_file(const fs::path& path, const std::string& text, const fs::path& shown) {
