@@ -63,9 +63,7 @@ Json as_written(const Json& value, Format format) {
   if (static_cast<double>(single) != number) return value;
   char text[64];
   const auto written = std::to_chars(text, text + sizeof text, single);
-  double decimal = 0;
-  std::from_chars(text, written.ptr, decimal);
-  return decimal;
+  return Json::parse(text, written.ptr).get<double>();
 }
 
 std::optional<Json> coerced(const Json& value, const Json& like) {

@@ -1,9 +1,9 @@
 #include "formula.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <cctype>
-#include <charconv>
 #include <cmath>
 
 #include "regauge/base/error.h"
@@ -61,10 +61,9 @@ class Parser {
     if (word == "sqrt" && eat('(')) return std::sqrt(closed(sum()));
     if (word == "floor" && eat('(')) return std::floor(closed(sum()));
     if (std::isdigit(static_cast<unsigned char>(word[0])) == 0) return value_of_(word);
-    double number = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (error != std::errc() || end != word.data() + word.size()) fail();
-    return number;
+    const auto number = nlohmann::json::parse(word, nullptr, false);
+    if (!number.is_number()) fail();
+    return number.get<double>();
   }
 
   double closed(double value) {

@@ -28,6 +28,13 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(std::atomic<bool>::is_always_lock_free);
 static_assert(std::atomic<GuardSlot*>::is_always_lock_free);
 
+// What the signal says of an address that the file has no bytes for.
+#if defined(__APPLE__) && defined(__aarch64__)
+constexpr int kBeyondFile = BUS_ADRALN;  // of every address, in XNU's bsd/dev/arm/unix_signal.c
+#else
+constexpr int kBeyondFile = BUS_ADRERR;
+#endif
+
 std::atomic<GuardSlot*> guard_slots{nullptr};
 std::uintptr_t guard_page = 4096;
 struct sigaction handler_before = {};
@@ -61,7 +68,7 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
   const int error = errno;
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   std::uintptr_t end = 0;
-  GuardSlot* slot = info->si_code == BUS_ADRERR ? slot_of(address, end) : nullptr;
+  GuardSlot* slot = info->si_code == kBeyondFile ? slot_of(address, end) : nullptr;
   if (slot != nullptr) {
     const std::uintptr_t first = address / guard_page * guard_page;
     void* zeros = ::mmap(reinterpret_cast<void*>(first), end - first, PROT_READ,

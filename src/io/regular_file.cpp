@@ -43,7 +43,8 @@ void RegularFile::close() {
 
 void RegularFile::read(std::size_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
-    const ssize_t count = ::pread(file_, to.data(), to.size(), static_cast<off_t>(offset));
+    const std::size_t most = std::min(to.size(), kMostAtOnce);
+    const ssize_t count = ::pread(file_, to.data(), most, static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
       throw FileError(

@@ -9,6 +9,9 @@
 
 namespace regauge::io {
 
+// What one request to read or write may ask for: macOS refuses 2 GiB.
+inline constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
+
 // A regular file, opened for reading, and what it was like then.
 class RegularFile {
  public:

@@ -39,7 +39,7 @@ void add_lab(CLI::App& app, char** arguments, int&) {
     auto* verb = app.add_subcommand(name, what);
     verb->prefix_command();
     verb->set_help_flag();
-    verb->callback([arguments, name = std::string(name)] { hand_over(arguments, name); });
+    verb->callback([arguments, which = std::string(name)] { hand_over(arguments, which); });
   }
 }
 

@@ -1,7 +1,6 @@
 #include "connect/sweep.h"
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,13 +13,17 @@
 #include "print.h"
 #include "regauge/base/error.h"
 
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
 namespace regauge::cli {
 namespace {
 
 constexpr int kFailed = 1, kCancelled = 130;
 constexpr std::chrono::milliseconds kLook{500};  // at what the processes have done
 
-// The processes that share the work; all end with this, or with the process that made it.
+// The processes that share the work; all end with this or, on Linux, with the process that made it.
 class Crew {
  public:
   Crew(const connect::Sweep& sweep, int jobs, int threads) {
@@ -28,7 +31,9 @@ class Crew {
     for (int i = 0; i < jobs; ++i) {
       const pid_t child = fork();
       if (child == 0) {
+#ifdef __linux__
         prctl(PR_SET_PDEATHSIG, SIGTERM);
+#endif
         _exit(getppid() == parent ? share(sweep, threads) : kCancelled);
       }
       if (child > 0) children_.insert(child);
