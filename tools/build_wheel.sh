@@ -11,3 +11,6 @@ raw=$(mktemp -d)
 trap 'rm -rf "$raw"' EXIT
 python3 -m pip wheel . --no-deps --no-build-isolation -w "$raw" "$@"
 python3 -m auditwheel repair -w "$output" "$raw"/regauge-*.whl
+for wheel in "$output"/regauge-*-abi3-*.whl; do  # of Python 3.12 or later
+  [[ ! -e $wheel ]] || python3 -m abi3audit --strict "$wheel"
+done

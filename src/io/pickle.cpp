@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "corrupt.h"
@@ -99,7 +100,7 @@ template <class T>
 T Machine::take_number() {
   const std::string_view bytes = take(sizeof(T));
   T number;
-  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(&number));
+  std::memcpy(&number, bytes.data(), sizeof number);
   return number;
 }
 

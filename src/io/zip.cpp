@@ -42,7 +42,7 @@ class ZipReader {
   T number(std::uint64_t at) const {
     const std::string bytes = text(at, sizeof(T));
     T result;
-    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(&result));
+    std::memcpy(&result, bytes.data(), sizeof result);
     return result;
   }
 

@@ -2,7 +2,7 @@
 # with vcpkg_from_github in place of the next line.
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 
-vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}" OPTIONS -DREGAUGE_BUILD_TESTS=OFF -DREGAUGE_WARNINGS_AS_ERRORS=OFF)
+vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}" OPTIONS -DREGAUGE_BUILD_TESTS=OFF)
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/regauge)
 vcpkg_copy_tools(TOOL_NAMES regauge AUTO_CLEAN)
