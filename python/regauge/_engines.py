@@ -189,7 +189,8 @@ class _Stage:
         return parts if len(shape) == len(order) else Lazy(shape, tensor.dtype, lambda: parts.reshape(shape))
 
     def _size(self, key: str) -> int | None:
-        return self._kv_heads() if key == "num_key_value_heads" else self.config.get(key)
+        counted = {"num_key_value_heads": self._kv_heads, "num_experts": self._experts}
+        return counted[key]() if key in counted else self.config.get(key)
 
     def _copies(self, ranks: int) -> int:
         return max(1, ranks // self._kv_heads())
