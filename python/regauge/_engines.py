@@ -1,11 +1,12 @@
 """What an inference or training engine holds, under the names and in the shapes of Hugging Face.
 
-Where each tensor is, how it is fused and how it is cut over ranks is data: layouts/*.json.
+Where each tensor is, how it is fused, ordered and cut over ranks is data: layouts/*.json.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import pathlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,7 +80,10 @@ class _Stage:
 
     def __init__(self, layout: Mapping[str, Any], config: Mapping[str, Any], ranks: list[Tensors]) -> None:
         self.engine, self.config, self.ranks = layout["engine"], config, ranks
-        self.rules = [(_pattern(rule["name"]), rule) for rule in layout["tensors"]]
+        model = config.get("model_type")
+        if "models" in layout and model not in layout["models"]:
+            raise UsageError(f"[from_state_dict] {self.engine}'s names are known for {', '.join(layout['models'])}, and not for {model}")
+        self.rules = [(_pattern(rule["name"]), rule) for rule in layout["tensors"] if model in rule.get("models", [model])]
         self.left_out = [_pattern(name) for name in layout.get("left_out", [])]
         at_start = _pattern(layout.get("stages_count_from_zero", "") + "{any}")
         numbers = [int(match["layer"]) for name in ranks[0] if (match := at_start.fullmatch(name)) and "layer" in match.groupdict()]
@@ -114,6 +118,8 @@ class _Stage:
             slices = [rank[name] for rank in self.ranks]
         except KeyError:
             raise UsageError(f"[from_state_dict] not all ranks hold {name}") from None
+        if "rearrange" in rule:
+            slices = [self._rearranged(name, rule["rearrange"], tensor) for tensor in slices]
         if "experts" not in rule:
             yield {}, slices
             return
@@ -162,6 +168,30 @@ class _Stage:
             tokens = int(self.config["vocab_size"])
             yield whole if not rule.get("padded") else whole.first(tokens) if isinstance(whole, Lazy) else whole[:tokens]
 
+    def _rearranged(self, name: str, how: str, tensor: Any) -> Any:
+        """The notation of einops; a key of the config is the size that it has there, and of each axis one name may be neither."""
+        before, after = (_axes(side) for side in how.split("->"))
+        rest = list(tensor.shape[len(before) - 1 :]) if before[-1] == ["..."] else []
+        others = [f"rest {i}" for i in range(len(rest))]
+        before, after = ([axis for axis in side if axis != ["..."]] for side in (before, after))
+        sizes: dict[str, int] = dict(zip(others, rest))
+        for axis, size in zip(before, tensor.shape):
+            known = {part: int(part) if part.isdigit() else self._size(part) for part in axis}
+            left, product = [part for part in axis if known[part] is None], math.prod(one for one in known.values() if one)
+            if size % product or len(left) > 1 or (not left and size != product):
+                raise UsageError(f"[from_state_dict] {name} has {size} of {' x '.join(axis)}, and the config says {product}")
+            sizes |= {part: size // product if one is None else one for part, one in known.items()}
+        names = [part for axis in before for part in axis] + others
+        order = [names.index(part) for axis in after for part in axis] + [names.index(one) for one in others]
+        parts = tensor.reshape([sizes[part] for part in names])
+        parts = parts.permute(order) if hasattr(parts, "permute") else parts.transpose(order)
+        shape = [math.prod(sizes[part] for part in axis) for axis in after] + rest
+        return parts if len(shape) == len(order) else Lazy(shape, tensor.dtype, lambda: parts.reshape(shape))
+
+    def _size(self, key: str) -> int | None:
+        counted = {"num_key_value_heads": self._kv_heads, "num_experts": self._experts}
+        return counted[key]() if key in counted else self.config.get(key)
+
     def _copies(self, ranks: int) -> int:
         return max(1, ranks // self._kv_heads())
 
@@ -203,6 +233,10 @@ def _pattern(text: str) -> re.Pattern[str]:
         return f"(?P<{match[1]}>{_WILDCARDS.get(match[1], '.*?')})"
 
     return re.compile(re.sub(r"\\\{(\w+)\\\}", part, re.escape(text)))
+
+
+def _axes(side: str) -> list[list[str]]:
+    return [(inner or one).split() for inner, one in re.findall(r"\(([^)]*)\)|(\S+)", side)]
 
 
 def _filled(text: str, found: Mapping[str, str]) -> str:

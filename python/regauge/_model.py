@@ -148,10 +148,10 @@ def from_state_dict(state_dict: Any, config: Any, *, layout: str | Mapping[str, 
     main memory row by row are not copied, and must not change while the model is in use. Others, such
     as those of an accelerator, are copied one at a time, when their numbers are needed.
 
-    With a `layout`, "vllm" or "megatron", these are what such an engine holds: a mapping, or a list of
-    them, one for each rank of tensor or expert parallelism, or a list of such lists, one for each stage
-    of a pipeline. What is cut over ranks, and what Megatron's groups of heads hold, is put together one
-    tensor at a time.
+    With a `layout`, "vllm", "megatron", "torchtitan", "olmo_core" or "litgpt", these are what such an
+    engine holds: a mapping, or a list of them, one for each rank of tensor or expert parallelism, or a
+    list of such lists, one for each stage of a pipeline. What is cut over ranks, and what is in another
+    order, is put together one tensor at a time.
     """
     fields = config.to_dict() if hasattr(config, "to_dict") else dict(config)
     if layout is not None:

@@ -43,8 +43,7 @@ class MadeBytes : public FileBytes {
  private:
   std::size_t size_;
   std::function<Bytes()> make_;
-  mutable std::mutex
-      mutex_;  // of what follows; free while bytes are made, which may wait for others
+  mutable std::mutex mutex_;  // of what follows; free while bytes are made
   mutable Bytes made_;
   mutable bool is_read_ = false;
 };

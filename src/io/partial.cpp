@@ -129,7 +129,8 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
 
 void OutputFile::write(std::span<const std::byte> bytes, std::int64_t offset) const {
   while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(file_, bytes.data(), bytes.size(), offset);
+    const std::size_t most = std::min(bytes.size(), kMostAtOnce);
+    const ssize_t written = ::pwrite(file_, bytes.data(), most, offset);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && errno == EFAULT) {
       throw FileError(fmt::format(

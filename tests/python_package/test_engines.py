@@ -280,7 +280,7 @@ def test_what_does_not_fit_is_named(change, said):
 
 
 def test_a_layout_that_is_not_known():
-    with pytest.raises(regauge.UsageError, match="known are megatron, vllm"):
+    with pytest.raises(regauge.UsageError, match="known are litgpt, megatron, olmo_core, torchtitan, vllm"):
         regauge.from_state_dict({}, {}, layout="llm")
     with pytest.raises(regauge.UsageError, match="Megatron-Core is not known to hold model.norm.weight"):
         regauge.from_state_dict({"model.norm.weight": numpy.ones(3)}, FIELDS, layout="megatron")
