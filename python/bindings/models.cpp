@@ -49,13 +49,17 @@ std::shared_ptr<const Object> kept(const Object& object) {
   });
 }
 
-DType dtype_named(const std::string& name, const std::string& dtype) {
+const std::map<std::string, DType>& dtype_names() {
   static const std::map<std::string, DType> kNames = {
       {"float64", DType::f64},   {"float32", DType::f32}, {"float16", DType::f16},
       {"bfloat16", DType::bf16}, {"int64", DType::i64},   {"int32", DType::i32},
       {"bool", DType::boolean}};
-  const auto found = kNames.find(dtype);
-  if (found == kNames.end()) refuse_dtype(name);
+  return kNames;
+}
+
+DType dtype_named(const std::string& name, const std::string& dtype) {
+  const auto found = dtype_names().find(dtype);
+  if (found == dtype_names().end()) refuse_dtype(name);
   return found->second;
 }
 
@@ -70,7 +74,9 @@ MemoryTensor made_tensor(const std::string& name, const Made& given) {
     const nb::gil_scoped_acquire interpreter;
     try {
       const auto tensor = nb::cast<AnyTensor>((*held)());
-      bool same = tensor.ndim() == shape.size() && dtype_of(name, tensor) == dtype;
+      // numpy has no bfloat16: its bits are an array of uint16.
+      const bool bits = dtype == DType::bf16 && tensor.dtype() == nb::dtype<std::uint16_t>();
+      bool same = tensor.ndim() == shape.size() && (bits || dtype_of(name, tensor) == dtype);
       for (std::size_t i = 0; same && i < shape.size(); ++i) {
         same = static_cast<std::int64_t>(tensor.shape(i)) == shape[i];
       }
@@ -190,10 +196,44 @@ std::vector<std::string> parameter_names(const Architecture& architecture) {
   return names;
 }
 
-std::vector<std::string> tensor_names(const Model& model) {
+std::vector<std::string> tensor_names(const Checkpoint& checkpoint) {
   std::vector<std::string> names;
-  for (const auto& tensor : model.checkpoint.tensors()) names.push_back(tensor.name);
+  for (const auto& tensor : checkpoint.tensors()) names.push_back(tensor.name);
   return names;
+}
+
+std::string dtype_of_stored(const Checkpoint& checkpoint, const std::string& name) {
+  for (const auto& [called, dtype] : dtype_names()) {
+    if (dtype == checkpoint.at(name).dtype) return called;
+  }
+  refuse_dtype(name);
+}
+
+// A copy of some numbers of a stored tensor, in a row; of bfloat16 as uint16.
+nb::object numbers_of(const Checkpoint& checkpoint, const std::string& name, std::int64_t first,
+                      std::int64_t count) {
+  const StoredTensor& tensor = checkpoint.at(name);
+  if (first < 0 || count < 0 || first > tensor.elements() - count) {
+    throw UsageError(fmt::format("tensor '{}' does not have {} numbers from {} on", name, count,
+                                 first));
+  }
+  if (tensor.dtype == DType::i32) refuse_dtype(name);
+  auto held = std::make_unique<std::vector<std::byte>>();
+  {
+    const nb::gil_scoped_release free;
+    std::vector<std::byte> buffer;
+    const auto bytes = checkpoint.numbers(tensor).range(first, count).bytes_in(buffer);
+    held->assign(bytes.begin(), bytes.end());
+    checkpoint.require_intact();
+  }
+  const auto type =
+      tensor.dtype == DType::bf16 ? nb::dtype<std::uint16_t>() : array_type(tensor.dtype);
+  const std::size_t size = static_cast<std::size_t>(count);
+  const std::byte* data = held->data();
+  const nb::capsule owner(held.release(), [](void* kept) noexcept {
+    delete static_cast<std::vector<std::byte>*>(kept);
+  });
+  return nb::cast(nb::ndarray<nb::numpy, nb::ro>(data, 1, &size, owner, nullptr, type));
 }
 
 }  // namespace
@@ -219,11 +259,26 @@ void add_models(nb::module_& module) {
       .def_ro("unclaimed", &Model::unclaimed)
       .def_ro("unread", &Model::unread)
       .def_ro("not_understood", &Model::not_understood)
-      .def_prop_ro("tensor_names", tensor_names)
+      .def_prop_ro("tensor_names", [](const Model& self) { return tensor_names(self.checkpoint); })
       .def("tensor", stored_tensor, nb::arg("name"))
       .def("place", place_of, nb::arg("parameter"))
       .def("read", read<float>, nb::arg("parameter"))
       .def("read_double", read<double>, nb::arg("parameter"));
+
+  nb::class_<Checkpoint>(module, "Checkpoint")
+      .def(
+          "__init__",
+          [](Checkpoint* self, const std::filesystem::path& folder) {
+            new (self) Checkpoint(Checkpoint::open_distributed_tensors(folder));
+          },
+          nb::arg("folder"))
+      .def_prop_ro("tensor_names", tensor_names)
+      .def(
+          "shape",
+          [](const Checkpoint& self, const std::string& name) { return self.at(name).shape; },
+          nb::arg("name"))
+      .def("dtype", dtype_of_stored, nb::arg("name"))
+      .def("numbers", numbers_of, nb::arg("name"), nb::arg("first"), nb::arg("count"));
 
   module.def(
       "open",

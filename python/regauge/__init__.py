@@ -16,7 +16,7 @@ from ._barrier import Barrier, barrier, plot
 from ._core import Cancelled, CorruptFile, Error, Factor, FileError, UsageError, version
 from ._diff import Cause, Diagnosis, Diff, TensorResidual, Verification, diff, verify
 from ._group import Element, Symmetry, symmetry_of
-from ._model import Model, Parameters, from_state_dict, open, register
+from ._model import Model, Parameters, from_checkpoint, from_state_dict, open, register
 from ._progress import Progress, tqdm_progress
 from ._records import records
 from ._rewrite import act, canon, convert, fold
@@ -51,6 +51,7 @@ __all__ = [
     "convert",
     "diff",
     "fold",
+    "from_checkpoint",
     "from_state_dict",
     "open",
     "plot",

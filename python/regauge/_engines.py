@@ -19,7 +19,7 @@ from ._core import UsageError
 Tensors = Mapping[str, Any]
 
 _FOLDER = pathlib.Path(__file__).parent / "layouts"
-_WILDCARDS = {"layer": r"\d+", "expert": r"\d+", "kind": r"weight|bias"}
+_WILDCARDS = {"layer": r"\+?\d+", "expert": r"\d+", "kind": r"weight|bias"}
 
 
 class Lazy:
@@ -36,6 +36,48 @@ class Lazy:
         return Lazy((min(rows, self.shape[0]), *self.shape[1:]), self.dtype, lambda: self.make()[:rows])
 
 
+class Stored(Lazy):
+    """A run of numbers of a tensor in a checkpoint: only they are read."""
+
+    def __init__(self, checkpoint: Any, name: str, shape: Sequence[int], first: int = 0) -> None:
+        def make() -> Any:
+            return checkpoint.numbers(name, first, math.prod(shape)).reshape(tuple(shape))
+
+        super().__init__(shape, checkpoint.dtype(name), make)
+        self.checkpoint, self.name, self.first_number = checkpoint, name, first
+
+    def along_first_axis(self) -> list[Stored]:
+        rest = self.shape[1:]
+        return [Stored(self.checkpoint, self.name, rest, self.first_number + i * math.prod(rest)) for i in range(self.shape[0])]
+
+    def __getitem__(self, which: Any) -> Any:
+        if not isinstance(which, slice):
+            return self.make()[which]
+        begin, end, _ = which.indices(self.shape[0])
+        rest = self.shape[1:]
+        return Stored(self.checkpoint, self.name, (end - begin, *rest), self.first_number + begin * math.prod(rest))
+
+    def reshape(self, *shape: int) -> Stored:
+        return Stored(self.checkpoint, self.name, shape, self.first_number)
+
+
+def unstacked(checkpoint: Any, layout: str | Mapping[str, Any]) -> dict[str, Lazy]:
+    """The tensors of a checkpoint in which layers, and experts, are stacked, under the names that a process has for them."""
+    rules = _layout(layout) if isinstance(layout, str) else layout
+    tensors = {name: Stored(checkpoint, name, checkpoint.shape(name)) for name in checkpoint.tensor_names}
+    for begin, axis in rules.get("stacked", []):
+        together = re.compile(re.escape(begin) + r"(?!\d)")
+        apart: dict[str, Stored] = {}
+        for name, tensor in tensors.items():
+            if not together.search(name):
+                apart[name] = tensor
+                continue
+            for i, one in enumerate(tensor.along_first_axis()):
+                apart[together.sub(lambda _: re.sub(r"\{\w+\}", str(i), axis), name)] = one
+        tensors = apart
+    return dict(tensors)
+
+
 def joined(state: Tensors | Sequence[Tensors] | Sequence[Sequence[Tensors]], config: Mapping[str, Any], layout: str | Mapping[str, Any]) -> dict[str, Any]:
     """The tensors of all ranks: of one; of tensor (or expert) parallel ranks in their order; or of pipeline stages of those."""
     rules = _layout(layout) if isinstance(layout, str) else layout
@@ -49,11 +91,49 @@ def joined(state: Tensors | Sequence[Tensors] | Sequence[Sequence[Tensors]], con
                 raise UsageError(f"[from_state_dict] two stages hold {name}, and not with the same numbers")
             result[name] = tensor
         first_layer += stage.layers if "stages_count_from_zero" in rules else 0
+    for together in rules.get("experts_together", []):
+        if config.get(together["when"]) is not None:
+            _put_together(result, together)
     if config.get("tie_word_embeddings") and "lm_head.weight" in result:
         head, table = result.pop("lm_head.weight"), result.get("model.embed_tokens.weight")
         if table is not None and not _equal(head, table):
             raise UsageError("[from_state_dict] the config ties head and token table, and lm_head.weight has other numbers")
     return result
+
+
+def _put_together(tensors: dict[str, Any], rule: Mapping[str, Any]) -> None:
+    """The experts of each layer in one tensor, of several parts a row (or column) of each in turn."""
+    first = _pattern(rule["of"][0])
+    layers: dict[str, int] = {}
+    for name in tensors:
+        if match := first.fullmatch(name):
+            layers[match["layer"]] = layers.get(match["layer"], 0) + 1
+    for layer, experts in layers.items():
+        parts = [[tensors.pop(_filled(part, {"layer": layer, "expert": str(i)})) for part in rule["of"]] for i in range(experts)]
+        tensors[_filled(rule["name"], {"layer": layer})] = _stacked(parts, bool(rule.get("transposed")))
+
+
+def _stacked(parts: list[list[Any]], transposed: bool) -> Lazy:
+    rows, *rest = parts[0][0].shape
+    rows *= len(parts[0])
+
+    def make() -> Any:
+        experts = [_alternating([_made(part) for part in of_expert]) for of_expert in parts]
+        return _together([expert.T if transposed else expert for expert in experts], 0)
+
+    return Lazy((len(parts), *rest, rows) if transposed else (len(parts), rows, *rest), parts[0][0].dtype, make)
+
+
+def _alternating(parts: list[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else _together(parts, 1).reshape(-1, *parts[0].shape[1:])
+
+
+def _together(arrays: list[Any], axis: int) -> Any:
+    if isinstance(arrays[0], numpy.ndarray):
+        return numpy.stack(arrays, axis)
+    import torch  # theirs, since the tensors are
+
+    return torch.stack(arrays, axis)
 
 
 def _layout(name: str) -> dict[str, Any]:
@@ -79,15 +159,25 @@ class _Stage:
     """The ranks that hold the same layers."""
 
     def __init__(self, layout: Mapping[str, Any], config: Mapping[str, Any], ranks: list[Tensors]) -> None:
-        self.engine, self.config, self.ranks = layout["engine"], config, ranks
-        model = config.get("model_type")
+        self.engine, self.config, model = layout["engine"], config, config.get("model_type")
         if "models" in layout and model not in layout["models"]:
             raise UsageError(f"[from_state_dict] {self.engine}'s names are known for {', '.join(layout['models'])}, and not for {model}")
-        self.rules = [(_pattern(rule["name"]), rule) for rule in layout["tensors"] if model in rule.get("models", [model])]
+        self.ranks = [{self._called(name, layout): tensor for name, tensor in rank.items()} for rank in ranks]
+        self.rules = [(_pattern(rule["name"]), rule) for rule in layout["tensors"] if self._applies(rule)]
         self.left_out = [_pattern(name) for name in layout.get("left_out", [])]
         at_start = _pattern(layout.get("stages_count_from_zero", "") + "{any}")
-        numbers = [int(match["layer"]) for name in ranks[0] if (match := at_start.fullmatch(name)) and "layer" in match.groupdict()]
+        numbers = [int(match["layer"]) for name in self.ranks[0] if (match := at_start.fullmatch(name)) and match.groupdict().get("layer", "+")[0] != "+"]
         self.layers = max(numbers, default=-1) + 1
+
+    def _applies(self, rule: Mapping[str, Any]) -> bool:
+        model = self.config.get("model_type")
+        return model in rule.get("models", [model]) and ("when" not in rule or self.config.get(rule["when"]) is not None)
+
+    @staticmethod
+    def _called(name: str, layout: Mapping[str, Any]) -> str:
+        for begin, other in layout.get("same_as", []):
+            name = re.sub(f"^{_pattern(begin).pattern}", lambda match: _filled(other, match.groupdict()), name)
+        return name
 
     def tensors(self, first_layer: int) -> Iterator[tuple[str, Any]]:
         for name in self.ranks[0]:
@@ -95,8 +185,9 @@ class _Stage:
                 continue
             match, rule = self._rule_of(name)
             found = match.groupdict()
-            if first_layer and "layer" in found:
-                found["layer"] = str(int(found["layer"]) + first_layer)
+            if "layer" in found:  # one with a plus comes behind the last of the model
+                before = int(self.config["num_hidden_layers"]) if found["layer"].startswith("+") else first_layer
+                found["layer"] = str(int(found["layer"]) + before)
             parts = rule.get("parts", [name])
             for expert, slices in self._slices(name, rule, found):
                 for part, tensor in zip(parts, self._parts(name, rule, slices)):
@@ -140,7 +231,8 @@ class _Stage:
     def _named_experts(self, name: str) -> int:
         match, rule = self._rule_of(name)
         same_layer = (_pattern(rule["name"]).fullmatch(other) for other in self.ranks[0])
-        return sum(1 for other in same_layer if other and other["layer"] == match["layer"])
+        said = {key: value for key, value in match.groupdict().items() if key != "expert"}
+        return sum(1 for other in same_layer if other and said.items() <= other.groupdict().items())
 
     def _experts(self) -> int:
         for key in ("num_experts", "num_local_experts", "n_routed_experts"):
@@ -150,6 +242,8 @@ class _Stage:
 
     def _parts(self, name: str, rule: Mapping[str, Any], slices: list[Any]) -> Iterator[Any]:
         ranks = rule.get("ranks", "same")
+        if "rows" in rule and all(tensor.shape[0] == sum(int(self.config[key]) for key in rule["rows"]) for tensor in slices):
+            ranks = "same"
         if ranks == "same":
             for i, other in enumerate(slices):
                 if not _equal(slices[0], other):

@@ -10,7 +10,7 @@ from typing import Any, Union
 import numpy
 
 from . import _core
-from ._engines import Lazy, joined
+from ._engines import Lazy, joined, unstacked
 from ._group import Array, Symmetry
 
 
@@ -160,6 +160,15 @@ def from_state_dict(state_dict: Any, config: Any, *, layout: str | Mapping[str, 
     tensors = {name: _in_rows(tensor) for name, tensor in state_dict.items() if name not in lazy}
     made = {name: (tensor.dtype, tensor.shape, lambda tensor=tensor: _in_rows(tensor.make())) for name, tensor in lazy.items()}
     return Model(_core.from_tensors(tensors, made, json.dumps(fields, default=str)))
+
+
+def from_checkpoint(folder: Path, config: Any, *, layout: str | Mapping[str, Any] = "megatron") -> Model:
+    """A checkpoint under an engine's names, such as the folder of `torch_dist` files that Megatron-Core writes.
+
+    `config` is what config.json would say of the model. No process has to run: the pieces of all of them
+    are in the folder. Only headers are read; of stacked layers and experts, only the one that is asked for.
+    """
+    return from_state_dict(unstacked(_core.Checkpoint(os.fspath(folder)), layout), config, layout=layout)
 
 
 def _is_in_rows(tensor: Any) -> bool:

@@ -299,8 +299,21 @@ Checkpoint Checkpoint::open_distributed(const fs::path& path) {
         "config.json into the folder or beside it",
         path.string()));
   }
+  Checkpoint checkpoint = open_distributed_tensors(path);
+  checkpoint.metadata_->read_config(config);
+  return checkpoint;
+}
+
+Checkpoint Checkpoint::open_distributed_tensors(const fs::path& path) {
+  io::require_utf8(path, "open");
+  if (!is_file(path / io::kDistributedFile)) {
+    throw UsageError(fmt::format(
+        "[open] {}: there is no {}, which torch.distributed.checkpoint and Megatron write",
+        path.string(), io::kDistributedFile));
+  }
   const std::string where = fmt::format("[torch] {}", io::kDistributedFile);
   Checkpoint checkpoint;
+  checkpoint.path_ = path;
   auto metadata = io::open_bytes(path / io::kDistributedFile);
   const auto tensors = io::parse_distributed(metadata->all().bytes(), where);
   checkpoint.add_file(path / io::kDistributedFile, std::move(metadata), {}, {{"format", "pt"}});
@@ -330,7 +343,6 @@ Checkpoint Checkpoint::open_distributed(const fs::path& path) {
     checkpoint.index_.emplace(tensor.name, checkpoint.tensors_.size() - 1);
   }
   for (const auto& file : checkpoint.bytes_) file->require_read();
-  checkpoint.metadata_->read_config(config);
   return checkpoint;
 }
 
