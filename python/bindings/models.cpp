@@ -214,8 +214,8 @@ nb::object numbers_of(const Checkpoint& checkpoint, const std::string& name, std
                       std::int64_t count) {
   const StoredTensor& tensor = checkpoint.at(name);
   if (first < 0 || count < 0 || first > tensor.elements() - count) {
-    throw UsageError(fmt::format("tensor '{}' does not have {} numbers from {} on", name, count,
-                                 first));
+    throw UsageError(
+        fmt::format("tensor '{}' does not have {} numbers from {} on", name, count, first));
   }
   if (tensor.dtype == DType::i32) refuse_dtype(name);
   auto held = std::make_unique<std::vector<std::byte>>();
