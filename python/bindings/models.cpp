@@ -51,8 +51,8 @@ std::shared_ptr<const Object> kept(const Object& object) {
 
 const std::map<std::string, DType>& dtype_names() {
   static const std::map<std::string, DType> kNames = {
-      {"float64", DType::f64}, {"float32", DType::f32}, {"float16", DType::f16},
-      {"bfloat16", DType::bf16}, {"int64", DType::i64}, {"int32", DType::i32},
+      {"float64", DType::f64},   {"float32", DType::f32}, {"float16", DType::f16},
+      {"bfloat16", DType::bf16}, {"int64", DType::i64},   {"int32", DType::i32},
       {"bool", DType::boolean}};
   return kNames;
 }
@@ -214,8 +214,8 @@ nb::object numbers_of(const Checkpoint& checkpoint, const std::string& name, std
                       std::int64_t count) {
   const StoredTensor& tensor = checkpoint.at(name);
   if (first < 0 || count < 0 || first > tensor.elements() - count) {
-    throw UsageError(fmt::format("tensor '{}' does not have {} numbers from {} on", name, count,
-                                 first));
+    throw UsageError(
+        fmt::format("tensor '{}' does not have {} numbers from {} on", name, count, first));
   }
   if (tensor.dtype == DType::i32) refuse_dtype(name);
   auto held = std::make_unique<std::vector<std::byte>>();

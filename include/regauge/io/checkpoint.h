@@ -77,8 +77,8 @@ class Checkpoint {
   // but them. Or BASE+ADAPTER, one of these and a folder that PEFT wrote, unless something has that
   // very name: it holds base and adapter as one model.
   static Checkpoint open(const std::filesystem::path& path);
-  // The tensors of a folder of torch.distributed.checkpoint, whatever computes with them: config() is
-  // null.
+  // The tensors of a folder of torch.distributed.checkpoint, whatever computes with them: config()
+  // is null.
   static Checkpoint open_distributed_tensors(const std::filesystem::path& path);
   // What a folder with this config.json and these tensors would hold; `files` is then empty and
   // `path` a description. Throws UsageError for a name that is there twice or bytes that are not
