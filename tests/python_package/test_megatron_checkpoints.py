@@ -134,7 +134,7 @@ def inputs_exchanged(tensors):
     on(tensors, "layers.3.eh_proj.weight", lambda m: torch.cat(m.chunk(2, 1)[::-1], 1))
 
 
-@pytest.mark.parametrize("mistake, said", [(without_further_layer, "the other file does not have it"), (inputs_exchanged, "differs")])
+@pytest.mark.parametrize("mistake, said", [(without_further_layer, "the other file does not have it"), (inputs_exchanged, "its numbers differ")])
 def test_layers_that_predict_further_tokens_are_not_left_out(made, mistake, said):
     found = regauge.diff(*exported("deepseek_v3", made, mistake))
     assert found.statement == "undecided"
