@@ -110,7 +110,7 @@ def test_ranks_with_latents(family, world):
 BLOCK = 32
 LATENTS = dict(
     vocab_size=96, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=64,
-    kv_lora_rank=64, q_lora_rank=32, qk_nope_head_dim=16, v_head_dim=16, qk_rope_head_dim=8, n_group=1, topk_group=1,
+    kv_lora_rank=64, q_lora_rank=32, qk_nope_head_dim=8, v_head_dim=8, qk_rope_head_dim=8, n_group=1, topk_group=1,
     n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=24, first_k_dense_replace=2, tie_word_embeddings=False,
 )  # fmt: skip
 
