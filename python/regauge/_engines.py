@@ -189,8 +189,12 @@ class _Stage:
                 before = int(self.config["num_hidden_layers"]) if found["layer"].startswith("+") else first_layer
                 found["layer"] = str(int(found["layer"]) + before)
             parts = rule.get("parts", [name])
+            as_one = self.config.get("model_type") in rule.get("as_one_in", [])  # as the family's files have it
             for expert, slices in self._slices(name, rule, found):
-                for part, tensor in zip(parts, self._parts(name, rule, slices)):
+                tensors = list(self._parts(name, rule, slices))
+                if as_one:
+                    parts, tensors = [name], [_concatenated(tensors, 0)]
+                for part, tensor in zip(parts, tensors):
                     yield _filled(part, {**found, **expert}), tensor
         for i, rank in enumerate(self.ranks):
             if rank.keys() != self.ranks[0].keys():
@@ -248,7 +252,7 @@ class _Stage:
             for i, other in enumerate(slices):
                 if not _equal(slices[0], other):
                     raise UsageError(f"[from_state_dict] {name} should be the same in all ranks, and those of 0 and {i} differ")
-            yield slices[0]
+            yield from self._split(name, rule.get("split"), slices[0])
             return
         axis = 0 if ranks == "rows" else 1
         cut = [self._split(name, rule.get("split"), one) for one in slices]
@@ -298,6 +302,8 @@ class _Stage:
             return [tensor]
         if how == "halves":
             sizes = [rows // 2] * 2
+        elif how == "latents":
+            sizes = [int(self.config["q_lora_rank"]), int(self.config["kv_lora_rank"]) + int(self.config["qk_rope_head_dim"])]
         else:
             heads = int(self.config["num_attention_heads"])
             width = int(self.config.get("head_dim") or int(self.config["hidden_size"]) // heads)

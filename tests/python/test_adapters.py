@@ -27,6 +27,11 @@ def configs():
             **SIZES, moe_intermediate_size=24, num_experts=4, num_experts_per_tok=2, head_dim=8, tie_word_embeddings=False
         ),
         "mixtral": transformers.MixtralConfig(**SIZES, num_local_experts=4, num_experts_per_tok=2, tie_word_embeddings=False),
+        "gemma4_text": transformers.Gemma4TextConfig(
+            **SIZES, enable_moe_block=True, num_experts=4, top_k_experts=2, moe_intermediate_size=24, head_dim=8, global_head_dim=16,
+            num_global_key_value_heads=1, hidden_size_per_layer_input=0, num_kv_shared_layers=0, attention_k_eq_v=True, sliding_window=8,
+            layer_types=["sliding_attention", "full_attention"],
+        ),
     }
 
 
@@ -51,6 +56,8 @@ CASES = {
     "transposed dora": ("gpt2", {"target_modules": ["c_attn", "c_proj"], "fan_in_fan_out": True, "use_dora": True}),
     "experts": ("qwen3_moe", {"target_modules": ["q_proj"], "target_parameters": [*EXPERTS, "mlp.gate.weight"]}),
     "experts of mixtral": ("mixtral", {"target_modules": ["q_proj"], "target_parameters": EXPERTS}),
+    "experts of another rank": ("qwen3_moe", {"target_modules": ["q_proj"], "target_parameters": EXPERTS, "rank_pattern": {name: 2 for name in EXPERTS}}),
+    "experts of gemma 4": ("gemma4_text", {"target_modules": ["q_proj"], "target_parameters": ["experts.gate_up_proj", "experts.down_proj"]}),
 }
 
 
@@ -276,6 +283,15 @@ def no_experts(m, tmp_path):
     return on_delta(m, tmp_path, lambda name, d: 0 * d if ".experts." in name else d)
 
 
+def all_but_one(m, tmp_path):
+    """Of the stacked experts' tensors the first gets its sum, the others fall back to the base."""
+    return on_delta(m, tmp_path, lambda name, d: 0 * d if ".experts." in name and "layers.0.experts.gate_up" not in name else d)
+
+
+def scaled_by_the_rank_of_the_others(m, tmp_path):
+    return on_delta(m, tmp_path, lambda name, d: d * 2 / 3 if ".experts." in name else d)
+
+
 def another_base(m, tmp_path):
     torch.manual_seed(5)
     tensors = {n: t + 0.02 * t.std() * torch.randn_like(t) for n, t in tensors_of(m.base).items()}
@@ -295,6 +311,10 @@ MISTAKES = [
     ("experts", expert_major, "adapter-experts", "lora_B"),
     ("experts", dropped_experts, "adapter-missing", "3 of 4 experts: 0, 2-3"),
     ("experts of mixtral", no_experts, "adapter-missing", "ffn.down.weight"),
+    ("experts of another rank", scaled_by_the_rank_of_the_others, "adapter-scale", "0.67 times"),
+    ("experts of gemma 4", expert_major, "adapter-experts", "lora_B"),
+    ("experts of gemma 4", all_but_one, "adapter-missing", "layers.*.ffn.down.weight"),
+    ("experts of gemma 4", no_experts, "adapter-missing", "ffn.down.weight"),
     ("dora", not_applied, "adapter-missing", "not applied"),
 ]
 
@@ -358,6 +378,16 @@ REFUSED = {
     "a pattern that takes long": ({"alpha_pattern": {"(a+)+b": 2}}, "pattern"),
     "patterns that disagree": ({"alpha_pattern": {"q_proj": 2, ".*q_proj": 3}}, "alpha_pattern"),
 }
+
+
+def test_experts_with_a_rank_of_their_own(regauge, made, tmp_path):
+    """The config of the whole says another rank: refused with both; with `rank_pattern` it is the adapter that PEFT merges."""
+    m = made("experts of another rank")
+    merged = merge(m.base, m.adapter, tmp_path / "merged", m.dtype)
+    assert diff(regauge, m.both, merged, same=True)["statement"] == "same-numbers"
+    adapter = edited(m, tmp_path / "edited", {"rank_pattern": {}})
+    with pytest.raises(AssertionError, match="of rank 2, and the config says 3 for each of 4 experts"):
+        regauge("diff", f"{m.base}+{adapter}", merged)
 
 
 @pytest.mark.parametrize("what", REFUSED)

@@ -91,7 +91,7 @@ def of_rank(tensors, rank, world, *, kv_heads, experts_apart=False, padding=64):
         elif ".experts." in name:
             at, _, number_and_part = name.partition(".experts.")
             if number_and_part.startswith("0.gate_proj"):
-                count = sum(1 for other in tensors if other.startswith(at) and other.endswith("gate_proj.weight"))
+                count = sum(1 for other in tensors if other.startswith(f"{at}.experts.") and other.endswith("gate_proj.weight"))
                 own = numpy.array_split(range(count), world)[rank] if experts_apart else range(count)  # the first ranks have one more
                 cut = (1, 0) if experts_apart else (world, rank)
                 gate, up, down = ([tensors[f"{at}.experts.{e}.{part}.weight"] for e in own] for part in ("gate_proj", "up_proj", "down_proj"))
