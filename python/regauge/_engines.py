@@ -94,6 +94,8 @@ class _Stage:
             if self.ranks[0][name] is None or any(pattern.fullmatch(name) for pattern in self.left_out):
                 continue
             match, rule = self._rule_of(name)
+            if rule.get("left_out_if_zero") and not any(bool((rank[name] != 0).any()) for rank in self.ranks if name in rank):
+                continue
             found = match.groupdict()
             if first_layer and "layer" in found:
                 found["layer"] = str(int(found["layer"]) + first_layer)
