@@ -184,6 +184,8 @@ class _Stage:
             if self.ranks[0][name] is None or any(pattern.fullmatch(name) for pattern in self.left_out):
                 continue
             match, rule = self._rule_of(name)
+            if rule.get("left_out_if_zero") and not any(bool((rank[name] != 0).any()) for rank in self.ranks if name in rank):
+                continue
             found = match.groupdict()
             if "layer" in found:  # one with a plus comes behind the last of the model
                 before = int(self.config["num_hidden_layers"]) if found["layer"].startswith("+") else first_layer
