@@ -65,7 +65,8 @@ DType dtype_named(const std::string& name, const std::string& dtype) {
 
 // What Python makes of a tensor whenever it is needed: its type's name, its shape, and the function
 // that makes it.
-using Made = std::tuple<std::string, std::vector<std::int64_t>, nb::callable>;
+using Made =
+    std::tuple<std::string, std::vector<std::int64_t>, nb::typed<nb::callable, nb::object()>>;
 
 MemoryTensor made_tensor(const std::string& name, const Made& given) {
   const auto& [dtype_name, shape, function] = given;

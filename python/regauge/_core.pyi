@@ -1,4 +1,4 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import os
 from typing import Annotated, Any
 
@@ -93,7 +93,7 @@ def register(file: str | os.PathLike[str]) -> None: ...
 
 def register_text(text: str) -> None: ...
 
-def from_tensors(tensors: Mapping[str, Annotated[NDArray[Any], dict(order='C', device='cpu', writable=False)]], config: str) -> Model: ...
+def from_tensors(tensors: Mapping[str, Annotated[NDArray[Any], dict(order='C', device='cpu', writable=False)]], made: Mapping[str, tuple[str, Sequence[int], Callable]], config: str) -> Model: ...
 
 class Factor:
     @property

@@ -176,7 +176,7 @@ def _is_in_rows(tensor: Any) -> bool:
     if isinstance(tensor, Lazy):
         return False
     if hasattr(tensor, "detach"):  # torch's
-        return tensor.device.type == "cpu" and tensor.is_contiguous()
+        return bool(tensor.device.type == "cpu" and tensor.is_contiguous())
     return not isinstance(tensor, numpy.ndarray) or tensor.flags.c_contiguous
 
 

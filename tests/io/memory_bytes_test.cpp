@@ -1,6 +1,7 @@
 #include "io/memory_bytes.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <vector>
 

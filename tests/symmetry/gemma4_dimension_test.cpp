@@ -44,8 +44,10 @@ TEST(Dimension, OfGemma4) {
 }
 
 // Norms behind branches pin the stream's axes by their gains only as far as the branches reach:
-// where each writes few dimensions, rotations are left (docs/theory.md, "Narrow branches").
+// where each writes few dimensions, rotations are left (docs/theory.md, "Narrow branches"). The
+// final gain pins the axes of a tied head by itself.
 std::int64_t turns_left_by_narrow_branches(const Architecture& a) {
+  if (a.tied) return 0;
   std::int64_t left = a.width * (a.width - 1) / 2;
   for (std::int64_t n = 0; n < a.layers; ++n) {
     const Layer& layer = a.layer(n);
