@@ -406,7 +406,7 @@ def test_a_file_system_that_is_full(big, models, tmp_path):
     joined = on_a_disk_of("300m", disk, "act", "--join", *parts, "-o", disk / "out")
     assert joined.returncode == 0 and joined.stderr.endswith("left: out\n")
 
-    proof = tmp_path / "proof"
+    proof = tmp_path / "proof.safetensors"
     run("diff", models.original, models["moved"], "--certificate", proof)
     for name, asked in {
         "diff": ["diff", models.original, models["moved"]],
@@ -416,7 +416,7 @@ def test_a_file_system_that_is_full(big, models, tmp_path):
         parts = make_parts(2, tmp_path / name, *asked)
         assert on_a_disk_of("4k", disk, name, "--join", *parts).returncode == 0
     parts = sorted((tmp_path / "diff").iterdir())
-    refused_there("16k", "diff", "--join", *parts, "--certificate", disk / "proof")
+    refused_there("16k", "diff", "--join", *parts, "--certificate", disk / "proof.safetensors")
 
 
 def test_a_wide_model(tmp_path):
