@@ -54,10 +54,6 @@ def megatron_models(folder, world, models):
     return [[(one["state"], one["answer"]) for one in of_model] for of_model in zip(*saved)]
 
 
-def megatron(folder, world=1, **settings):
-    return megatron_models(folder, world, [settings])[0]
-
-
 def transformers_answer(model, folder):
     regauge.convert(model, folder)
     judge = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()

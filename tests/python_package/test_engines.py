@@ -5,7 +5,7 @@ import tracemalloc
 
 import numpy
 import pytest
-from megatron_ranks import EXPERTS, FIELDS, MOE_FIELDS, SHAPE, megatron, transformers_answer
+from megatron_ranks import EXPERTS, FIELDS, MOE_FIELDS, SHAPE, megatron_models, transformers_answer
 
 import regauge
 from regauge._engines import Lazy
@@ -31,10 +31,36 @@ CASES = {
 }
 
 
+def with_experts(world, apart):
+    """All in each rank, cut over ranks, or some in each rank."""
+    return {"config": {**EXPERTS, "expert_model_parallel_size": apart, "expert_tensor_parallel_size": world // apart, "sequence_parallel": False}}
+
+
+MODELS = {
+    1: {"llama": CASES["llama"][0], "experts 1": with_experts(1, 1)},
+    2: {**{case: settings for case, (settings, _) in CASES.items()}, "experts 1": with_experts(2, 1), "experts 2": with_experts(2, 2)},
+    4: {"stages": {"config": SHAPE, "stages": 2}},
+}
+
+
+@pytest.fixture(scope="module")
+def ranks_of(tmp_path_factory):
+    """By their number and the model's name; processes take seconds to start, and make all models of as many ranks."""
+    made = {}
+
+    def ranks(world, name):
+        if world not in made:
+            all_of = megatron_models(tmp_path_factory.mktemp("ranks") / str(world), world, MODELS[world].values())
+            made[world] = dict(zip(MODELS[world], all_of))
+        return made[world][name]
+
+    return ranks
+
+
 @pytest.mark.parametrize("case, world", [("llama", 1), *((case, 2) for case in CASES)])
-def test_megatrons_ranks_compute_what_is_read(tmp_path, case, world):
-    settings, fields = CASES[case]
-    ranks = megatron(tmp_path / "ranks", world, **settings)
+def test_megatrons_ranks_compute_what_is_read(ranks_of, tmp_path, case, world):
+    fields = CASES[case][1]
+    ranks = ranks_of(world, case)
     model = regauge.from_state_dict([state for state, _ in ranks], {**FIELDS, **fields}, layout="megatron")
     theirs = torch.cat([answer for _, answer in ranks], -1)
     ours = transformers_answer(model, tmp_path / "hf")
@@ -46,9 +72,9 @@ def test_megatrons_ranks_compute_what_is_read(tmp_path, case, world):
         assert not regauge.diff(model, other).same
 
 
-def test_stages_of_a_pipeline(tmp_path):
+def test_stages_of_a_pipeline(ranks_of, tmp_path):
     """Two stages of two ranks each: layers count from zero in each stage."""
-    ranks = megatron(tmp_path / "ranks", 4, config=SHAPE, stages=2)
+    ranks = ranks_of(4, "stages")
     states = [state for state, _ in ranks]
     model = regauge.from_state_dict([states[:2], states[2:]], {**FIELDS, **CASES["llama"][1]}, layout="megatron")
     theirs = torch.cat([answer for _, answer in ranks[2:]], -1)
@@ -57,10 +83,8 @@ def test_stages_of_a_pipeline(tmp_path):
 
 
 @pytest.mark.parametrize("world, apart", [(1, 1), (2, 1), (2, 2)])
-def test_experts(tmp_path, world, apart):
-    """All in each rank, cut over ranks, or some in each rank."""
-    config = {**EXPERTS, "expert_model_parallel_size": apart, "expert_tensor_parallel_size": world // apart, "sequence_parallel": False}
-    ranks = megatron(tmp_path / "ranks", world, config=config)
+def test_experts(ranks_of, tmp_path, world, apart):
+    ranks = ranks_of(world, f"experts {apart}")
     model = regauge.from_state_dict([state for state, _ in ranks], MOE_FIELDS, layout="megatron")
     theirs = torch.cat([answer for _, answer in ranks], -1)
     ours = transformers_answer(model, tmp_path / "hf")
