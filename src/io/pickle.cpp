@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #include "corrupt.h"
@@ -99,8 +98,8 @@ std::string_view Machine::take(std::uint64_t length) {
 template <class T>
 T Machine::take_number() {
   const std::string_view bytes = take(sizeof(T));
-  T number;
-  std::memcpy(&number, bytes.data(), sizeof number);
+  T number = {};
+  bytes.copy(reinterpret_cast<char*>(&number), sizeof number);
   return number;
 }
 
