@@ -32,8 +32,12 @@ class Lazy:
     def of(cls, tensor: Any) -> Lazy:
         return tensor if isinstance(tensor, Lazy) else cls(tensor.shape, tensor.dtype, lambda: tensor)
 
-    def first(self, rows: int) -> Lazy:
-        return Lazy((min(rows, self.shape[0]), *self.shape[1:]), self.dtype, lambda: self.make()[:rows])
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, which: int | slice) -> Lazy:
+        rows = [len(range(self.shape[0])[which])] if isinstance(which, slice) else []
+        return Lazy((*rows, *self.shape[1:]), self.dtype, lambda: self.make()[which])
 
 
 class Stored(Lazy):
@@ -46,24 +50,15 @@ class Stored(Lazy):
         super().__init__(shape, checkpoint.dtype(name), make)
         self.checkpoint, self.name, self.first_number = checkpoint, name, first
 
-    def along_first_axis(self) -> list[Stored]:
-        rest = self.shape[1:]
-        return [Stored(self.checkpoint, self.name, rest, self.first_number + i * math.prod(rest)) for i in range(self.shape[0])]
-
-    def __getitem__(self, which: Any) -> Any:
-        if not isinstance(which, slice):
-            return self.make()[which]
-        begin, end, _ = which.indices(self.shape[0])
-        rest = self.shape[1:]
-        return Stored(self.checkpoint, self.name, (end - begin, *rest), self.first_number + begin * math.prod(rest))
-
-    def reshape(self, *shape: int) -> Stored:
-        return Stored(self.checkpoint, self.name, shape, self.first_number)
+    def __getitem__(self, which: int | slice) -> Stored:
+        rows, rest = range(self.shape[0])[which], self.shape[1:]
+        first, shape = (rows.start, (len(rows), *rest)) if isinstance(rows, range) else (rows, rest)
+        return Stored(self.checkpoint, self.name, shape, self.first_number + first * math.prod(rest))
 
 
 def unstacked(checkpoint: Any, layout: str | Mapping[str, Any]) -> dict[str, Lazy]:
     """The tensors of a checkpoint in which layers, and experts, are stacked, under the names that a process has for them."""
-    rules = _layout(layout) if isinstance(layout, str) else layout
+    rules = _layout(layout)
     tensors = {name: Stored(checkpoint, name, checkpoint.shape(name)) for name in checkpoint.tensor_names}
     for begin, axis in rules.get("stacked", []):
         together = re.compile(re.escape(begin) + r"(?!\d)")
@@ -72,15 +67,15 @@ def unstacked(checkpoint: Any, layout: str | Mapping[str, Any]) -> dict[str, Laz
             if not together.search(name):
                 apart[name] = tensor
                 continue
-            for i, one in enumerate(tensor.along_first_axis()):
-                apart[together.sub(lambda _: re.sub(r"\{\w+\}", str(i), axis), name)] = one
+            for i in range(len(tensor)):
+                apart[together.sub(lambda _: re.sub(r"\{\w+\}", str(i), axis), name)] = tensor[i]
         tensors = apart
     return dict(tensors)
 
 
 def joined(state: Tensors | Sequence[Tensors] | Sequence[Sequence[Tensors]], config: Mapping[str, Any], layout: str | Mapping[str, Any]) -> dict[str, Any]:
     """The tensors of all ranks: of one; of tensor (or expert) parallel ranks in their order; or of pipeline stages of those."""
-    rules = _layout(layout) if isinstance(layout, str) else layout
+    rules = _layout(layout)
     stages = _stages(state)
     result: dict[str, Any] = {}
     first_layer = 0
@@ -119,27 +114,21 @@ def _stacked(parts: list[list[Any]], transposed: bool) -> Lazy:
 
     def make() -> Any:
         experts = [_alternating([_made(part) for part in of_expert]) for of_expert in parts]
-        return _together([expert.T if transposed else expert for expert in experts], 0)
+        return _library(experts[0]).stack([expert.T if transposed else expert for expert in experts], 0)
 
     return Lazy((len(parts), *rest, rows) if transposed else (len(parts), rows, *rest), parts[0][0].dtype, make)
 
 
 def _alternating(parts: list[Any]) -> Any:
-    return parts[0] if len(parts) == 1 else _together(parts, 1).reshape(-1, *parts[0].shape[1:])
+    return parts[0] if len(parts) == 1 else _library(parts[0]).stack(parts, 1).reshape(-1, *parts[0].shape[1:])
 
 
-def _together(arrays: list[Any], axis: int) -> Any:
-    if isinstance(arrays[0], numpy.ndarray):
-        return numpy.stack(arrays, axis)
-    import torch  # theirs, since the tensors are
-
-    return torch.stack(arrays, axis)
-
-
-def _layout(name: str) -> dict[str, Any]:
-    file = _FOLDER / f"{name}.json"
+def _layout(layout: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(layout, str):
+        return layout
+    file = _FOLDER / f"{layout}.json"
     if not file.exists():
-        raise UsageError(f"[from_state_dict] there is no layout {name!r}; known are {', '.join(sorted(known.stem for known in _FOLDER.glob('*.json')))}")
+        raise UsageError(f"[from_state_dict] there is no layout {layout!r}; known are {', '.join(sorted(known.stem for known in _FOLDER.glob('*.json')))}")
     rules: dict[str, Any] = json.loads(file.read_text())
     return rules
 
@@ -184,7 +173,7 @@ class _Stage:
             if self.ranks[0][name] is None or any(pattern.fullmatch(name) for pattern in self.left_out):
                 continue
             match, rule = self._rule_of(name)
-            if rule.get("left_out_if_zero") and not any(bool((rank[name] != 0).any()) for rank in self.ranks if name in rank):
+            if rule.get("left_out_if_zero") and not any(bool((_made(rank[name]) != 0).any()) for rank in self.ranks if name in rank):
                 continue
             found = match.groupdict()
             if "layer" in found:  # one with a plus comes behind the last of the model
@@ -262,13 +251,12 @@ class _Stage:
         for i, _ in enumerate(cut[0]):
             step = copies if i > 0 else 1  # keys and values of more ranks than kv heads are held several times
             for rank, pieces in enumerate(cut):
-                if not _equal(pieces[i], cut[rank // step * step][i]) and step > 1:
+                if step > 1 and not _equal(pieces[i], cut[rank // step * step][i]):
                     raise UsageError(f"[from_state_dict] {name}: ranks {rank // step * step} and {rank} hold one kv head, and not with the same numbers")
             whole = _concatenated([pieces[i] for pieces in cut[::step]], axis)
-            tokens = int(self.config["vocab_size"])
-            yield whole if not rule.get("padded") else whole.first(tokens) if isinstance(whole, Lazy) else whole[:tokens]
+            yield whole[: int(self.config["vocab_size"])] if rule.get("padded") else whole
 
-    def _rearranged(self, name: str, how: str, tensor: Any) -> Any:
+    def _rearranged(self, name: str, how: str, tensor: Any) -> Lazy:
         """The notation of einops; a key of the config is the size that it has there, and of each axis one name may be neither."""
         before, after = (_axes(side) for side in how.split("->"))
         rest = list(tensor.shape[len(before) - 1 :]) if before[-1] == ["..."] else []
@@ -283,10 +271,13 @@ class _Stage:
             sizes |= {part: size // product if one is None else one for part, one in known.items()}
         names = [part for axis in before for part in axis] + others
         order = [names.index(part) for axis in after for part in axis] + [names.index(one) for one in others]
-        parts = tensor.reshape([sizes[part] for part in names])
-        parts = parts.permute(order) if hasattr(parts, "permute") else parts.transpose(order)
         shape = [math.prod(sizes[part] for part in axis) for axis in after] + rest
-        return parts if len(shape) == len(order) else Lazy(shape, tensor.dtype, lambda: parts.reshape(shape))
+
+        def make() -> Any:
+            parts = _made(tensor).reshape([sizes[part] for part in names])
+            return (parts.permute(order) if hasattr(parts, "permute") else parts.transpose(order)).reshape(shape)
+
+        return Lazy(shape, tensor.dtype, make)
 
     def _size(self, key: str) -> int | None:
         counted = {"num_key_value_heads": self._kv_heads, "num_experts": self._experts}
@@ -322,10 +313,9 @@ class _Stage:
         """The rows of each kv head stand together: those of its queries, its key, its value."""
         groups, rest = sizes[1] // width, tuple(tensor.shape[1:])
         share = sizes[0] // width // groups
-        rows = tensor.reshape(groups, share + 2, width, *rest)
 
         def part(size: int, which: Any) -> Lazy:
-            return Lazy((size, *rest), tensor.dtype, lambda: rows[:, which].reshape(size, *rest))
+            return Lazy((size, *rest), tensor.dtype, lambda: _made(tensor).reshape(groups, share + 2, width, *rest)[:, which].reshape(size, *rest))
 
         return [part(size, which) for size, which in zip(sizes, (slice(share), share, share + 1))]
 
@@ -349,6 +339,14 @@ def _made(tensor: Any) -> Any:
     return tensor.make() if isinstance(tensor, Lazy) else tensor
 
 
+def _library(array: Any) -> Any:
+    if isinstance(array, numpy.ndarray):
+        return numpy
+    import torch  # theirs, since the tensors are
+
+    return torch
+
+
 def _equal(a: Any, b: Any) -> bool:
     return a is b or (tuple(a.shape) == tuple(b.shape) and bool((_made(a) == _made(b)).all()))
 
@@ -359,11 +357,7 @@ def _concatenated(pieces: list[Any], axis: int) -> Any:
 
     def make() -> Any:
         made = [_made(piece) for piece in pieces]
-        if isinstance(made[0], numpy.ndarray):
-            return numpy.concatenate(made, axis)
-        import torch  # theirs, since the tensors are
-
-        return torch.cat(made, axis)
+        return _library(made[0]).concatenate(made, axis)
 
     shape = list(pieces[0].shape)
     shape[axis] = sum(piece.shape[axis] for piece in pieces)

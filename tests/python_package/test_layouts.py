@@ -145,6 +145,17 @@ def test_what_a_library_holds_is_the_model(layout, family):
     assert not regauge.diff(model, regauge.from_state_dict(state, model.config, layout=layout)).same
 
 
+@pytest.mark.parametrize("layout, family", [("torchtitan", "qwen3"), ("torchtitan", "qwen3_moe"), ("olmo_core", "olmoe"), ("litgpt", "gpt_neox")])
+def test_what_a_library_saves_is_the_model(tmp_path, layout, family):
+    """A folder of torch.distributed.checkpoint, of which a tensor is read when it is needed."""
+    torch, checkpoints = (pytest.importorskip(name) for name in ("torch", "torch.distributed.checkpoint"))
+    model = regauge.open(FIXTURES / family)
+    state = HOLDS[layout](held(model), model.config)
+    checkpoints.save({name: torch.tensor(tensor) for name, tensor in state.items()}, checkpoint_id=tmp_path / "saved", no_dist=True)
+    found = regauge.diff(model, regauge.from_checkpoint(tmp_path / "saved", model.config, layout=layout))
+    assert found.statement == "identical"
+
+
 def told(model, state, layout):
     """What `diff` calls the state, beside the model that it should be; a control is that nothing is said without the mistake."""
     found = regauge.diff(model, regauge.from_state_dict(state, model.config, layout=layout))
